@@ -1,0 +1,86 @@
+/// States that some subscriber has still to read, first in, first out, addressed by their position in the log.
+///
+/// Kept in segments, so that growing never moves what is there and dropping from the front never shifts the rest: a
+/// publisher pauses as little over a backlog of a million states as over one.
+struct Backlog<State> {
+  struct Entry {
+    var state: State
+    /// How many cursors stand right before this state.
+    var holders: Int
+  }
+
+  private static var segmentLength: Int { 256 }
+
+  /// The position of the first state kept.
+  private(set) var start = 0
+  /// The position after the last state.
+  private(set) var end = 0
+  /// The position of the first place of the first segment.
+  private var base = 0
+  private var segments = Queue<ContiguousArray<Entry?>>()
+
+  var count: Int { end - start }
+  var isEmpty: Bool { start == end }
+
+  mutating func append(_ state: State, holders: Int) {
+    let (segment, offset) = place(of: end)
+    if offset == 0, segment == segments.count { segments.append([]) }
+    segments.update(segment) { $0?.append(Entry(state: state, holders: holders)) }
+    end += 1
+  }
+
+  /// Passes over a state that nobody waits for. Only while the backlog is empty.
+  mutating func skip() {
+    end += 1
+    start = end
+    base = end
+  }
+
+  var holdersOfFirst: Int { isEmpty ? 0 : entry(at: start)?.holders ?? 0 }
+
+  func state(at position: Int) -> State? { entry(at: position)?.state }
+
+  /// Adds to the holders at a position, and returns how many it has now.
+  @discardableResult
+  mutating func addHolders(_ number: Int, at position: Int) -> Int {
+    let (segment, offset) = place(of: position)
+    return segments.update(segment) { segment in
+      segment?[offset]?.holders += number
+      return segment?[offset]?.holders ?? 0
+    }
+  }
+
+  /// Takes the first state out.
+  mutating func popFirst() -> State? {
+    guard !isEmpty else { return nil }
+    let offset = start - base
+    let state = segments.update(0) { $0?[offset].take()?.state }
+    start += 1
+    if isEmpty {
+      base = start
+      let keepsStorage = segments.count == 1 && (segments[0]?.capacity ?? 0) <= 16
+      if keepsStorage {
+        segments.update(0) { $0?.removeAll(keepingCapacity: true) }
+      } else {
+        segments = Queue()
+      }
+    } else if start - base == Self.segmentLength {
+      base = start
+      _ = segments.popFirst()
+    }
+    return state
+  }
+
+  private func entry(at position: Int) -> Entry? {
+    let (segment, offset) = place(of: position)
+    return segments[segment]?[offset]
+  }
+
+  private func place(of position: Int) -> (segment: Int, offset: Int) {
+    let offset = position - base
+    return (offset / Self.segmentLength, offset % Self.segmentLength)
+  }
+}
+
+extension Backlog: Sendable where State: Sendable {}
+extension Backlog.Entry: Sendable where State: Sendable {}

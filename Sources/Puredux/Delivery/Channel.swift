@@ -1,0 +1,95 @@
+import Synchronization
+
+/// A source's log behind a lock: the effects of what the log decides, and nothing else.
+final class Channel<State: Sendable>: Sendable {
+  typealias Machine = Log<State, Waiter<State?>>
+
+  /// What a publisher keeps from one publication to the next, so that publishing does not allocate.
+  struct Scratch {
+    fileprivate var woken: ContiguousArray<Machine.Parked> = []
+    fileprivate var garbage = Machine.Garbage()
+  }
+
+  private let log = Mutex(Machine())
+
+  /// Whether nobody is subscribed.
+  var isIdle: Bool { log.withLock { $0.isIdle } }
+
+  func subscribe(_ policy: Machine.Policy) -> Int {
+    log.withLock { $0.subscribe(policy) }
+  }
+
+  func activate(_ cursor: Int, first: State?) {
+    let served = log.withLock { $0.activate(cursor, first: first) }
+    served?.resume(returning: first)
+  }
+
+  func publish(_ state: State, scratch: inout Scratch) {
+    log.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
+    if !scratch.woken.isEmpty {
+      for delivery in scratch.woken { delivery.waiter.resume(returning: state) }
+      scratch.woken.removeAll(keepingCapacity: true)
+    }
+    if !scratch.garbage.isEmpty { scratch.garbage.removeAll(keepingCapacity: true) }
+  }
+
+  func finish() {
+    for waiter in log.withLock({ $0.finish() }) { waiter.resume(returning: nil) }
+  }
+
+  func next(_ cursor: Int) async -> State? {
+    switch update({ $0.take(cursor, garbage: &$1) }) {
+    case .state(let state): return state
+    case .end: return nil
+    case .nothing: break
+    }
+    return await Waiter<State?>.wait { waiter in
+      switch update({ $0.takeOrPark(cursor, waiter, garbage: &$1) }) {
+      case .state(let state): waiter.resume(returning: state)
+      case .end: waiter.resume(returning: nil)
+      case .nothing: break
+      }
+    }
+  }
+
+  /// Ends a cursor; true where it was the last.
+  func cancel(_ cursor: Int) -> Bool {
+    let (waiters, wasLast) = update { log, garbage in
+      let wasIdle = log.isIdle
+      let waiters = log.cancel(cursor, garbage: &garbage)
+      return (waiters, log.isIdle && !wasIdle)
+    }
+    for waiter in waiters { waiter.resume(returning: nil) }
+    return wasLast
+  }
+
+  func refuse(_ cursor: Int) {
+    update { $0.refuse(cursor, garbage: &$1) }
+  }
+
+  /// Gives up a cursor; true where it was the last.
+  func remove(_ cursor: Int) -> Bool {
+    update { log, garbage in
+      let wasIdle = log.isIdle
+      log.remove(cursor, garbage: &garbage)
+      return log.isIdle && !wasIdle
+    }
+  }
+
+  /// Changes the log, and then drops, a little at a time and outside the lock, what nobody needs any more.
+  private func update<Result>(_ body: (inout sending Machine, inout Machine.Garbage) -> Result) -> Result {
+    var garbage = Machine.Garbage()
+    var (result, isToTrim) = log.withLock { log in
+      let result = body(&log, &garbage)
+      return (result, log.needsTrim)
+    }
+    while isToTrim {
+      garbage.removeAll(keepingCapacity: true)
+      isToTrim = log.withLock { log in
+        log.trim(into: &garbage)
+        return log.needsTrim
+      }
+    }
+    return result
+  }
+}

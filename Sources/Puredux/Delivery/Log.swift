@@ -1,0 +1,346 @@
+/// The states of one source and the cursors of its subscribers: a pure state machine, run under its channel's lock.
+///
+/// A state is kept once, however many have still to read it, and not at all where everybody keeps up: a publication goes
+/// straight to the waiting consumers. What a publication costs depends on the consumers it wakes, never on those that
+/// stall (G6). States that nobody needs any more are handed back as garbage, for their release to happen outside the lock.
+struct Log<State, Waiter> {
+  enum Policy: Equatable {
+    case unbounded
+    case newest(Int)
+    case oldest(Int)
+  }
+
+  typealias Garbage = ContiguousArray<State>
+
+  /// A consumer that waits for its cursor's next state.
+  struct Parked {
+    let cursor: Int
+    let waiter: Waiter
+  }
+
+  enum Taken {
+    case state(State)
+    case end
+    case nothing
+  }
+
+  fileprivate enum Phase {
+    /// Nobody's: its place can be given to a new cursor.
+    case free
+    /// Subscribed, but its place in the tree's order has not come: sees nothing yet.
+    case subscribing
+    case live
+    /// Cancelled or read to the end.
+    case ended
+  }
+
+  fileprivate struct Cursor {
+    var phase = Phase.subscribing
+    /// Its place in the tree's order has still to come, whatever became of it since.
+    var isActivationAwaited = true
+    /// Its subscription is gone.
+    var isAbandoned = false
+    /// Where it stands in `parked` and in `hungry`.
+    var parkedAt: Int32?
+    var hungryAt: Int32?
+    let policy: Policy
+    /// The position of the next state to read; for `.oldest` the end of the log at its last delivery.
+    var position = 0
+    /// The state it was subscribed at, until that is read, and what `.oldest` keeps.
+    var own = Queue<State>()
+    /// Further consumers of the same cursor; while it is subscribing, all of them.
+    var queue = Queue<Waiter>()
+  }
+
+  private(set) var isFinished = false
+  /// Cursors that have not ended.
+  private(set) var subscriberCount = 0
+  /// More states can be dropped than one step may drop: call `trim()` until this is false.
+  private(set) var needsTrim = false
+
+  private var backlog = Backlog<State>()
+  private var cursors: ContiguousArray<Cursor> = []
+  private var freeCursors: ContiguousArray<Int> = []
+  private var parked: ContiguousArray<Parked> = []
+  /// Unbounded cursors at the end of the log.
+  private var unboundedAtEnd = 0
+  private var newestCount = 0
+  /// Newest cursors that have something to read in the backlog.
+  private var newestBehind = 0
+  /// How many newest cursors there are of each limit, and the largest limit.
+  private var newestLimits: [Int: Int] = [:]
+  private var largestNewestLimit = 0
+  /// Oldest cursors with room.
+  private var hungry: ContiguousArray<Int> = []
+
+  var isIdle: Bool { subscriberCount == 0 }
+  /// How many states wait for the subscriber that is furthest behind.
+  var backlogCount: Int { backlog.count }
+
+  // MARK: Subscribing
+
+  /// A new cursor, which sees nothing until it is activated.
+  mutating func subscribe(_ policy: Policy) -> Int {
+    subscriberCount += 1
+    let cursor = Cursor(policy: policy)
+    if let id = freeCursors.popLast() {
+      cursors[id] = cursor
+      return id
+    }
+    cursors.append(cursor)
+    return cursors.count - 1
+  }
+
+  /// The cursor's place in the order has come: it starts with `first`, where there is one, and goes on with every later
+  /// publication. Returns the consumer to hand `first` to, where one waits already.
+  mutating func activate(_ id: Int, first: State?) -> Waiter? {
+    cursors[id].isActivationAwaited = false
+    guard cursors[id].phase == .subscribing else {
+      freeIfDone(id)
+      return nil
+    }
+    cursors[id].phase = .live
+    cursors[id].position = backlog.end
+    var served: Waiter?
+    if let first {
+      served = cursors[id].queue.popFirst()
+      if served == nil { cursors[id].own.append(first) }
+    }
+    switch cursors[id].policy {
+    case .unbounded: unboundedAtEnd += 1
+    case .newest(let limit):
+      newestCount += 1
+      newestLimits[limit, default: 0] += 1
+      largestNewestLimit = max(largestNewestLimit, limit)
+    case .oldest(let limit):
+      if cursors[id].own.count < limit { becomeHungry(id) }
+    }
+    if let next = cursors[id].queue.popFirst() { park(next, of: id) }
+    return served
+  }
+
+  // MARK: Publishing
+
+  /// Takes in a state. Into `woken`, empty at the call, come the consumers to hand it to.
+  mutating func publish(_ state: State, waking woken: inout ContiguousArray<Parked>, garbage: inout Garbage) {
+    guard !isFinished else { return }
+    swap(&woken, &parked)
+    let end = backlog.end + 1
+    var unboundedServed = 0
+    var newestServed = 0
+    for delivery in woken {
+      let id = delivery.cursor
+      switch cursors[id].policy {
+      case .unbounded: unboundedServed += 1
+      case .newest: newestServed += 1
+      case .oldest: break
+      }
+      cursors[id].position = end
+      cursors[id].parkedAt = nil
+      if let next = cursors[id].queue.popFirst() { park(next, of: id) }
+    }
+    if !hungry.isEmpty { feedHungry(state, end: end) }
+    let holders = unboundedAtEnd - unboundedServed
+    unboundedAtEnd = unboundedServed
+    newestBehind = newestCount - newestServed
+    if holders > 0 || newestBehind > 0 || !backlog.isEmpty {
+      backlog.append(state, holders: holders)
+      trim(into: &garbage)
+    } else {
+      backlog.skip()
+    }
+  }
+
+  private mutating func feedHungry(_ state: State, end: Int) {
+    var index = 0
+    while index < hungry.count {
+      let id = hungry[index]
+      if cursors[id].position != end {
+        cursors[id].own.append(state)
+        if case .oldest(let limit) = cursors[id].policy, cursors[id].own.count >= limit {
+          becomeSated(id)
+          continue
+        }
+      }
+      index += 1
+    }
+  }
+
+  private mutating func becomeHungry(_ id: Int) {
+    guard cursors[id].hungryAt == nil else { return }
+    cursors[id].hungryAt = Int32(hungry.count)
+    hungry.append(id)
+  }
+
+  private mutating func becomeSated(_ id: Int) {
+    guard let index = cursors[id].hungryAt.take().map(Int.init) else { return }
+    hungry.swapAt(index, hungry.count - 1)
+    hungry.removeLast()
+    if index < hungry.count { cursors[hungry[index]].hungryAt = Int32(index) }
+  }
+
+  /// No state will follow: what is unread stays readable. Returns the consumers to end.
+  mutating func finish() -> ContiguousArray<Waiter> {
+    isFinished = true
+    var waiters = ContiguousArray<Waiter>()
+    for delivery in parked {
+      waiters.append(delivery.waiter)
+      waiters += cursors[delivery.cursor].queue.popAll()
+      cursors[delivery.cursor].parkedAt = nil
+    }
+    parked = []
+    return waiters
+  }
+
+  // MARK: Reading
+
+  /// What there is to read at a cursor now.
+  mutating func take(_ id: Int, garbage: inout Garbage) -> Taken {
+    switch cursors[id].phase {
+    case .free, .ended: return .end
+    case .subscribing: return .nothing
+    case .live: break
+    }
+    if let state = read(id, garbage: &garbage) { return .state(state) }
+    guard isFinished else { return .nothing }
+    end(id, garbage: &garbage)
+    return .end
+  }
+
+  private mutating func read(_ id: Int, garbage: inout Garbage) -> State? {
+    let position = cursors[id].position
+    switch cursors[id].policy {
+    case .unbounded:
+      return cursors[id].own.popFirst() ?? readUnbounded(id, at: position, garbage: &garbage)
+    case .newest(let limit):
+      if let first = cursors[id].own.popFirst() {
+        if backlog.end - position < limit { return first }
+        garbage.append(first)
+      }
+      guard position < backlog.end else { return nil }
+      let oldest = max(position, backlog.end - limit)
+      let state = backlog.state(at: oldest)
+      cursors[id].position = oldest + 1
+      if oldest + 1 == backlog.end { newestBehind -= 1 }
+      trim(into: &garbage)
+      return state
+    case .oldest:
+      guard let state = cursors[id].own.popFirst() else { return nil }
+      becomeHungry(id)
+      return state
+    }
+  }
+
+  private mutating func readUnbounded(_ id: Int, at position: Int, garbage: inout Garbage) -> State? {
+    guard position < backlog.end else { return nil }
+    cursors[id].position = position + 1
+    let left = backlog.addHolders(-1, at: position)
+    if position + 1 == backlog.end {
+      unboundedAtEnd += 1
+    } else {
+      backlog.addHolders(1, at: position + 1)
+    }
+    let isNeededNoMore = left == 0 && position == backlog.start && newestBehind == 0
+    let state = isNeededNoMore ? backlog.popFirst() : backlog.state(at: position)
+    trim(into: &garbage)
+    return state
+  }
+
+  /// As `take`, and where there is nothing the consumer waits.
+  mutating func takeOrPark(_ id: Int, _ waiter: Waiter, garbage: inout Garbage) -> Taken {
+    let taken = take(id, garbage: &garbage)
+    guard case .nothing = taken else { return taken }
+    if cursors[id].phase == .subscribing || cursors[id].parkedAt != nil {
+      cursors[id].queue.append(waiter)
+    } else {
+      park(waiter, of: id)
+    }
+    return .nothing
+  }
+
+  private mutating func park(_ waiter: Waiter, of id: Int) {
+    cursors[id].parkedAt = Int32(parked.count)
+    parked.append(Parked(cursor: id, waiter: waiter))
+  }
+
+  // MARK: Ending
+
+  /// Ends a cursor: nothing more is kept for it. Returns the consumers to end.
+  mutating func cancel(_ id: Int, garbage: inout Garbage) -> ContiguousArray<Waiter> {
+    var waiters = ContiguousArray<Waiter>()
+    if let index = cursors[id].parkedAt.take().map(Int.init) {
+      waiters.append(parked[index].waiter)
+      parked.swapAt(index, parked.count - 1)
+      parked.removeLast()
+      if index < parked.count { cursors[parked[index].cursor].parkedAt = Int32(index) }
+    }
+    waiters += cursors[id].queue.popAll()
+    end(id, garbage: &garbage)
+    return waiters
+  }
+
+  /// The cursor's place in the order will not come.
+  mutating func refuse(_ id: Int, garbage: inout Garbage) {
+    cursors[id].isActivationAwaited = false
+    end(id, garbage: &garbage)
+  }
+
+  /// The cursor's subscription is gone, so that nobody asks for it any more.
+  mutating func remove(_ id: Int, garbage: inout Garbage) {
+    end(id, garbage: &garbage)
+    cursors[id].isAbandoned = true
+    freeIfDone(id)
+  }
+
+  private mutating func freeIfDone(_ id: Int) {
+    guard cursors[id].isAbandoned, !cursors[id].isActivationAwaited else { return }
+    cursors[id].phase = .free
+    freeCursors.append(id)
+    guard freeCursors.count == cursors.count else { return }
+    cursors = []
+    freeCursors = []
+    parked = []
+    hungry = []
+  }
+
+  private mutating func end(_ id: Int, garbage: inout Garbage) {
+    let phase = cursors[id].phase
+    guard phase == .live || phase == .subscribing else { return }
+    cursors[id].phase = .ended
+    subscriberCount -= 1
+    becomeSated(id)
+    garbage += cursors[id].own.popAll()
+    guard phase == .live else { return }
+    let position = cursors[id].position
+    switch cursors[id].policy {
+    case .unbounded:
+      if position == backlog.end { unboundedAtEnd -= 1 } else { backlog.addHolders(-1, at: position) }
+    case .newest(let limit):
+      newestCount -= 1
+      if position < backlog.end { newestBehind -= 1 }
+      newestLimits[limit, default: 1] -= 1
+      if newestLimits[limit] == 0 {
+        newestLimits[limit] = nil
+        if limit == largestNewestLimit { largestNewestLimit = newestLimits.keys.max() ?? 0 }
+      }
+    case .oldest: break
+    }
+    trim(into: &garbage)
+  }
+
+  /// Drops some of the states that nobody needs.
+  mutating func trim(into garbage: inout Garbage) {
+    let kept = newestBehind > 0 ? largestNewestLimit : 0
+    var left = 64
+    while backlog.count > kept, backlog.holdersOfFirst == 0, left > 0 {
+      if let state = backlog.popFirst() { garbage.append(state) }
+      left -= 1
+    }
+    needsTrim = left == 0
+  }
+}
+
+extension Log: Sendable where State: Sendable, Waiter: Sendable {}
+extension Log.Parked: Sendable where State: Sendable, Waiter: Sendable {}
+extension Log.Taken: Sendable where State: Sendable, Waiter: Sendable {}
+extension Log.Cursor: Sendable where State: Sendable, Waiter: Sendable {}

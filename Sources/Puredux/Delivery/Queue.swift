@@ -1,0 +1,42 @@
+/// First in, first out, in amortized constant time, on one array.
+struct Queue<Element> {
+  private var storage: ContiguousArray<Element?> = []
+  private var head = 0
+
+  var count: Int { storage.count - head }
+  var isEmpty: Bool { head == storage.count }
+
+  mutating func append(_ element: Element) {
+    storage.append(element)
+  }
+
+  mutating func popFirst() -> Element? {
+    guard head < storage.count else { return nil }
+    let element = storage[head].take()
+    head += 1
+    if head == storage.count {
+      storage.removeAll(keepingCapacity: storage.capacity <= 16)
+      head = 0
+    } else if head >= 32, head * 2 >= storage.count {
+      storage.removeFirst(head)
+      head = 0
+    }
+    return element
+  }
+
+  /// Everything, in order; the queue is empty afterwards.
+  mutating func popAll() -> ContiguousArray<Element> {
+    let all = ContiguousArray(storage[head...].compactMap { $0 })
+    self = Queue()
+    return all
+  }
+
+  /// Changes the element that many places behind the first.
+  mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result {
+    body(&storage[head + offset])
+  }
+
+  subscript(offset: Int) -> Element? { storage[head + offset] }
+}
+
+extension Queue: Sendable where Element: Sendable {}

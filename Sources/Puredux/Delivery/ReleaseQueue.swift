@@ -1,0 +1,32 @@
+import Synchronization
+
+/// Releases objects one after the other, so that a long chain of them is not released recursively.
+///
+/// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over here: the
+/// release that is under way picks it up when it is done with the first.
+final class ReleaseQueue: Sendable {
+  private struct Waiting {
+    var objects: [any AnyObject & Sendable] = []
+    var isReleasing = false
+  }
+
+  private let waiting = Mutex(Waiting())
+
+  func release(_ object: any AnyObject & Sendable) {
+    let isFirst = waiting.withLock { waiting in
+      waiting.objects.append(object)
+      defer { waiting.isReleasing = true }
+      return !waiting.isReleasing
+    }
+    guard isFirst else { return }
+    while let next = next() { _ = next }
+  }
+
+  private func next() -> (any AnyObject & Sendable)? {
+    waiting.withLock { waiting in
+      let next = waiting.objects.popLast()
+      waiting.isReleasing = next != nil
+      return next
+    }
+  }
+}

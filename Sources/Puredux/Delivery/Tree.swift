@@ -1,0 +1,193 @@
+import Synchronization
+
+/// The isolation of one tree of stores, and its one order (G1).
+///
+/// Whatever is asked of a tree takes its place in the inbox, synchronously and from any thread, and is done by a drain on the
+/// tree's executor. `send` and reads go to the executor themselves; there they first do all that was asked before them.
+actor Tree<Action: Sendable> {
+  private enum Entry {
+    case commit(Action, Origin<Action>)
+    case command(@Sendable (isolated Tree) -> Void)
+  }
+
+  /// How many entries a drain works off before it lets others on the executor (G10).
+  private static var quantum: Int { 512 }
+  /// A batch that grew beyond this does not keep its storage.
+  private static var keptCapacity: Int { 4096 }
+
+  private nonisolated let executor: StoreExecutor
+  nonisolated let priority: TaskPriority?
+  nonisolated let releaseQueue = ReleaseQueue()
+  private nonisolated let inbox = Mutex(Inbox<Entry, Waiter<Void>>())
+  /// Sends and reads that are on their way to the executor.
+  private nonisolated let visitors = Atomic(0)
+
+  private var batch: ContiguousArray<Entry> = []
+  private var batchPosition = 0
+  private var observer: (any CommitObserver<Action>)?
+
+  init(executor: StoreExecutor, priority: TaskPriority?) {
+    self.executor = executor
+    self.priority = priority
+  }
+
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.owner.unownedExecutor }
+
+  // MARK: Ordering
+
+  /// Gives an action its place in the order; false where its store is closed.
+  nonisolated func order(_ action: Action, from origin: Origin<Action>) -> Bool {
+    order(.commit(action, origin), for: origin)
+  }
+
+  /// Gives a command its place in the order; false where the store it is meant for is closed.
+  nonisolated func order(
+    for origin: Origin<Action>, _ command: @escaping @Sendable (isolated Tree) -> Void
+  ) -> Bool {
+    order(.command(command), for: origin)
+  }
+
+  private nonisolated func order(_ entry: Entry, for origin: Origin<Action>) -> Bool {
+    let schedules: Bool? = inbox.withLock { inbox in
+      guard !origin.isClosed else { return nil }
+      return inbox.append(entry)
+    }
+    if schedules == true { scheduleDrain() }
+    return schedules != nil
+  }
+
+  /// Closes a store to everything that comes later; its end takes its place in the order. False where it was closed before.
+  @discardableResult
+  nonisolated func close(
+    _ origin: Origin<Action>, finally: @escaping @Sendable (isolated Tree) -> Void
+  ) -> Bool {
+    let schedules: Bool? = inbox.withLock { inbox in
+      let endsAlready = origin.isClosed
+      guard origin.close(), !endsAlready else { return nil }
+      return inbox.append(
+        .command { tree in
+          origin.node(on: tree).end()
+          finally(tree)
+        })
+    }
+    if schedules == true { scheduleDrain() }
+    return schedules != nil
+  }
+
+  private nonisolated func scheduleDrain() {
+    Task.detached(priority: priority) { await self.drain() }
+  }
+
+  // MARK: On the executor
+
+  private func drain() {
+    var left = Self.quantum
+    while left > 0, let entry = nextEntry() {
+      perform(entry)
+      left -= 1
+    }
+    let rest = batchPosition < batch.count
+    let visitorExpected = visitors.load(ordering: .relaxed) > 0
+    switch inbox.withLock({ $0.drainEnded(withRest: rest, visitorExpected: visitorExpected) }) {
+    case .again: scheduleDrain()
+    case .leftToVisitor: break
+    case .idle(let waiters): for waiter in waiters { waiter.resume(returning: ()) }
+    }
+  }
+
+  /// Returns when no drain is on its way or under way.
+  nonisolated func untilIdle() async {
+    await Waiter<Void>.wait { waiter in
+      if inbox.withLock({ $0.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
+    }
+  }
+
+  private func nextEntry() -> Entry? {
+    if batchPosition == batch.count {
+      clearBatch()
+      inbox.withLock { $0.takeAll(into: &batch) }
+      if batch.isEmpty { return nil }
+    }
+    defer { batchPosition += 1 }
+    return batch[batchPosition]
+  }
+
+  private func clearBatch() {
+    guard batchPosition > 0 else { return }
+    batchPosition = 0
+    batch.removeAll(keepingCapacity: batch.capacity <= Self.keptCapacity)
+  }
+
+  private func perform(_ entry: Entry) {
+    switch entry {
+    case .commit(let action, let origin): commit(action, from: origin)
+    case .command(let command): command(self)
+    }
+  }
+
+  /// Takes an action through every reducer on its path, publishes what came of it, and hands it to the observer.
+  private func commit(_ action: Action, from origin: Origin<Action>) {
+    var node = origin.node(on: self)
+    node.reduce(action)
+    while let parent = node.parent {
+      node = parent
+      node.reduce(action)
+    }
+    node.publish()
+    observer?.committed(action, from: origin)
+  }
+
+  /// Does what was asked before a visitor came.
+  private func settle() -> Bool {
+    visitors.subtract(1, ordering: .relaxed)
+    while batchPosition < batch.count, let entry = nextEntry() { perform(entry) }
+    clearBatch()
+    let isLeftToUs = inbox.withLock { inbox in
+      inbox.takeAll(into: &batch)
+      return inbox.phase == .leftToVisitor
+    }
+    while batchPosition < batch.count, let entry = nextEntry() { perform(entry) }
+    clearBatch()
+    return isLeftToUs
+  }
+
+  private func leave(_ isLeftToUs: Bool) {
+    guard isLeftToUs else { return }
+    if inbox.withLock({ $0.visitorLeft() }) { scheduleDrain() }
+  }
+
+  // MARK: Visitors
+
+  /// Runs a closure on the executor after everything that was asked before.
+  nonisolated(nonsending) func visit<Result: Sendable>(
+    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
+  ) async throws(StoreError) -> Result {
+    visitors.add(1, ordering: .relaxed)
+    return try await visitNow(body)
+  }
+
+  private func visitNow<Result: Sendable>(
+    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let isLeftToUs = settle()
+    defer { leave(isLeftToUs) }
+    return try body(self)
+  }
+
+  /// Commits a visitor's action.
+  func accept(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
+    guard !origin.isClosed else { throw .terminated }
+    commit(action, from: origin)
+  }
+
+  /// Sets who is told of every commit.
+  func observe(with observer: some CommitObserver<Action>) {
+    self.observer = observer
+  }
+}
+
+/// What is done about an action once it is committed. Called on the tree's executor.
+protocol CommitObserver<Action>: Sendable {
+  associatedtype Action: Sendable
+  func committed(_ action: Action, from origin: Origin<Action>)
+}

@@ -1,0 +1,49 @@
+// Every unsafe construct of the library is in this file, each with the reason why it is sound.
+
+/// A reference to what lives on a tree's executor. Anybody may hold and pass it on; only code that runs there can look inside.
+///
+/// Sound because the value is reached in two ways only: through `callAsFunction`, which the compiler lets nobody call but from
+/// the tree's isolation, and in `map`, whose closures in this library do nothing but store it in another confined value.
+/// One tree's values never meet another tree: they are made from that tree's stores alone.
+struct Confined<Value>: @unchecked Sendable {
+  private let value: Value
+
+  init(_ value: sending Value) {
+    self.value = value
+  }
+
+  private init(storing value: Value) {
+    self.value = value
+  }
+
+  func callAsFunction<Action>(on tree: isolated Tree<Action>) -> Value { value }
+
+  /// Another confined value that is made from this one, without a look inside.
+  func map<Other>(_ make: (Value) -> Other) -> Confined<Other> {
+    Confined<Other>(storing: make(value))
+  }
+
+  /// Another confined value that is made from this one and a second one of the same tree, without a look inside.
+  func map<Second, Other>(with second: Confined<Second>, _ make: (Value, Second) -> Other) -> Confined<Other> {
+    Confined<Other>(storing: make(value, second.value))
+  }
+}
+
+/// A consumer that waits for the next state, or for the end.
+///
+/// An unchecked continuation, as it is made once a delivery. Sound because the log keeps a waiter in exactly one place, hands it
+/// out in removing it there, and every caller that is handed one resumes it.
+@safe struct Waiter<Value: Sendable>: Sendable {
+  private let continuation: UnsafeContinuation<Value, Never>
+
+  func resume(returning value: Value) {
+    unsafe continuation.resume(returning: value)
+  }
+
+  /// Suspends the current task until the waiter passed to the closure is resumed.
+  nonisolated(nonsending) static func wait(_ register: (Waiter) -> Void) async -> Value {
+    unsafe await withUnsafeContinuation { continuation in
+      unsafe register(Waiter(continuation: continuation))
+    }
+  }
+}

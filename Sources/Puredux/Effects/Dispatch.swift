@@ -1,0 +1,19 @@
+/// What became of an action that was dispatched.
+public enum DispatchResult: Sendable, Equatable {
+  /// It has its place in the order and will be committed (G9).
+  case enqueued
+  /// The store is shut down or released: the action changes nothing.
+  case terminated
+}
+
+/// Gives actions to one store: what an interceptor is handed, to answer the store that an action came from (G8).
+///
+/// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive.
+public struct Dispatch<Action: Sendable>: Sendable {
+  let origin: Origin<Action>
+
+  @discardableResult
+  public func callAsFunction(_ action: Action) -> DispatchResult {
+    origin.tree.order(action, from: origin) ? .enqueued : .terminated
+  }
+}

@@ -1,0 +1,119 @@
+/// What the runner of an effect group is to do next.
+enum EffectInstruction<Effect> {
+  case start(ContiguousArray<Effect>)
+  /// Cancel what runs.
+  case cancel
+  /// Nothing more will come: leave, when all that runs has ended.
+  case leave
+}
+
+extension EffectInstruction: Sendable where Effect: Sendable {}
+
+/// The tasks of one store's effects: a pure state machine, run under its runner's lock.
+///
+/// One task, the runner, starts the effects as its children, in the order in which they were added. It comes into being with
+/// the first effect and ends when the group does, after all of them.
+struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
+  typealias Instruction = EffectInstruction<Effect>
+  /// A runner to be woken, and what it is to do.
+  typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
+
+  private enum Phase {
+    /// Nothing was added yet, so there is no runner.
+    case unused
+    case open
+    /// Takes nothing more, and lets what runs come to its end.
+    case finishing
+    case cancelling
+    case ended
+  }
+
+  private var phase = Phase.unused
+  private var isCancelled = false
+  private var pending = Queue<Effect>()
+  private var runner: RunnerWaiter?
+  private var endWaiters: ContiguousArray<EndWaiter> = []
+  /// How many effects have been started and have not ended.
+  private(set) var running = 0
+
+  enum Addition {
+    case refused
+    case added
+    /// Spawn the runner.
+    case spawn
+    case wake(Wake)
+  }
+
+  mutating func add(_ effect: Effect) -> Addition {
+    switch phase {
+    case .finishing, .cancelling, .ended: return .refused
+    case .unused:
+      phase = .open
+      pending.append(effect)
+      return .spawn
+    case .open:
+      pending.append(effect)
+      guard let wake = wakeRunner() else { return .added }
+      return .wake(wake)
+    }
+  }
+
+  /// What the runner is to do next; with none it waits to be woken.
+  mutating func next(orPark waiter: RunnerWaiter) -> Instruction? {
+    if phase == .unused { phase = .open }
+    let instruction = nextInstruction()
+    if instruction == nil { runner = waiter }
+    return instruction
+  }
+
+  private mutating func nextInstruction() -> Instruction? {
+    if !pending.isEmpty {
+      let effects = pending.popAll()
+      running += effects.count
+      return .start(effects)
+    }
+    switch phase {
+    case .unused, .open: return nil
+    case .finishing: return running == 0 ? .leave : nil
+    case .cancelling, .ended:
+      if isCancelled { return .leave }
+      isCancelled = true
+      return .cancel
+    }
+  }
+
+  private mutating func wakeRunner() -> Wake? {
+    guard let waiter = runner, let instruction = nextInstruction() else { return nil }
+    runner = nil
+    return (waiter, instruction)
+  }
+
+  mutating func effectEnded() -> Wake? {
+    running -= 1
+    return wakeRunner()
+  }
+
+  /// Takes nothing more. Ends at once where nothing was ever added: then returns who waited for that.
+  mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
+    switch phase {
+    case .unused: return (nil, runnerEnded())
+    case .open: phase = cancelling ? .cancelling : .finishing
+    case .finishing where cancelling: phase = .cancelling
+    case .finishing, .cancelling, .ended: return (nil, [])
+    }
+    return (wakeRunner(), [])
+  }
+
+  /// The runner and all effects have ended. Returns who waited for that.
+  mutating func runnerEnded() -> ContiguousArray<EndWaiter> {
+    phase = .ended
+    defer { endWaiters = [] }
+    return endWaiters
+  }
+
+  /// Whether all is over; where it is not, the end tells the waiter.
+  mutating func hasEnded(orTells waiter: EndWaiter) -> Bool {
+    if phase != .ended { endWaiters.append(waiter) }
+    return phase == .ended
+  }
+}

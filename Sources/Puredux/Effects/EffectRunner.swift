@@ -1,0 +1,66 @@
+import Synchronization
+
+/// Runs one effect group: does what it decides, and nothing else.
+final class EffectRunner: Sendable {
+  typealias Effect = @Sendable () async -> Void
+  private typealias Instruction = EffectInstruction<Effect>
+  private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
+
+  private let group = Mutex(Group())
+
+  /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
+  func add(_ effect: @escaping Effect, spawn: (@escaping Effect) -> Void) {
+    switch group.withLock({ $0.add(effect) }) {
+    case .refused, .added: break
+    case .spawn: spawn { await self.run() }
+    case .wake(let wake): self.wake(wake)
+    }
+  }
+
+  /// Runs effects as children of the current task until the group has ended.
+  func run() async {
+    await withDiscardingTaskGroup { tasks in
+      while true {
+        switch await next() {
+        case .start(let effects):
+          for effect in effects {
+            tasks.addTask {
+              await effect()
+              self.wake(self.group.withLock { $0.effectEnded() })
+            }
+          }
+        case .cancel: tasks.cancelAll()
+        case .leave: return
+        }
+      }
+    }
+    for waiter in group.withLock({ $0.runnerEnded() }) { waiter.resume(returning: ()) }
+  }
+
+  private func next() async -> Instruction {
+    await Waiter<Instruction>.wait { waiter in
+      if let instruction = group.withLock({ $0.next(orPark: waiter) }) {
+        waiter.resume(returning: instruction)
+      }
+    }
+  }
+
+  private func wake(_ wake: Group.Wake?) {
+    guard let wake else { return }
+    wake.runner.resume(returning: wake.instruction)
+  }
+
+  /// Takes no more effects, and cancels those that run or lets them come to their end.
+  func end(cancelling: Bool) {
+    let end = group.withLock { $0.end(cancelling: cancelling) }
+    wake(end.wake)
+    for waiter in end.ended { waiter.resume(returning: ()) }
+  }
+
+  /// Returns when all effects have ended and the task that ran them is done.
+  func untilEnded() async {
+    await Waiter<Void>.wait { waiter in
+      if group.withLock({ $0.hasEnded(orTells: waiter) }) { waiter.resume(returning: ()) }
+    }
+  }
+}

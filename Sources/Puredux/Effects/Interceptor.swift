@@ -1,0 +1,79 @@
+/// Side effects: asynchronous work that an action sets off.
+///
+/// Every action of the tree, whichever store it was given to, reaches its interceptor once, after the reducers, in commit order.
+/// For an action that is for it the interceptor starts a task, which belongs to the store that the action was given to: it is
+/// cancelled when that store ends and never outlives it, and the actions it dispatches go to that store (G8). No commit
+/// waits for it.
+///
+///     let interceptor = Interceptor<AppAction>(for: Search.self) { search, dispatch in
+///       dispatch(SearchResult(await index.find(search.text)))
+///     }
+///
+/// Starting a task costs a microsecond or two. Saying that an action is not for it costs an interceptor nanoseconds, which is
+/// what the initializers with a condition, a type or a pattern are for.
+public struct Interceptor<Action: Sendable>: Sendable {
+  typealias Effect = @Sendable (Dispatch<Action>) async -> Void
+
+  let effects: @Sendable (Action) -> [Effect]
+
+  private init(effects: @escaping @Sendable (Action) -> [Effect]) {
+    self.effects = effects
+  }
+
+  /// Runs for every action.
+  public init(_ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void) {
+    self.init { action in [{ dispatch in await run(action, dispatch) }] }
+  }
+
+  /// Runs for the actions that a condition holds for. The condition is asked on the tree's executor: it should be cheap.
+  public init(
+    where isMeant: @escaping @Sendable (Action) -> Bool,
+    _ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
+  ) {
+    self.init { action in isMeant(action) ? [{ dispatch in await run(action, dispatch) }] : [] }
+  }
+
+  /// Runs for the actions of one type.
+  public init<Meant: Sendable>(
+    for type: Meant.Type, _ run: @escaping @Sendable (Meant, Dispatch<Action>) async -> Void
+  ) {
+    self.init(matching: { $0 as? Meant }, run)
+  }
+
+  /// Runs for the actions that a pattern finds something in, and is handed what it found.
+  ///
+  ///     Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in … }
+  public init<Found: Sendable>(
+    matching pattern: @escaping @Sendable (Action) -> Found?,
+    _ run: @escaping @Sendable (Found, Dispatch<Action>) async -> Void
+  ) {
+    self.init { action in
+      guard let found = pattern(action) else { return [] }
+      return [{ dispatch in await run(found, dispatch) }]
+    }
+  }
+
+  /// Several interceptors as one: each of them is asked, in order, and starts a task of its own.
+  public init(_ interceptors: [Interceptor]) {
+    self.init { action in interceptors.flatMap { $0.effects(action) } }
+  }
+
+  /// Runs the actions that are an `AsyncAction`.
+  public static var asyncActions: Interceptor {
+    Interceptor(matching: { $0 as? any AsyncAction<Action> }) { action, dispatch in
+      await action.execute(dispatch: dispatch)
+    }
+  }
+}
+
+/// An action that carries its own asynchronous work. `Interceptor.asyncActions` runs it. Taken over from Puredux.
+///
+///     struct Refresh: AppAction, AsyncAction {
+///       func execute(dispatch: Dispatch<any AppAction>) async {
+///         dispatch(Refreshed(items: await service.items()))
+///       }
+///     }
+public protocol AsyncAction<Action>: Sendable {
+  associatedtype Action: Sendable
+  func execute(dispatch: Dispatch<Action>) async
+}

@@ -1,0 +1,54 @@
+/// A child store: an actor on the tree's executor that owns a local state and composes it with its parent's.
+///
+/// An action given to it is reduced by it and by each store above it, never by a sibling or a store below (G2). Its state changes with
+/// every commit of the tree that its parent's does, and both halves of it always come from the same commit (G3).
+///
+/// It lives as long as somebody holds it, or a child of its own, and keeps its parents alive, up to the root; nothing in the tree
+/// keeps it alive. When it is released, what it accepted is still committed, its sequences end and its interceptor's tasks are
+/// cancelled.
+public actor StateStore<State: Sendable, Action: Sendable>: StoreType {
+  nonisolated let core: StoreCore<State, Action>
+  private nonisolated let parent: any Actor
+
+  init(core: StoreCore<State, Action>, parent: any Actor) {
+    self.core = core
+    self.parent = parent
+  }
+
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe core.origin.tree.unownedExecutor }
+
+  public nonisolated func store() -> Store<State, Action> { core.proxy }
+
+  /// The state after everything that was asked of the tree before; after a shutdown, the last state.
+  public nonisolated(nonsending) var state: State {
+    get async { await core.state }
+  }
+
+  /// A child store of this one, with local state of its own, whose state is the tuple of this store's state and its own.
+  public nonisolated func childStore<Local: Sendable>(
+    initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
+  ) -> StateStore<(State, Local), Action> {
+    childStore(initialState: initialState, stateMapping: { ($0, $1) }, reducer: reducer)
+  }
+
+  /// A child store of this one, with local state of its own, composed with this store's state by a mapping.
+  public nonisolated func childStore<Local: Sendable, Composed: Sendable>(
+    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    reducer: @escaping @Sendable (inout Local, Action) -> Void
+  ) -> StateStore<Composed, Action> {
+    StateStore<Composed, Action>(
+      core: core.child(initialState: initialState, stateMapping: stateMapping, reducer: reducer), parent: self)
+  }
+
+  /// As the root store's, for this store and all below it: the rest of the tree goes on.
+  public nonisolated(nonsending) func shutdown(
+    interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
+  ) async {
+    await core.shutdown(interceptors, clock: clock)
+  }
+
+  deinit {
+    core.release()
+    core.origin.tree.releaseQueue.release(parent)
+  }
+}

@@ -1,0 +1,64 @@
+/// What a root store and a child store have in common: their place in the tree, where their sequences are made, and the tree's
+/// effects.
+struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
+  let origin: Origin<Action>
+  let feed: Feed<State>
+  let effects: TreeEffects<Action>
+
+  var proxy: Store<State, Action> { Store(origin: origin, feed: feed) }
+
+  /// The state, of a store that somebody holds.
+  nonisolated(nonsending) var state: State {
+    get async {
+      // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
+      try! await origin.tree.visit { [feed] tree throws(StoreError) in try feed.read(on: tree) { $0 } }
+    }
+  }
+
+  func child<Local: Sendable, Composed: Sendable>(
+    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    reducer: @escaping @Sendable (inout Local, Action) -> Void
+  ) -> StoreCore<Composed, Action> {
+    let node = origin.node.map(with: feed.source) { parent, upstream in
+      ChildNode(
+        parent: parent, upstream: upstream, local: initialState, stateMapping: stateMapping, reducer: reducer)
+    }
+    return StoreCore<Composed, Action>(
+      origin: Origin(tree: origin.tree, parent: origin, node: node.map { $0 }),
+      feed: Feed(source: node.map { $0 }), effects: effects)
+  }
+
+  func intercept(with interceptor: Interceptor<Action>) {
+    let interception = Interception(interceptor: interceptor, effects: effects)
+    _ = origin.tree.order(for: origin) { $0.observe(with: interception) }
+  }
+
+  /// The store is gone.
+  func release() {
+    origin.tree.close(origin) { [origin, effects] tree in
+      origin.node(on: tree).release()
+      effects.end(below: origin, cancelling: true)
+    }
+  }
+
+  nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
+    let cancels = interceptors == .cancel
+    origin.tree.close(origin) { [origin, effects] _ in effects.end(below: origin, cancelling: cancels) }
+    // All that was accepted is committed when this returns, and the sequences have ended.
+    try? await origin.tree.visit { _ throws(StoreError) in }
+    if cancels { effects.end(below: origin, cancelling: true) }
+    guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
+    switch interceptors {
+    case .cancel: await effects.untilEnded(below: origin)
+    case .finish(let limit):
+      await withTaskGroup { [origin, effects] tasks in
+        tasks.addTask {
+          try? await clock.sleep(for: limit)
+          effects.end(below: origin, cancelling: true)
+        }
+        await effects.untilEnded(below: origin)
+        tasks.cancelAll()
+      }
+    }
+  }
+}

@@ -1,0 +1,105 @@
+/// What takes actions. Taken over from SwiftRex.
+public protocol ActionHandler<Action>: Sendable {
+  associatedtype Action: Sendable
+
+  /// Gives the store an action and returns at once. Synchronous, callable from anywhere, also from a reducer.
+  ///
+  /// The action has its place in the tree's order when this returns (G1), and will be committed even if the store is released
+  /// right after (G9).
+  ///
+  /// - Returns: `.enqueued`, or `.terminated` where the store is shut down or released: then the action changes nothing.
+  @discardableResult
+  func dispatch(_ action: Action) -> DispatchResult
+
+  /// Gives the store an action and returns after its commit, which comes after that of everything dispatched before.
+  ///
+  /// The backpressure that `dispatch` has not. An action once sent is committed also if the task is cancelled meanwhile.
+  ///
+  /// - Throws: `StoreError.terminated` where the store is shut down or released: then the action changes nothing (G9).
+  nonisolated(nonsending) func send(_ action: Action) async throws(StoreError)
+}
+
+/// What has a state that can be read and followed. Taken over from SwiftRex.
+public protocol StateProvider<State>: Sendable {
+  associatedtype State: Sendable
+
+  /// The state after everything that was asked of the tree before.
+  ///
+  /// - Throws: `StoreError.terminated` where the store is shut down or released; `StoreError.stateUnavailable` where an
+  ///   optional scope has no state now. The stores that own their state do not throw.
+  nonisolated(nonsending) var state: State { get async throws }
+
+  /// The states from now on: the one now, and then one for each commit of the tree, in order (G4).
+  ///
+  /// Subscribes in this call, not when it is first awaited: nothing is lost between the call and the loop (G5). Ends when its
+  /// consumer is cancelled or lets go of it, or after the last state of a store that is shut down or released; it never keeps
+  /// the store alive (G7). Nobody waits for its consumer (G6).
+  ///
+  /// - Parameters:
+  ///   - bufferingPolicy: What is kept for a consumer that is slower than the commits: every state, the newest or the oldest n.
+  ///     A limit below one counts as one. A state is kept once for all who have still to read it.
+  ///   - equating: Leaves out a state that equals the one delivered before.
+  func states(
+    bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<State>
+  ) -> AsyncStream<State>
+}
+
+/// A store of any kind: `RootStore`, `StateStore` or `Store`. All of them keep the same delivery contract, so that a function can be
+/// written once over `some StoreType<State, Action>`.
+public protocol StoreType<State, Action>: ActionHandler, StateProvider {
+  /// A weak proxy of this store: `Sendable`, cheap to make and to pass on. It never keeps the store alive.
+  func store() -> Store<State, Action>
+
+  /// Sends an action and reads what the state was right after that very commit, before any other.
+  ///
+  /// The closure looks at the state in place, on the tree's executor: no copy is made of it, so that a large collection in it
+  /// stays uniquely referenced. Others wait for it: it should be short.
+  ///
+  /// - Throws: `StoreError.terminated` as `send(_:)` does; `StoreError.stateUnavailable` where an optional scope has no state
+  ///   after the commit, which then has taken place all the same.
+  nonisolated(nonsending) func send<Result: Sendable>(
+    _ action: Action, reading: @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result
+}
+
+extension StoreType {
+  @discardableResult
+  public func dispatch(_ action: Action) -> DispatchResult {
+    store().dispatch(action)
+  }
+
+  public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
+    try await store().send(action)
+  }
+
+  public nonisolated(nonsending) func send<Result: Sendable>(
+    _ action: Action, reading: @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    try await store().send(action, reading: reading)
+  }
+
+  public func states(
+    bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<State> = .neverEqual
+  ) -> AsyncStream<State> {
+    store().states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+  }
+
+  /// A proxy whose state is a part of this store's, or a view of it. Actions go to this store.
+  ///
+  /// The transform runs on the tree's executor, once a commit for all subscribers of the scope and its copies, and not at all while
+  /// there are none.
+  public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
+    store().scope(to: transform)
+  }
+
+  /// A proxy whose state is a part of this store's that is not always there.
+  ///
+  /// While the transform answers nil its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and actions are
+  /// taken as ever.
+  public func scope<Scoped: Sendable>(
+    toOptional transform: @escaping @Sendable (State) -> Scoped?
+  ) -> Store<Scoped, Action> {
+    store().scope(toOptional: transform)
+  }
+}

@@ -1,0 +1,45 @@
+/// Runs a body with a root store that ends with it: true structured concurrency.
+///
+///     try await withStore(initialState: 0, reducer: { $0 += $1 }) { store in
+///       try await store.send(1)
+///     }
+///
+/// When this returns, also by a throw or a cancellation, the tree is shut down and none of its tasks is left. Inside it the
+/// interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local values. Those
+/// that still run when the body ends are cancelled; a body that wants them finished ends with
+/// `await store.shutdown(interceptors: .finish(within: …))`.
+public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+  initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+  interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
+) async throws(Failure) -> Result {
+  let trunk = EffectRunner()
+  let store = RootStore(
+    initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
+    spawn: { run in trunk.add(run) { _ in } }, reducer: reducer)
+  let outcome = await withTaskGroup { tasks in
+    tasks.addTask { await trunk.run() }
+    let outcome: Swift.Result<Result, Failure>
+    do throws(Failure) {
+      outcome = .success(try await body(store))
+    } catch {
+      outcome = .failure(error)
+    }
+    await store.shutdown()
+    trunk.end(cancelling: false)
+    return outcome
+  }
+  return try outcome.get()
+}
+
+/// As `withStore`, with an interceptor for every action, given as a closure.
+public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+  initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+  interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
+  reducer: @escaping @Sendable (inout State, Action) -> Void,
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
+) async throws(Failure) -> Result {
+  try await withStore(
+    initialState: initialState, executor: executor, priority: priority, interceptor: Interceptor(interceptor),
+    reducer: reducer, body)
+}
