@@ -2,11 +2,11 @@ import Synchronization
 
 /// Where the state sequences of a source are made. Shared by all copies of a proxy.
 final class Feed<State: Sendable>: Sendable {
-  let source: Confined<any StateSource<State>>
+  let source: Confined<Source<State>>
   /// Made with the first subscription.
   private let channel = Mutex<Channel<State>?>(nil)
 
-  init(source: Confined<any StateSource<State>>) {
+  init(source: Confined<Source<State>>) {
     self.source = source
   }
 
@@ -22,12 +22,12 @@ final class Feed<State: Sendable>: Sendable {
 
   /// A feed of what a transform makes of this one's states.
   func scope<Other>(_ transform: @escaping @Sendable (State) -> Other?) -> Feed<Other> {
-    Feed<Other>(source: source.map { ScopeSource(upstream: $0, transform: transform) })
+    Feed<Other>(source: source.map { .scope(of: $0, transform: transform) })
   }
 
   /// A feed without duplicates, for one subscriber.
   func removingDuplicates(_ equating: Equating<State>) -> Feed {
-    Feed(source: source.map { DuplicateFilter(upstream: $0, equating: equating) })
+    Feed(source: source.map { .removingDuplicates(of: $0, equating: equating) })
   }
 
   /// Subscribes now: the place in the tree's order is taken when this returns.

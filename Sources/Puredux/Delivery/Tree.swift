@@ -62,8 +62,8 @@ actor Tree<Action: Sendable> {
     _ origin: Origin<Action>, finally: @escaping @Sendable (isolated Tree) -> Void
   ) -> Bool {
     let schedules: Bool? = inbox.withLock { inbox in
-      let endsAlready = origin.isClosed
-      guard origin.close(), !endsAlready else { return nil }
+      guard !origin.isClosed else { return nil }
+      origin.close()
       return inbox.append(
         .command { tree in
           origin.node(on: tree).end()
@@ -127,13 +127,13 @@ actor Tree<Action: Sendable> {
 
   /// Takes an action through every reducer on its path, publishes what came of it, and hands it to the observer.
   private func commit(_ action: Action, from origin: Origin<Action>) {
-    var node = origin.node(on: self)
-    node.reduce(action)
-    while let parent = node.parent {
-      node = parent
-      node.reduce(action)
+    var store = origin
+    store.node(on: self).reduce(action)
+    while let parent = store.parent {
+      store = parent
+      store.node(on: self).reduce(action)
     }
-    node.publish()
+    store.node(on: self).publish()
     observer?.committed(action, from: origin)
   }
 

@@ -10,39 +10,43 @@
 /// value only; `.equal` and a predicate of your own have to keep the last state itself, which makes the next change of a
 /// collection in it copy that collection.
 public struct Equating<State: Sendable>: Sendable {
-  let makeMemory: @Sendable () -> any StateMemory<State>
+  let makeMemory: @Sendable () -> StateMemory<State>
   /// Whether the answer is always no, so that there is nothing to filter.
   let isNeverEqual: Bool
 
-  private init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> any StateMemory<State>) {
+  private init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> StateMemory<State>) {
     self.isNeverEqual = isNeverEqual
     self.makeMemory = makeMemory
   }
 
   /// Equal where the predicate says so. It is given the last state that was delivered and the new one.
   public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
-    self.init { PredicateMemory(areEqual: areEqual) }
+    self.init { .value({ $0 }, areEqual: areEqual) }
   }
 
   /// Every state equals every other: only the first is delivered.
   public static var alwaysEqual: Equating {
-    Equating { ConstantMemory(answer: true) }
+    Equating { .constant(true) }
   }
 
   /// No state equals another: every one is delivered.
   public static var neverEqual: Equating {
-    Equating(isNeverEqual: true) { ConstantMemory(answer: false) }
+    Equating(isNeverEqual: true) { .constant(false) }
   }
 
   /// Equal where a part of them, or a value made from them, is.
   public static func equal<Value: Equatable & Sendable>(_ value: @escaping @Sendable (State) -> Value) -> Equating {
-    Equating { ValueMemory(value: value) }
+    Equating { .value(value, areEqual: ==) }
   }
 
   /// Equal where both say so.
   public static func && (lhs: Equating, rhs: Equating) -> Equating {
     Equating(isNeverEqual: lhs.isNeverEqual || rhs.isNeverEqual) {
-      BothMemory(first: lhs.makeMemory(), second: rhs.makeMemory())
+      let (first, second) = (lhs.makeMemory(), rhs.makeMemory())
+      return StateMemory { first.equals($0) && second.equals($0) } remember: {
+        first.remember($0)
+        second.remember($0)
+      }
     }
   }
 
@@ -57,50 +61,42 @@ public struct Equating<State: Sendable>: Sendable {
 extension Equating where State: Equatable {
   /// Equal where the states are.
   public static var equal: Equating {
-    Equating { PredicateMemory { $0 == $1 } }
+    Equating { .value({ $0 }, areEqual: ==) }
   }
 }
 
-/// As much of the last state as it takes to compare the next one with it.
-protocol StateMemory<State>: AnyObject {
-  associatedtype State
-  func equals(_ state: State) -> Bool
-  func remember(_ state: State)
-}
+/// As much of the last state that was delivered as it takes to compare the next one with it.
+struct StateMemory<State> {
+  /// Whether a state equals the last one; no where there is no last one.
+  let equals: (State) -> Bool
+  /// Makes a state the last one. Where it was compared before, that comparison was the one right before this call.
+  let remember: (State) -> Void
 
-private final class ConstantMemory<State>: StateMemory {
-  private let answer: Bool
-  init(answer: Bool) { self.answer = answer }
-  func equals(_ state: State) -> Bool { answer }
-  func remember(_ state: State) {}
-}
-
-private final class ValueMemory<State, Value: Equatable>: StateMemory {
-  private let value: @Sendable (State) -> Value
-  private var last: Value?
-  init(value: @escaping @Sendable (State) -> Value) { self.value = value }
-  func equals(_ state: State) -> Bool { last == .some(value(state)) }
-  func remember(_ state: State) { last = value(state) }
-}
-
-private final class PredicateMemory<State>: StateMemory {
-  private let areEqual: @Sendable (State, State) -> Bool
-  private var last: State?
-  init(areEqual: @escaping @Sendable (State, State) -> Bool) { self.areEqual = areEqual }
-  func equals(_ state: State) -> Bool { last.map { areEqual($0, state) } ?? false }
-  func remember(_ state: State) { last = state }
-}
-
-private final class BothMemory<State>: StateMemory {
-  private let first: any StateMemory<State>
-  private let second: any StateMemory<State>
-  init(first: any StateMemory<State>, second: any StateMemory<State>) {
-    self.first = first
-    self.second = second
+  init(equals: @escaping (State) -> Bool, remember: @escaping (State) -> Void) {
+    self.equals = equals
+    self.remember = remember
   }
-  func equals(_ state: State) -> Bool { first.equals(state) && second.equals(state) }
-  func remember(_ state: State) {
-    first.remember(state)
-    second.remember(state)
+
+  /// Remembers that there was a state, and nothing of it.
+  static func constant(_ answer: Bool) -> StateMemory {
+    var hasLast = false
+    return StateMemory { _ in hasLast && answer } remember: { _ in hasLast = true }
+  }
+
+  /// Remembers a value made from the state, which is made once for each state.
+  static func value<Value>(
+    _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
+  ) -> StateMemory {
+    var last: Value?
+    var compared: Value?
+    return StateMemory { state in
+      guard let previous = last else { return false }
+      let new = value(state)
+      let isEqual = areEqual(previous, new)
+      compared = isEqual ? nil : new
+      return isEqual
+    } remember: { state in
+      last = compared.take() ?? value(state)
+    }
   }
 }

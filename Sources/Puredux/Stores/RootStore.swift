@@ -45,10 +45,11 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
     spawn: @escaping TreeEffects<Action>.Spawn, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     let tree = Tree<Action>(executor: executor, priority: priority)
-    let node = Confined(RootNode(state: initialState, reducer: reducer))
+    let cell = Confined(StateCell(state: initialState, reducer: reducer))
+    let source = cell.map { Source.root(of: $0) }
     core = StoreCore(
-      origin: Origin(tree: tree, parent: nil, node: node.map { $0 }),
-      feed: Feed(source: node.map { $0 }), effects: TreeEffects(spawn: spawn))
+      origin: Origin(tree: tree, parent: nil, node: cell.map(with: source) { StoreNode(cell: $0, source: $1) }),
+      feed: Feed(source: source), effects: TreeEffects(spawn: spawn))
     if let interceptor { core.intercept(with: interceptor) }
   }
 

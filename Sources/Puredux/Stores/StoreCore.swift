@@ -19,13 +19,12 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StoreCore<Composed, Action> {
-    let node = origin.node.map(with: feed.source) { parent, upstream in
-      ChildNode(
-        parent: parent, upstream: upstream, local: initialState, stateMapping: stateMapping, reducer: reducer)
-    }
+    let cell = Confined(StateCell(state: initialState, reducer: reducer))
+    let source = feed.source.map(with: cell) { Source.child(of: $1, under: $0, stateMapping: stateMapping) }
     return StoreCore<Composed, Action>(
-      origin: Origin(tree: origin.tree, parent: origin, node: node.map { $0 }),
-      feed: Feed(source: node.map { $0 }), effects: effects)
+      origin: Origin(
+        tree: origin.tree, parent: origin, node: cell.map(with: source) { StoreNode(cell: $0, source: $1) }),
+      feed: Feed(source: source), effects: effects)
   }
 
   func intercept(with interceptor: Interceptor<Action>) {

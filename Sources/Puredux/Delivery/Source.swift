@@ -1,0 +1,200 @@
+/// Where states come from: a root store, a child store, a scope or a duplicate filter. Lives on its tree's executor.
+///
+/// What differs between them is in closures, not in subclasses: a closure is specialized where it is made, with the user's
+/// types, while a method that is called through a class or a protocol is not.
+final class Source<State: Sendable> {
+  /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  let withState: (_ body: (State) -> Void) -> Void
+  /// What it takes its states from; nothing for a root store.
+  let link: (any UpstreamLink<State>)?
+  /// Its own subscribers, where it has any.
+  var channel: Channel<State>?
+  /// The sources that take their states from this one and are watched.
+  var downstreams: ContiguousArray<Downstream<State>> = []
+  var scratch = Channel<State>.Scratch()
+
+  init(link: (any UpstreamLink<State>)? = nil, withState: @escaping (_ body: (State) -> Void) -> Void) {
+    self.link = link
+    self.withState = withState
+  }
+
+  var isWatched: Bool { !downstreams.isEmpty || channel?.isIdle == false }
+
+  // MARK: Publishing
+
+  /// Hands a state to everybody who watches, here and below.
+  func publish(_ state: State) {
+    channel?.publish(state, scratch: &scratch)
+    for downstream in downstreams { downstream.receive(state) }
+  }
+
+  /// Ends all sequences, here and below.
+  func end() {
+    channel?.finish()
+    channel = nil
+    let ending = downstreams
+    downstreams = []
+    for downstream in ending { downstream.end() }
+    link?.detach()
+  }
+
+  // MARK: Watching
+
+  /// Gives a subscription its place in the order: its first element is the state now (G5).
+  func activate(_ cursor: Int, in channel: Channel<State>) {
+    attach()
+    self.channel = channel
+    var hasState = false
+    withState { state in
+      hasState = true
+      channel.activate(cursor, first: state)
+    }
+    if !hasState { channel.activate(cursor, first: nil) }
+  }
+
+  /// Sees to it that this source is told of every commit.
+  func attach() { link?.attach(self) }
+
+  /// Lets go of what it attached to, unless somebody still watches this source.
+  func detachIfUnwatched() {
+    if channel?.isIdle == true {
+      channel = nil
+      scratch = Channel<State>.Scratch()
+    }
+    if !isWatched { link?.detach() }
+  }
+
+  func add(_ downstream: Downstream<State>) {
+    downstream.place = downstreams.count
+    downstreams.append(downstream)
+    attach()
+  }
+
+  func remove(_ downstream: Downstream<State>) {
+    let place = downstream.place
+    if place < downstreams.count, downstreams[place] === downstream {
+      downstreams.swapAt(place, downstreams.count - 1)
+      downstreams.removeLast()
+      if place < downstreams.count { downstreams[place].place = place }
+    }
+    detachIfUnwatched()
+  }
+}
+
+/// A watched source as the source above it sees it.
+final class Downstream<Input> {
+  let receive: (Input) -> Void
+  let end: () -> Void
+  /// Where it stands among the downstreams of its upstream.
+  var place = 0
+
+  init(receive: @escaping (Input) -> Void, end: @escaping () -> Void) {
+    self.receive = receive
+    self.end = end
+  }
+}
+
+/// Ties a source to the one above it, as long as somebody watches it.
+protocol UpstreamLink<State>: AnyObject {
+  associatedtype State: Sendable
+  func attach(_ source: Source<State>)
+  func detach()
+}
+
+/// How a source makes its states from another one's.
+final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
+  let upstream: Source<Input>
+  /// Works out what a state of the upstream means for the source, and publishes that.
+  let pass: (Input, Source<State>) -> Void
+  var downstream: Downstream<Input>?
+
+  init(upstream: Source<Input>, pass: @escaping (Input, Source<State>) -> Void) {
+    self.upstream = upstream
+    self.pass = pass
+  }
+
+  func attach(_ source: Source<State>) {
+    guard downstream == nil else { return }
+    let attached = Downstream<Input> { [pass] in pass($0, source) } end: { source.end() }
+    downstream = attached
+    upstream.add(attached)
+  }
+
+  func detach() {
+    guard let attached = downstream.take() else { return }
+    upstream.remove(attached)
+  }
+}
+
+// MARK: - The kinds of sources
+
+extension Source {
+  /// A root store's state.
+  static func root<Action>(of cell: StateCell<State, Action>) -> Source {
+    Source { body in
+      if let state = cell.state { body(state) }
+    }
+  }
+
+  /// A child store's state: its parent's and its own, composed.
+  static func child<Parent: Sendable, Local, Action>(
+    of cell: StateCell<Local, Action>, under parent: Source<Parent>,
+    stateMapping: @escaping @Sendable (Parent, Local) -> State
+  ) -> Source {
+    let link = Link<Parent, State>(upstream: parent) { parentState, source in
+      if let local = cell.state { source.publish(stateMapping(parentState, local)) }
+    }
+    return Source(link: link) { body in
+      guard let local = cell.state else { return }
+      parent.withState { body(stateMapping($0, local)) }
+    }
+  }
+
+  /// A part or a view of another source's state, worked out once a commit for all who watch it.
+  static func scope<Input: Sendable>(
+    of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
+  ) -> Source {
+    let link = Link<Input, State>(upstream: upstream) { input, source in
+      if let state = transform(input) { source.publish(state) }
+    }
+    return Source(link: link) { body in
+      upstream.withState { input in
+        if let state = transform(input) { body(state) }
+      }
+    }
+  }
+
+  /// Another source's states without those that equal the one before, for one subscriber.
+  static func removingDuplicates(of upstream: Source, equating: Equating<State>) -> Source {
+    let memory = equating.makeMemory()
+    let link = Link<State, State>(upstream: upstream) { state, source in
+      if memory.equals(state) { return }
+      memory.remember(state)
+      source.publish(state)
+    }
+    // Asked for the first element only, which is passed on in any case.
+    return Source(link: link) { body in
+      upstream.withState { state in
+        memory.remember(state)
+        body(state)
+      }
+    }
+  }
+}
+
+/// The state that a store owns, and what changes it. Lives on its tree's executor.
+final class StateCell<State: Sendable, Action: Sendable> {
+  /// None once the store is released.
+  var state: State?
+  let reducer: @Sendable (inout State, Action) -> Void
+
+  init(state: State, reducer: @escaping @Sendable (inout State, Action) -> Void) {
+    self.state = state
+    self.reducer = reducer
+  }
+
+  func reduce(_ action: Action) {
+    guard state != nil else { return }
+    reducer(&state!, action)
+  }
+}
