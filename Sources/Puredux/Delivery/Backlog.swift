@@ -2,26 +2,47 @@
 ///
 /// Kept in segments, so that growing never moves what is there and dropping from the front never shifts the rest: a
 /// publisher pauses as little over a backlog of a million states as over one.
+@usableFromInline
 struct Backlog<State> {
+  @usableFromInline
   struct Entry {
+    @usableFromInline
     var state: State
     /// How many cursors stand right before this state.
+    @usableFromInline
     var holders: Int
+
+    @inlinable
+    init(state: State, holders: Int) {
+      self.state = state
+      self.holders = holders
+    }
   }
 
-  private static var segmentLength: Int { 256 }
+  @inlinable
+  init() {}
+
+  @inlinable
+  static var segmentLength: Int { 256 }
 
   /// The position of the first state kept.
-  private(set) var start = 0
+  @usableFromInline
+  var start = 0
   /// The position after the last state.
-  private(set) var end = 0
+  @usableFromInline
+  var end = 0
   /// The position of the first place of the first segment.
-  private var base = 0
-  private var segments = Queue<ContiguousArray<Entry?>>()
+  @usableFromInline
+  var base = 0
+  @usableFromInline
+  var segments = Queue<ContiguousArray<Entry?>>()
 
+  @inlinable
   var count: Int { end - start }
+  @inlinable
   var isEmpty: Bool { start == end }
 
+  @inlinable
   mutating func append(_ state: State, holders: Int) {
     let (segment, offset) = place(of: end)
     if offset == 0, segment == segments.count { segments.append([]) }
@@ -30,18 +51,22 @@ struct Backlog<State> {
   }
 
   /// Passes over a state that nobody waits for. Only while the backlog is empty.
+  @inlinable
   mutating func skip() {
     end += 1
     start = end
     base = end
   }
 
+  @inlinable
   var holdersOfFirst: Int { isEmpty ? 0 : entry(at: start)?.holders ?? 0 }
 
+  @inlinable
   func state(at position: Int) -> State? { entry(at: position)?.state }
 
   /// Adds to the holders at a position, and returns how many it has now.
   @discardableResult
+  @inlinable
   mutating func addHolders(_ number: Int, at position: Int) -> Int {
     let (segment, offset) = place(of: position)
     return segments.update(segment) { segment in
@@ -51,6 +76,7 @@ struct Backlog<State> {
   }
 
   /// Takes the first state out.
+  @inlinable
   mutating func popFirst() -> State? {
     guard !isEmpty else { return nil }
     let offset = start - base
@@ -71,12 +97,14 @@ struct Backlog<State> {
     return state
   }
 
-  private func entry(at position: Int) -> Entry? {
+  @inlinable
+  func entry(at position: Int) -> Entry? {
     let (segment, offset) = place(of: position)
     return segments[segment]?[offset]
   }
 
-  private func place(of position: Int) -> (segment: Int, offset: Int) {
+  @inlinable
+  func place(of position: Int) -> (segment: Int, offset: Int) {
     let offset = position - base
     return (offset / Self.segmentLength, offset % Self.segmentLength)
   }

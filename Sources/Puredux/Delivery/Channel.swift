@@ -1,29 +1,45 @@
 import Synchronization
 
 /// A source's log behind a lock: the effects of what the log decides, and nothing else.
+@usableFromInline
 final class Channel<State: Sendable>: Sendable {
+  @usableFromInline
   typealias Machine = Log<State, Waiter<State?>>
 
   /// What a publisher keeps from one publication to the next, so that publishing does not allocate.
+  @usableFromInline
   struct Scratch {
-    fileprivate var woken: ContiguousArray<Machine.Parked> = []
-    fileprivate var garbage = Machine.Garbage()
+    @usableFromInline
+    var woken: ContiguousArray<Machine.Parked> = []
+    @usableFromInline
+    var garbage = Machine.Garbage()
+
+    @inlinable
+    init() {}
   }
 
-  private let log = Mutex(Machine())
+  @usableFromInline
+  let log = Mutex(Machine())
+
+  @inlinable
+  init() {}
 
   /// Whether nobody is subscribed.
+  @inlinable
   var isIdle: Bool { log.withLock { $0.isIdle } }
 
+  @inlinable
   func subscribe(_ policy: Machine.Policy) -> Int {
     log.withLock { $0.subscribe(policy) }
   }
 
+  @inlinable
   func activate(_ cursor: Int, first: State?) {
     let served = log.withLock { $0.activate(cursor, first: first) }
     served?.resume(returning: first)
   }
 
+  @inlinable
   func publish(_ state: State, scratch: inout Scratch) {
     log.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
     if !scratch.woken.isEmpty {
@@ -33,10 +49,12 @@ final class Channel<State: Sendable>: Sendable {
     if !scratch.garbage.isEmpty { scratch.garbage.removeAll(keepingCapacity: true) }
   }
 
+  @inlinable
   func finish() {
     for waiter in log.withLock({ $0.finish() }) { waiter.resume(returning: nil) }
   }
 
+  @inlinable
   func next(_ cursor: Int) async -> State? {
     switch update({ $0.take(cursor, garbage: &$1) }) {
     case .state(let state): return state
@@ -53,6 +71,7 @@ final class Channel<State: Sendable>: Sendable {
   }
 
   /// Ends a cursor; true where it was the last.
+  @inlinable
   func cancel(_ cursor: Int) -> Bool {
     let (waiters, wasLast) = update { log, garbage in
       let wasIdle = log.isIdle
@@ -63,11 +82,13 @@ final class Channel<State: Sendable>: Sendable {
     return wasLast
   }
 
+  @inlinable
   func refuse(_ cursor: Int) {
     update { $0.refuse(cursor, garbage: &$1) }
   }
 
   /// Gives up a cursor; true where it was the last.
+  @inlinable
   func remove(_ cursor: Int) -> Bool {
     update { log, garbage in
       let wasIdle = log.isIdle
@@ -77,7 +98,8 @@ final class Channel<State: Sendable>: Sendable {
   }
 
   /// Changes the log, and then drops, a little at a time and outside the lock, what nobody needs any more.
-  private func update<Result>(_ body: (inout sending Machine, inout Machine.Garbage) -> Result) -> Result {
+  @inlinable
+  func update<Result>(_ body: (inout sending Machine, inout Machine.Garbage) -> Result) -> Result {
     var garbage = Machine.Garbage()
     var (result, isToTrim) = log.withLock { log in
       let result = body(&log, &garbage)

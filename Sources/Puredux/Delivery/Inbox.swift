@@ -3,7 +3,9 @@
 /// Whoever appends to an idle inbox schedules one drain; everything appended until that drain has ended is part of its
 /// work. A *visitor* is a `send` or a read on its way to the executor: where one is known of, a drain that has spent its
 /// quantum does not queue up again but leaves the rest to it, so that no flood can keep a visitor out (G10).
+@usableFromInline
 struct Inbox<Entry, Waiter> {
+  @usableFromInline
   enum Phase: Equatable {
     /// Nothing waits, and no drain is on its way.
     case idle
@@ -13,11 +15,18 @@ struct Inbox<Entry, Waiter> {
     case leftToVisitor
   }
 
-  private(set) var phase = Phase.idle
-  private var entries: ContiguousArray<Entry> = []
-  private var idleWaiters: ContiguousArray<Waiter> = []
+  @usableFromInline
+  var phase = Phase.idle
+  @usableFromInline
+  var entries: ContiguousArray<Entry> = []
+  @usableFromInline
+  var idleWaiters: ContiguousArray<Waiter> = []
+
+  @inlinable
+  init() {}
 
   /// Adds an entry; true where the caller has to schedule a drain.
+  @inlinable
   mutating func append(_ entry: Entry) -> Bool {
     entries.append(entry)
     guard phase == .idle else { return false }
@@ -26,11 +35,13 @@ struct Inbox<Entry, Waiter> {
   }
 
   /// Moves everything that waits into an empty batch, whose storage the inbox takes over.
+  @inlinable
   mutating func takeAll(into batch: inout ContiguousArray<Entry>) {
     guard !entries.isEmpty else { return }
     swap(&entries, &batch)
   }
 
+  @usableFromInline
   enum DrainEnd {
     /// There is more: schedule another drain.
     case again
@@ -41,6 +52,7 @@ struct Inbox<Entry, Waiter> {
   }
 
   /// A drain has ended, with or without a rest.
+  @inlinable
   mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
     guard rest || !entries.isEmpty else {
       phase = .idle
@@ -52,12 +64,14 @@ struct Inbox<Entry, Waiter> {
   }
 
   /// Whether no drain is on its way or under way; where one is, its end tells the waiter.
+  @inlinable
   mutating func isIdle(orTells waiter: Waiter) -> Bool {
     if phase == .draining { idleWaiters.append(waiter) }
     return phase != .draining
   }
 
   /// A visitor that has committed the rest goes; true where the caller has to schedule a drain for what came since.
+  @inlinable
   mutating func visitorLeft() -> Bool {
     guard phase == .leftToVisitor else { return false }
     phase = entries.isEmpty ? .idle : .draining

@@ -3,28 +3,42 @@
 /// A state is kept once, however many have still to read it, and not at all where everybody keeps up: a publication goes
 /// straight to the waiting consumers. What a publication costs depends on the consumers it wakes, never on those that
 /// stall (G6). States that nobody needs any more are handed back as garbage, for their release to happen outside the lock.
+@usableFromInline
 struct Log<State, Waiter> {
-  enum Policy: Equatable {
+  @usableFromInline
+  enum Policy: Equatable, Sendable {
     case unbounded
     case newest(Int)
     case oldest(Int)
   }
 
+  @usableFromInline
   typealias Garbage = ContiguousArray<State>
 
   /// A consumer that waits for its cursor's next state.
+  @usableFromInline
   struct Parked {
+    @usableFromInline
     let cursor: Int
+    @usableFromInline
     let waiter: Waiter
+
+    @inlinable
+    init(cursor: Int, waiter: Waiter) {
+      self.cursor = cursor
+      self.waiter = waiter
+    }
   }
 
+  @usableFromInline
   enum Taken {
     case state(State)
     case end
     case nothing
   }
 
-  fileprivate enum Phase {
+  @usableFromInline
+  enum Phase: Sendable {
     /// Nobody's: its place can be given to a new cursor.
     case free
     /// Subscribed, but its place in the tree's order has not come: sees nothing yet.
@@ -34,52 +48,86 @@ struct Log<State, Waiter> {
     case ended
   }
 
-  fileprivate struct Cursor {
+  @usableFromInline
+  struct Cursor {
+    @usableFromInline
     var phase = Phase.subscribing
     /// Its place in the tree's order has still to come, whatever became of it since.
+    @usableFromInline
     var isActivationAwaited = true
     /// Its subscription is gone.
+    @usableFromInline
     var isAbandoned = false
     /// Where it stands in `parked` and in `hungry`.
+    @usableFromInline
     var parkedAt: Int32?
+    @usableFromInline
     var hungryAt: Int32?
+    @usableFromInline
     let policy: Policy
     /// The position of the next state to read; for `.oldest` the end of the log at its last delivery.
+    @usableFromInline
     var position = 0
     /// The state it was subscribed at, until that is read, and what `.oldest` keeps.
+    @usableFromInline
     var own = Queue<State>()
     /// Further consumers of the same cursor; while it is subscribing, all of them.
+    @usableFromInline
     var queue = Queue<Waiter>()
+
+    @inlinable
+    init(policy: Policy) {
+      self.policy = policy
+    }
   }
 
-  private(set) var isFinished = false
+  @usableFromInline
+  var isFinished = false
   /// Cursors that have not ended.
-  private(set) var subscriberCount = 0
+  @usableFromInline
+  var subscriberCount = 0
   /// More states can be dropped than one step may drop: call `trim()` until this is false.
-  private(set) var needsTrim = false
+  @usableFromInline
+  var needsTrim = false
 
-  private var backlog = Backlog<State>()
-  private var cursors: ContiguousArray<Cursor> = []
-  private var freeCursors: ContiguousArray<Int> = []
-  private var parked: ContiguousArray<Parked> = []
+  @usableFromInline
+  var backlog = Backlog<State>()
+  @usableFromInline
+  var cursors: ContiguousArray<Cursor> = []
+  @usableFromInline
+  var freeCursors: ContiguousArray<Int> = []
+  @usableFromInline
+  var parked: ContiguousArray<Parked> = []
   /// Unbounded cursors at the end of the log.
-  private var unboundedAtEnd = 0
-  private var newestCount = 0
+  @usableFromInline
+  var unboundedAtEnd = 0
+  @usableFromInline
+  var newestCount = 0
   /// Newest cursors that have something to read in the backlog.
-  private var newestBehind = 0
+  @usableFromInline
+  var newestBehind = 0
   /// How many newest cursors there are of each limit, and the largest limit.
-  private var newestLimits: [Int: Int] = [:]
-  private var largestNewestLimit = 0
+  @usableFromInline
+  var newestLimits: [Int: Int] = [:]
+  @usableFromInline
+  var largestNewestLimit = 0
   /// Oldest cursors with room.
-  private var hungry: ContiguousArray<Int> = []
+  @usableFromInline
+  var hungry: ContiguousArray<Int> = []
 
+  @inlinable
+  init() {}
+
+  @inlinable
   var isIdle: Bool { subscriberCount == 0 }
   /// How many states wait for the subscriber that is furthest behind.
+  @inlinable
   var backlogCount: Int { backlog.count }
 
   // MARK: Subscribing
 
   /// A new cursor, which sees nothing until it is activated.
+  @inlinable
   mutating func subscribe(_ policy: Policy) -> Int {
     subscriberCount += 1
     let cursor = Cursor(policy: policy)
@@ -93,6 +141,7 @@ struct Log<State, Waiter> {
 
   /// The cursor's place in the order has come: it starts with `first`, where there is one, and goes on with every later
   /// publication. Returns the consumer to hand `first` to, where one waits already.
+  @inlinable
   mutating func activate(_ id: Int, first: State?) -> Waiter? {
     cursors[id].isActivationAwaited = false
     guard cursors[id].phase == .subscribing else {
@@ -122,6 +171,7 @@ struct Log<State, Waiter> {
   // MARK: Publishing
 
   /// Takes in a state. Into `woken`, empty at the call, come the consumers to hand it to.
+  @inlinable
   mutating func publish(_ state: State, waking woken: inout ContiguousArray<Parked>, garbage: inout Garbage) {
     guard !isFinished else { return }
     swap(&woken, &parked)
@@ -151,7 +201,8 @@ struct Log<State, Waiter> {
     }
   }
 
-  private mutating func feedHungry(_ state: State, end: Int) {
+  @inlinable
+  mutating func feedHungry(_ state: State, end: Int) {
     var index = 0
     while index < hungry.count {
       let id = hungry[index]
@@ -166,13 +217,15 @@ struct Log<State, Waiter> {
     }
   }
 
-  private mutating func becomeHungry(_ id: Int) {
+  @inlinable
+  mutating func becomeHungry(_ id: Int) {
     guard cursors[id].hungryAt == nil else { return }
     cursors[id].hungryAt = Int32(hungry.count)
     hungry.append(id)
   }
 
-  private mutating func becomeSated(_ id: Int) {
+  @inlinable
+  mutating func becomeSated(_ id: Int) {
     guard let index = cursors[id].hungryAt.take().map(Int.init) else { return }
     hungry.swapAt(index, hungry.count - 1)
     hungry.removeLast()
@@ -180,6 +233,7 @@ struct Log<State, Waiter> {
   }
 
   /// No state will follow: what is unread stays readable. Returns the consumers to end.
+  @inlinable
   mutating func finish() -> ContiguousArray<Waiter> {
     isFinished = true
     var waiters = ContiguousArray<Waiter>()
@@ -195,6 +249,7 @@ struct Log<State, Waiter> {
   // MARK: Reading
 
   /// What there is to read at a cursor now.
+  @inlinable
   mutating func take(_ id: Int, garbage: inout Garbage) -> Taken {
     switch cursors[id].phase {
     case .free, .ended: return .end
@@ -207,7 +262,8 @@ struct Log<State, Waiter> {
     return .end
   }
 
-  private mutating func read(_ id: Int, garbage: inout Garbage) -> State? {
+  @inlinable
+  mutating func read(_ id: Int, garbage: inout Garbage) -> State? {
     let position = cursors[id].position
     switch cursors[id].policy {
     case .unbounded:
@@ -231,7 +287,8 @@ struct Log<State, Waiter> {
     }
   }
 
-  private mutating func readUnbounded(_ id: Int, at position: Int, garbage: inout Garbage) -> State? {
+  @inlinable
+  mutating func readUnbounded(_ id: Int, at position: Int, garbage: inout Garbage) -> State? {
     guard position < backlog.end else { return nil }
     cursors[id].position = position + 1
     let left = backlog.addHolders(-1, at: position)
@@ -247,6 +304,7 @@ struct Log<State, Waiter> {
   }
 
   /// As `take`, and where there is nothing the consumer waits.
+  @inlinable
   mutating func takeOrPark(_ id: Int, _ waiter: Waiter, garbage: inout Garbage) -> Taken {
     let taken = take(id, garbage: &garbage)
     guard case .nothing = taken else { return taken }
@@ -258,7 +316,8 @@ struct Log<State, Waiter> {
     return .nothing
   }
 
-  private mutating func park(_ waiter: Waiter, of id: Int) {
+  @inlinable
+  mutating func park(_ waiter: Waiter, of id: Int) {
     cursors[id].parkedAt = Int32(parked.count)
     parked.append(Parked(cursor: id, waiter: waiter))
   }
@@ -266,6 +325,7 @@ struct Log<State, Waiter> {
   // MARK: Ending
 
   /// Ends a cursor: nothing more is kept for it. Returns the consumers to end.
+  @inlinable
   mutating func cancel(_ id: Int, garbage: inout Garbage) -> ContiguousArray<Waiter> {
     var waiters = ContiguousArray<Waiter>()
     if let index = cursors[id].parkedAt.take().map(Int.init) {
@@ -280,19 +340,22 @@ struct Log<State, Waiter> {
   }
 
   /// The cursor's place in the order will not come.
+  @inlinable
   mutating func refuse(_ id: Int, garbage: inout Garbage) {
     cursors[id].isActivationAwaited = false
     end(id, garbage: &garbage)
   }
 
   /// The cursor's subscription is gone, so that nobody asks for it any more.
+  @inlinable
   mutating func remove(_ id: Int, garbage: inout Garbage) {
     end(id, garbage: &garbage)
     cursors[id].isAbandoned = true
     freeIfDone(id)
   }
 
-  private mutating func freeIfDone(_ id: Int) {
+  @inlinable
+  mutating func freeIfDone(_ id: Int) {
     guard cursors[id].isAbandoned, !cursors[id].isActivationAwaited else { return }
     cursors[id].phase = .free
     freeCursors.append(id)
@@ -303,7 +366,8 @@ struct Log<State, Waiter> {
     hungry = []
   }
 
-  private mutating func end(_ id: Int, garbage: inout Garbage) {
+  @inlinable
+  mutating func end(_ id: Int, garbage: inout Garbage) {
     let phase = cursors[id].phase
     guard phase == .live || phase == .subscribing else { return }
     cursors[id].phase = .ended
@@ -329,6 +393,7 @@ struct Log<State, Waiter> {
   }
 
   /// Drops some of the states that nobody needs.
+  @inlinable
   mutating func trim(into garbage: inout Garbage) {
     let kept = newestBehind > 0 ? largestNewestLimit : 0
     var left = 64

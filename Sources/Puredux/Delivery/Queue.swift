@@ -1,15 +1,25 @@
 /// First in, first out, in amortized constant time, on one array.
+@usableFromInline
 struct Queue<Element> {
-  private var storage: ContiguousArray<Element?> = []
-  private var head = 0
+  @usableFromInline
+  var storage: ContiguousArray<Element?> = []
+  @usableFromInline
+  var head = 0
 
+  @inlinable
+  init() {}
+
+  @inlinable
   var count: Int { storage.count - head }
+  @inlinable
   var isEmpty: Bool { head == storage.count }
 
+  @inlinable
   mutating func append(_ element: Element) {
     storage.append(element)
   }
 
+  @inlinable
   mutating func popFirst() -> Element? {
     guard head < storage.count else { return nil }
     let element = storage[head].take()
@@ -25,6 +35,7 @@ struct Queue<Element> {
   }
 
   /// Everything, in order; the queue is empty afterwards.
+  @inlinable
   mutating func popAll() -> ContiguousArray<Element> {
     let all = ContiguousArray(storage[head...].compactMap { $0 })
     self = Queue()
@@ -32,10 +43,12 @@ struct Queue<Element> {
   }
 
   /// Changes the element that many places behind the first.
+  @inlinable
   mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result {
     body(&storage[head + offset])
   }
 
+  @inlinable
   subscript(offset: Int) -> Element? { storage[head + offset] }
 }
 

@@ -4,6 +4,7 @@ import Synchronization
 ///
 /// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over here: the
 /// release that is under way picks it up when it is done with the first.
+@usableFromInline
 final class ReleaseQueue: Sendable {
   private struct Waiting {
     var objects: [any AnyObject & Sendable] = []
@@ -12,6 +13,7 @@ final class ReleaseQueue: Sendable {
 
   private let waiting = Mutex(Waiting())
 
+  @usableFromInline
   func release(_ object: any AnyObject & Sendable) {
     let isFirst = waiting.withLock { waiting in
       waiting.objects.append(object)

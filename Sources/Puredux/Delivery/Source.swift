@@ -2,33 +2,43 @@
 ///
 /// What differs between them is in closures, not in subclasses: a closure is specialized where it is made, with the user's
 /// types, while a method that is called through a class or a protocol is not.
+@usableFromInline
 final class Source<State: Sendable> {
   /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  @usableFromInline
   let withState: (_ body: (State) -> Void) -> Void
   /// What it takes its states from; nothing for a root store.
+  @usableFromInline
   let link: (any UpstreamLink<State>)?
   /// Its own subscribers, where it has any.
+  @usableFromInline
   var channel: Channel<State>?
   /// The sources that take their states from this one and are watched.
+  @usableFromInline
   var downstreams: ContiguousArray<Downstream<State>> = []
+  @usableFromInline
   var scratch = Channel<State>.Scratch()
 
+  @inlinable
   init(link: (any UpstreamLink<State>)? = nil, withState: @escaping (_ body: (State) -> Void) -> Void) {
     self.link = link
     self.withState = withState
   }
 
+  @inlinable
   var isWatched: Bool { !downstreams.isEmpty || channel?.isIdle == false }
 
   // MARK: Publishing
 
   /// Hands a state to everybody who watches, here and below.
+  @inlinable
   func publish(_ state: State) {
     channel?.publish(state, scratch: &scratch)
     for downstream in downstreams { downstream.receive(state) }
   }
 
   /// Ends all sequences, here and below.
+  @inlinable
   func end() {
     channel?.finish()
     channel = nil
@@ -41,6 +51,7 @@ final class Source<State: Sendable> {
   // MARK: Watching
 
   /// Gives a subscription its place in the order: its first element is the state now (G5).
+  @inlinable
   func activate(_ cursor: Int, in channel: Channel<State>) {
     attach()
     self.channel = channel
@@ -53,9 +64,11 @@ final class Source<State: Sendable> {
   }
 
   /// Sees to it that this source is told of every commit.
+  @inlinable
   func attach() { link?.attach(self) }
 
   /// Lets go of what it attached to, unless somebody still watches this source.
+  @inlinable
   func detachIfUnwatched() {
     if channel?.isIdle == true {
       channel = nil
@@ -64,12 +77,14 @@ final class Source<State: Sendable> {
     if !isWatched { link?.detach() }
   }
 
+  @inlinable
   func add(_ downstream: Downstream<State>) {
     downstream.place = downstreams.count
     downstreams.append(downstream)
     attach()
   }
 
+  @inlinable
   func remove(_ downstream: Downstream<State>) {
     let place = downstream.place
     if place < downstreams.count, downstreams[place] === downstream {
@@ -82,12 +97,17 @@ final class Source<State: Sendable> {
 }
 
 /// A watched source as the source above it sees it.
+@usableFromInline
 final class Downstream<Input> {
+  @usableFromInline
   let receive: (Input) -> Void
+  @usableFromInline
   let end: () -> Void
   /// Where it stands among the downstreams of its upstream.
+  @usableFromInline
   var place = 0
 
+  @inlinable
   init(receive: @escaping (Input) -> Void, end: @escaping () -> Void) {
     self.receive = receive
     self.end = end
@@ -95,6 +115,7 @@ final class Downstream<Input> {
 }
 
 /// Ties a source to the one above it, as long as somebody watches it.
+@usableFromInline
 protocol UpstreamLink<State>: AnyObject {
   associatedtype State: Sendable
   func attach(_ source: Source<State>)
@@ -102,17 +123,23 @@ protocol UpstreamLink<State>: AnyObject {
 }
 
 /// How a source makes its states from another one's.
+@usableFromInline
 final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
+  @usableFromInline
   let upstream: Source<Input>
   /// Works out what a state of the upstream means for the source, and publishes that.
+  @usableFromInline
   let pass: (Input, Source<State>) -> Void
+  @usableFromInline
   var downstream: Downstream<Input>?
 
+  @inlinable
   init(upstream: Source<Input>, pass: @escaping (Input, Source<State>) -> Void) {
     self.upstream = upstream
     self.pass = pass
   }
 
+  @inlinable
   func attach(_ source: Source<State>) {
     guard downstream == nil else { return }
     let attached = Downstream<Input> { [pass] in pass($0, source) } end: { source.end() }
@@ -120,6 +147,7 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
     upstream.add(attached)
   }
 
+  @inlinable
   func detach() {
     guard let attached = downstream.take() else { return }
     upstream.remove(attached)
@@ -130,6 +158,7 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
 
 extension Source {
   /// A root store's state.
+  @inlinable
   static func root<Action>(of cell: StateCell<State, Action>) -> Source {
     Source { body in
       if let state = cell.state { body(state) }
@@ -137,6 +166,7 @@ extension Source {
   }
 
   /// A child store's state: its parent's and its own, composed.
+  @inlinable
   static func child<Parent: Sendable, Local, Action>(
     of cell: StateCell<Local, Action>, under parent: Source<Parent>,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
@@ -151,6 +181,7 @@ extension Source {
   }
 
   /// A part or a view of another source's state, worked out once a commit for all who watch it.
+  @inlinable
   static func scope<Input: Sendable>(
     of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
   ) -> Source {
@@ -165,6 +196,7 @@ extension Source {
   }
 
   /// Another source's states without those that equal the one before, for one subscriber.
+  @inlinable
   static func removingDuplicates(of upstream: Source, equating: Equating<State>) -> Source {
     let memory = equating.makeMemory()
     let link = Link<State, State>(upstream: upstream) { state, source in
@@ -183,16 +215,21 @@ extension Source {
 }
 
 /// The state that a store owns, and what changes it. Lives on its tree's executor.
+@usableFromInline
 final class StateCell<State: Sendable, Action: Sendable> {
   /// None once the store is released.
+  @usableFromInline
   var state: State?
+  @usableFromInline
   let reducer: @Sendable (inout State, Action) -> Void
 
+  @inlinable
   init(state: State, reducer: @escaping @Sendable (inout State, Action) -> Void) {
     self.state = state
     self.reducer = reducer
   }
 
+  @inlinable
   func reduce(_ action: Action) {
     guard state != nil else { return }
     reducer(&state!, action)

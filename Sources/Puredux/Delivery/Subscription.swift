@@ -1,16 +1,21 @@
 import Synchronization
 
 /// Where the state sequences of a source are made. Shared by all copies of a proxy.
+@usableFromInline
 final class Feed<State: Sendable>: Sendable {
+  @usableFromInline
   let source: Confined<Source<State>>
   /// Made with the first subscription.
-  private let channel = Mutex<Channel<State>?>(nil)
+  @usableFromInline
+  let channel = Mutex<Channel<State>?>(nil)
 
+  @inlinable
   init(source: Confined<Source<State>>) {
     self.source = source
   }
 
   /// Reads the state in place.
+  @inlinable
   func read<Action, Result>(
     on tree: isolated Tree<Action>, _ body: (State) -> Result
   ) throws(StoreError) -> Result {
@@ -21,16 +26,19 @@ final class Feed<State: Sendable>: Sendable {
   }
 
   /// A feed of what a transform makes of this one's states.
+  @inlinable
   func scope<Other>(_ transform: @escaping @Sendable (State) -> Other?) -> Feed<Other> {
     Feed<Other>(source: source.map { .scope(of: $0, transform: transform) })
   }
 
   /// A feed without duplicates, for one subscriber.
+  @inlinable
   func removingDuplicates(_ equating: Equating<State>) -> Feed {
     Feed(source: source.map { .removingDuplicates(of: $0, equating: equating) })
   }
 
   /// Subscribes now: the place in the tree's order is taken when this returns.
+  @inlinable
   func subscribe<Action>(
     _ policy: AsyncStream<State>.Continuation.BufferingPolicy, through origin: Origin<Action>
   ) -> AsyncStream<State> {
@@ -55,6 +63,7 @@ final class Feed<State: Sendable>: Sendable {
 
 extension Log.Policy {
   /// A limit below one counts as one: the last state is never lost.
+  @inlinable
   init<Element>(_ policy: AsyncStream<Element>.Continuation.BufferingPolicy) {
     switch policy {
     case .unbounded: self = .unbounded
@@ -66,12 +75,18 @@ extension Log.Policy {
 }
 
 /// One sequence's place in its channel, for as long as somebody holds the sequence.
-private final class Subscription<State: Sendable, Action: Sendable>: Sendable {
+@usableFromInline
+final class Subscription<State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline
   let cursor: Int
-  private let feed: Feed<State>
-  private let channel: Channel<State>
-  private let origin: Origin<Action>
+  @usableFromInline
+  let feed: Feed<State>
+  @usableFromInline
+  let channel: Channel<State>
+  @usableFromInline
+  let origin: Origin<Action>
 
+  @inlinable
   init(feed: Feed<State>, channel: Channel<State>, cursor: Int, origin: Origin<Action>) {
     self.feed = feed
     self.channel = channel
@@ -79,16 +94,19 @@ private final class Subscription<State: Sendable, Action: Sendable>: Sendable {
     self.origin = origin
   }
 
+  @inlinable
   func cancel() {
     if channel.cancel(cursor) { detach() }
   }
 
+  @inlinable
   deinit {
     if channel.remove(cursor) { detach() }
   }
 
   /// Sees to it that nothing is worked out for a source that nobody watches.
-  private func detach() {
+  @inlinable
+  func detach() {
     _ = origin.tree.order(for: origin) { [source = feed.source] tree in
       source(on: tree).detachIfUnwatched()
     }

@@ -4,50 +4,67 @@ import Synchronization
 ///
 /// Whatever is asked of a tree takes its place in the inbox, synchronously and from any thread, and is done by a drain on the
 /// tree's executor. `send` and reads go to the executor themselves; there they first do all that was asked before them.
-actor Tree<Action: Sendable> {
-  private enum Entry {
+@usableFromInline
+final actor Tree<Action: Sendable> {
+  @usableFromInline
+  enum Entry: Sendable {
     case commit(Action, Origin<Action>)
     case command(@Sendable (isolated Tree) -> Void)
   }
 
   /// How many entries a drain works off before it lets others on the executor (G10).
-  private static var quantum: Int { 512 }
+  @inlinable
+  static var quantum: Int { 512 }
   /// A batch that grew beyond this does not keep its storage.
-  private static var keptCapacity: Int { 4096 }
+  @inlinable
+  static var keptCapacity: Int { 4096 }
 
-  private nonisolated let executor: StoreExecutor
+  @usableFromInline
+  nonisolated let executor: StoreExecutor
+  @usableFromInline
   nonisolated let priority: TaskPriority?
+  @usableFromInline
   nonisolated let releaseQueue = ReleaseQueue()
-  private nonisolated let inbox = Mutex(Inbox<Entry, Waiter<Void>>())
+  @usableFromInline
+  nonisolated let inbox = Mutex(Inbox<Entry, Waiter<Void>>())
   /// Sends and reads that are on their way to the executor.
-  private nonisolated let visitors = Atomic(0)
+  @usableFromInline
+  nonisolated let visitors = Atomic(0)
 
-  private var batch: ContiguousArray<Entry> = []
-  private var batchPosition = 0
-  private var observer: (any CommitObserver<Action>)?
+  @usableFromInline
+  var batch: ContiguousArray<Entry> = []
+  @usableFromInline
+  var batchPosition = 0
+  @usableFromInline
+  var observer: (any CommitObserver<Action>)?
 
+  @inlinable
   init(executor: StoreExecutor, priority: TaskPriority?) {
     self.executor = executor
     self.priority = priority
   }
 
+  @inlinable
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.owner.unownedExecutor }
 
   // MARK: Ordering
 
   /// Gives an action its place in the order; false where its store is closed.
+  @inlinable
   nonisolated func order(_ action: Action, from origin: Origin<Action>) -> Bool {
     order(.commit(action, origin), for: origin)
   }
 
   /// Gives a command its place in the order; false where the store it is meant for is closed.
+  @inlinable
   nonisolated func order(
     for origin: Origin<Action>, _ command: @escaping @Sendable (isolated Tree) -> Void
   ) -> Bool {
     order(.command(command), for: origin)
   }
 
-  private nonisolated func order(_ entry: Entry, for origin: Origin<Action>) -> Bool {
+  @inlinable
+  nonisolated func order(_ entry: Entry, for origin: Origin<Action>) -> Bool {
     let schedules: Bool? = inbox.withLock { inbox in
       guard !origin.isClosed else { return nil }
       return inbox.append(entry)
@@ -58,6 +75,7 @@ actor Tree<Action: Sendable> {
 
   /// Closes a store to everything that comes later; its end takes its place in the order. False where it was closed before.
   @discardableResult
+  @inlinable
   nonisolated func close(
     _ origin: Origin<Action>, finally: @escaping @Sendable (isolated Tree) -> Void
   ) -> Bool {
@@ -74,13 +92,15 @@ actor Tree<Action: Sendable> {
     return schedules != nil
   }
 
-  private nonisolated func scheduleDrain() {
+  @inlinable
+  nonisolated func scheduleDrain() {
     Task.detached(priority: priority) { await self.drain() }
   }
 
   // MARK: On the executor
 
-  private func drain() {
+  @inlinable
+  func drain() {
     var left = Self.quantum
     while left > 0, let entry = nextEntry() {
       perform(entry)
@@ -96,13 +116,15 @@ actor Tree<Action: Sendable> {
   }
 
   /// Returns when no drain is on its way or under way.
+  @inlinable
   nonisolated func untilIdle() async {
     await Waiter<Void>.wait { waiter in
       if inbox.withLock({ $0.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
   }
 
-  private func nextEntry() -> Entry? {
+  @inlinable
+  func nextEntry() -> Entry? {
     if batchPosition == batch.count {
       clearBatch()
       inbox.withLock { $0.takeAll(into: &batch) }
@@ -112,13 +134,15 @@ actor Tree<Action: Sendable> {
     return batch[batchPosition]
   }
 
-  private func clearBatch() {
+  @inlinable
+  func clearBatch() {
     guard batchPosition > 0 else { return }
     batchPosition = 0
     batch.removeAll(keepingCapacity: batch.capacity <= Self.keptCapacity)
   }
 
-  private func perform(_ entry: Entry) {
+  @inlinable
+  func perform(_ entry: Entry) {
     switch entry {
     case .commit(let action, let origin): commit(action, from: origin)
     case .command(let command): command(self)
@@ -126,7 +150,8 @@ actor Tree<Action: Sendable> {
   }
 
   /// Takes an action through every reducer on its path, publishes what came of it, and hands it to the observer.
-  private func commit(_ action: Action, from origin: Origin<Action>) {
+  @inlinable
+  func commit(_ action: Action, from origin: Origin<Action>) {
     var store = origin
     store.node(on: self).reduce(action)
     while let parent = store.parent {
@@ -138,7 +163,8 @@ actor Tree<Action: Sendable> {
   }
 
   /// Does what was asked before a visitor came.
-  private func settle() -> Bool {
+  @inlinable
+  func settle() -> Bool {
     visitors.subtract(1, ordering: .relaxed)
     while batchPosition < batch.count, let entry = nextEntry() { perform(entry) }
     clearBatch()
@@ -151,7 +177,8 @@ actor Tree<Action: Sendable> {
     return isLeftToUs
   }
 
-  private func leave(_ isLeftToUs: Bool) {
+  @inlinable
+  func leave(_ isLeftToUs: Bool) {
     guard isLeftToUs else { return }
     if inbox.withLock({ $0.visitorLeft() }) { scheduleDrain() }
   }
@@ -159,6 +186,7 @@ actor Tree<Action: Sendable> {
   // MARK: Visitors
 
   /// Runs a closure on the executor after everything that was asked before.
+  @inlinable
   nonisolated(nonsending) func visit<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
@@ -166,7 +194,8 @@ actor Tree<Action: Sendable> {
     return try await visitNow(body)
   }
 
-  private func visitNow<Result: Sendable>(
+  @inlinable
+  func visitNow<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
     let isLeftToUs = settle()
@@ -175,18 +204,21 @@ actor Tree<Action: Sendable> {
   }
 
   /// Commits a visitor's action.
+  @inlinable
   func accept(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
     guard !origin.isClosed else { throw .terminated }
     commit(action, from: origin)
   }
 
   /// Sets who is told of every commit.
+  @inlinable
   func observe(with observer: some CommitObserver<Action>) {
     self.observer = observer
   }
 }
 
 /// What is done about an action once it is committed. Called on the tree's executor.
+@usableFromInline
 protocol CommitObserver<Action>: Sendable {
   associatedtype Action: Sendable
   func committed(_ action: Action, from origin: Origin<Action>)

@@ -5,25 +5,32 @@
 /// Sound because the value is reached in two ways only: through `callAsFunction`, which the compiler lets nobody call but from
 /// the tree's isolation, and in `map`, whose closures in this library do nothing but store it in another confined value.
 /// One tree's values never meet another tree: they are made from that tree's stores alone.
+@usableFromInline
 struct Confined<Value>: @unchecked Sendable {
-  private let value: Value
+  @usableFromInline
+  let value: Value
 
+  @inlinable
   init(_ value: sending Value) {
     self.value = value
   }
 
-  private init(storing value: Value) {
+  @inlinable
+  init(storing value: Value) {
     self.value = value
   }
 
+  @inlinable
   func callAsFunction<Action>(on tree: isolated Tree<Action>) -> Value { value }
 
   /// Another confined value that is made from this one, without a look inside.
+  @inlinable
   func map<Other>(_ make: (Value) -> Other) -> Confined<Other> {
     Confined<Other>(storing: make(value))
   }
 
   /// Another confined value that is made from this one and a second one of the same tree, without a look inside.
+  @inlinable
   func map<Second, Other>(with second: Confined<Second>, _ make: (Value, Second) -> Other) -> Confined<Other> {
     Confined<Other>(storing: make(value, second.value))
   }
@@ -33,17 +40,26 @@ struct Confined<Value>: @unchecked Sendable {
 ///
 /// An unchecked continuation, as it is made once a delivery. Sound because the log keeps a waiter in exactly one place, hands it
 /// out in removing it there, and every caller that is handed one resumes it.
+@usableFromInline
 @safe struct Waiter<Value: Sendable>: Sendable {
-  private let continuation: UnsafeContinuation<Value, Never>
+  @usableFromInline
+  let continuation: UnsafeContinuation<Value, Never>
 
+  @inlinable
+  init(_ continuation: UnsafeContinuation<Value, Never>) {
+    unsafe self.continuation = continuation
+  }
+
+  @inlinable
   func resume(returning value: Value) {
     unsafe continuation.resume(returning: value)
   }
 
   /// Suspends the current task until the waiter passed to the closure is resumed.
+  @inlinable
   nonisolated(nonsending) static func wait(_ register: (Waiter) -> Void) async -> Value {
     unsafe await withUnsafeContinuation { continuation in
-      unsafe register(Waiter(continuation: continuation))
+      unsafe register(Waiter(continuation))
     }
   }
 }

@@ -10,9 +10,16 @@ public enum DispatchResult: Sendable, Equatable {
 ///
 /// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive.
 public struct Dispatch<Action: Sendable>: Sendable {
+  @usableFromInline
   let origin: Origin<Action>
 
+  @inlinable
+  init(origin: Origin<Action>) {
+    self.origin = origin
+  }
+
   @discardableResult
+  @inlinable
   public func callAsFunction(_ action: Action) -> DispatchResult {
     origin.tree.order(action, from: origin) ? .enqueued : .terminated
   }

@@ -1,14 +1,20 @@
 import Synchronization
 
 /// Runs one effect group: does what it decides, and nothing else.
+@usableFromInline
 final class EffectRunner: Sendable {
+  @usableFromInline
   typealias Effect = @Sendable () async -> Void
   private typealias Instruction = EffectInstruction<Effect>
   private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
 
+  @usableFromInline
+  init() {}
+
   private let group = Mutex(Group())
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
+  @usableFromInline
   func add(_ effect: @escaping Effect, spawn: (@escaping Effect) -> Void) {
     switch group.withLock({ $0.add(effect) }) {
     case .refused, .added: break
@@ -18,6 +24,7 @@ final class EffectRunner: Sendable {
   }
 
   /// Runs effects as children of the current task until the group has ended.
+  @usableFromInline
   func run() async {
     await withDiscardingTaskGroup { tasks in
       while true {
@@ -51,6 +58,7 @@ final class EffectRunner: Sendable {
   }
 
   /// Takes no more effects, and cancels those that run or lets them come to their end.
+  @usableFromInline
   func end(cancelling: Bool) {
     let end = group.withLock { $0.end(cancelling: cancelling) }
     wake(end.wake)
@@ -58,6 +66,7 @@ final class EffectRunner: Sendable {
   }
 
   /// Returns when all effects have ended and the task that ran them is done.
+  @usableFromInline
   func untilEnded() async {
     await Waiter<Void>.wait { waiter in
       if group.withLock({ $0.hasEnded(orTells: waiter) }) { waiter.resume(returning: ()) }

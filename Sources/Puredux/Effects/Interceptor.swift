@@ -12,20 +12,25 @@
 /// Starting a task costs a microsecond or two. Saying that an action is not for it costs an interceptor nanoseconds, which is
 /// what the initializers with a condition, a type or a pattern are for.
 public struct Interceptor<Action: Sendable>: Sendable {
+  @usableFromInline
   typealias Effect = @Sendable (Dispatch<Action>) async -> Void
 
+  @usableFromInline
   let effects: @Sendable (Action) -> [Effect]
 
-  private init(effects: @escaping @Sendable (Action) -> [Effect]) {
+  @inlinable
+  init(effects: @escaping @Sendable (Action) -> [Effect]) {
     self.effects = effects
   }
 
   /// Runs for every action.
+  @inlinable
   public init(_ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void) {
     self.init { action in [{ dispatch in await run(action, dispatch) }] }
   }
 
   /// Runs for the actions that a condition holds for. The condition is asked on the tree's executor: it should be cheap.
+  @inlinable
   public init(
     where isMeant: @escaping @Sendable (Action) -> Bool,
     _ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
@@ -34,6 +39,7 @@ public struct Interceptor<Action: Sendable>: Sendable {
   }
 
   /// Runs for the actions of one type.
+  @inlinable
   public init<Meant: Sendable>(
     for type: Meant.Type, _ run: @escaping @Sendable (Meant, Dispatch<Action>) async -> Void
   ) {
@@ -43,6 +49,7 @@ public struct Interceptor<Action: Sendable>: Sendable {
   /// Runs for the actions that a pattern finds something in, and is handed what it found.
   ///
   ///     Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in … }
+  @inlinable
   public init<Found: Sendable>(
     matching pattern: @escaping @Sendable (Action) -> Found?,
     _ run: @escaping @Sendable (Found, Dispatch<Action>) async -> Void
@@ -54,11 +61,13 @@ public struct Interceptor<Action: Sendable>: Sendable {
   }
 
   /// Several interceptors as one: each of them is asked, in order, and starts a task of its own.
+  @inlinable
   public init(_ interceptors: [Interceptor]) {
     self.init { action in interceptors.flatMap { $0.effects(action) } }
   }
 
   /// Runs the actions that are an `AsyncAction`.
+  @inlinable
   public static var asyncActions: Interceptor {
     Interceptor(matching: { $0 as? any AsyncAction<Action> }) { action, dispatch in
       await action.execute(dispatch: dispatch)

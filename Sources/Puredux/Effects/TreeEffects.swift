@@ -1,8 +1,10 @@
 import Synchronization
 
 /// The effects of a tree: a runner for each store that an interceptor has taken an action of.
+@usableFromInline
 final class TreeEffects<Action: Sendable>: Sendable {
   /// Starts the task of a runner.
+  @usableFromInline
   typealias Spawn = @Sendable (@escaping EffectRunner.Effect) -> Void
 
   private struct StoreEffects {
@@ -13,10 +15,12 @@ final class TreeEffects<Action: Sendable>: Sendable {
   private let spawn: Spawn
   private let stores = Mutex<[ObjectIdentifier: StoreEffects]>([:])
 
+  @usableFromInline
   init(spawn: @escaping Spawn) {
     self.spawn = spawn
   }
 
+  @usableFromInline
   func start(_ effect: @escaping Interceptor<Action>.Effect, of origin: Origin<Action>) {
     let runner = stores.withLock { stores in
       let id = ObjectIdentifier(origin)
@@ -41,11 +45,13 @@ final class TreeEffects<Action: Sendable>: Sendable {
   }
 
   /// Ends the effects of a store and of all below it.
+  @usableFromInline
   func end(below origin: Origin<Action>, cancelling: Bool) {
     for runner in runners(below: origin) { runner.end(cancelling: cancelling) }
   }
 
   /// Returns when all effects of a store and of all below it have ended.
+  @usableFromInline
   func untilEnded(below origin: Origin<Action>) async {
     for runner in runners(below: origin) { await runner.untilEnded() }
   }
@@ -58,15 +64,26 @@ final class TreeEffects<Action: Sendable>: Sendable {
 }
 
 /// The trees whose effects the current task is part of: one of them cannot wait for the end of them all.
+@usableFromInline
 enum EffectContext {
   @TaskLocal static var trees: Set<ObjectIdentifier> = []
 }
 
 /// Hands every commit of a tree to an interceptor.
+@usableFromInline
 struct Interception<Action: Sendable>: CommitObserver {
+  @usableFromInline
   let interceptor: Interceptor<Action>
+  @usableFromInline
   let effects: TreeEffects<Action>
 
+  @inlinable
+  init(interceptor: Interceptor<Action>, effects: TreeEffects<Action>) {
+    self.interceptor = interceptor
+    self.effects = effects
+  }
+
+  @inlinable
   func committed(_ action: Action, from origin: Origin<Action>) {
     for effect in interceptor.effects(action) { effects.start(effect, of: origin) }
   }

@@ -10,36 +10,44 @@
 /// value only; `.equal` and a predicate of your own have to keep the last state itself, which makes the next change of a
 /// collection in it copy that collection.
 public struct Equating<State: Sendable>: Sendable {
+  @usableFromInline
   let makeMemory: @Sendable () -> StateMemory<State>
   /// Whether the answer is always no, so that there is nothing to filter.
+  @usableFromInline
   let isNeverEqual: Bool
 
-  private init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> StateMemory<State>) {
+  @inlinable
+  init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> StateMemory<State>) {
     self.isNeverEqual = isNeverEqual
     self.makeMemory = makeMemory
   }
 
   /// Equal where the predicate says so. It is given the last state that was delivered and the new one.
+  @inlinable
   public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
     self.init { .value({ $0 }, areEqual: areEqual) }
   }
 
   /// Every state equals every other: only the first is delivered.
+  @inlinable
   public static var alwaysEqual: Equating {
     Equating { .constant(true) }
   }
 
   /// No state equals another: every one is delivered.
+  @inlinable
   public static var neverEqual: Equating {
     Equating(isNeverEqual: true) { .constant(false) }
   }
 
   /// Equal where a part of them, or a value made from them, is.
+  @inlinable
   public static func equal<Value: Equatable & Sendable>(_ value: @escaping @Sendable (State) -> Value) -> Equating {
     Equating { .value(value, areEqual: ==) }
   }
 
   /// Equal where both say so.
+  @inlinable
   public static func && (lhs: Equating, rhs: Equating) -> Equating {
     Equating(isNeverEqual: lhs.isNeverEqual || rhs.isNeverEqual) {
       let (first, second) = (lhs.makeMemory(), rhs.makeMemory())
@@ -51,6 +59,7 @@ public struct Equating<State: Sendable>: Sendable {
   }
 
   /// Compares two states.
+  @inlinable
   public func callAsFunction(_ lhs: State, _ rhs: State) -> Bool {
     let memory = makeMemory()
     memory.remember(lhs)
@@ -60,30 +69,37 @@ public struct Equating<State: Sendable>: Sendable {
 
 extension Equating where State: Equatable {
   /// Equal where the states are.
+  @inlinable
   public static var equal: Equating {
     Equating { .value({ $0 }, areEqual: ==) }
   }
 }
 
 /// As much of the last state that was delivered as it takes to compare the next one with it.
+@usableFromInline
 struct StateMemory<State> {
   /// Whether a state equals the last one; no where there is no last one.
+  @usableFromInline
   let equals: (State) -> Bool
   /// Makes a state the last one. Where it was compared before, that comparison was the one right before this call.
+  @usableFromInline
   let remember: (State) -> Void
 
+  @inlinable
   init(equals: @escaping (State) -> Bool, remember: @escaping (State) -> Void) {
     self.equals = equals
     self.remember = remember
   }
 
   /// Remembers that there was a state, and nothing of it.
+  @inlinable
   static func constant(_ answer: Bool) -> StateMemory {
     var hasLast = false
     return StateMemory { _ in hasLast && answer } remember: { _ in hasLast = true }
   }
 
   /// Remembers a value made from the state, which is made once for each state.
+  @inlinable
   static func value<Value>(
     _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
   ) -> StateMemory {

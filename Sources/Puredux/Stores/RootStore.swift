@@ -12,7 +12,8 @@
 /// It runs as long as somebody holds it or one of its child stores; proxies do not count. When it is released, what was accepted
 /// is still committed, its sequences end after their last state, and its interceptor's tasks are cancelled. `shutdown` does
 /// the same and waits for it; `withStore` ties all of it to a scope.
-public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
+public final actor RootStore<State: Sendable, Action: Sendable>: StoreType {
+  @usableFromInline
   nonisolated let core: StoreCore<State, Action>
 
   /// - Parameters:
@@ -20,6 +21,7 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
   ///   - priority: The priority of the tree's work.
   ///   - interceptor: The side effects of every action of the tree.
   ///   - reducer: Changes the state by an action. It runs on the tree's executor; it may dispatch.
+  @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
@@ -30,6 +32,7 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// With an interceptor for every action, given as a closure.
+  @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
@@ -40,6 +43,7 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
       reducer: reducer)
   }
 
+  @inlinable
   init(
     initialState: State, executor: StoreExecutor, priority: TaskPriority?, interceptor: Interceptor<Action>?,
     spawn: @escaping TreeEffects<Action>.Spawn, reducer: @escaping @Sendable (inout State, Action) -> Void
@@ -53,16 +57,20 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
     if let interceptor { core.intercept(with: interceptor) }
   }
 
+  @inlinable
   public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe core.origin.tree.unownedExecutor }
 
+  @inlinable
   public nonisolated func store() -> Store<State, Action> { core.proxy }
 
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
+  @inlinable
   public nonisolated(nonsending) var state: State {
     get async { await core.state }
   }
 
   /// A child store with local state of its own, whose state is the tuple of this store's state and its own.
+  @inlinable
   public nonisolated func childStore<Local: Sendable>(
     initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<(State, Local), Action> {
@@ -70,6 +78,7 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// A child store with local state of its own, composed with this store's state by a mapping.
+  @inlinable
   public nonisolated func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     reducer: @escaping @Sendable (inout Local, Action) -> Void
@@ -79,11 +88,13 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// Sets the tree's interceptor, in place of the one before. It is given the actions that come later in the order (G1).
+  @inlinable
   public nonisolated func interceptActions(with interceptor: Interceptor<Action>) {
     core.intercept(with: interceptor)
   }
 
   /// Sets the tree's interceptor to a closure that is run for every action.
+  @inlinable
   public nonisolated func interceptActions(
     with interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
   ) {
@@ -96,6 +107,7 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
   /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an earlier call
   /// still awaits. If the calling task is cancelled, the interceptor's tasks are. Called by an interceptor of the tree, it does not
   /// wait for the interceptor's tasks, of which the caller is one.
+  @inlinable
   public nonisolated(nonsending) func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
   ) async {
@@ -103,6 +115,7 @@ public actor RootStore<State: Sendable, Action: Sendable>: StoreType {
     await core.origin.tree.untilIdle()
   }
 
+  @inlinable
   deinit { core.release() }
 }
 

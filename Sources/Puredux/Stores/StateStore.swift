@@ -6,25 +6,32 @@
 /// It lives as long as somebody holds it, or a child of its own, and keeps its parents alive, up to the root; nothing in the tree
 /// keeps it alive. When it is released, what it accepted is still committed, its sequences end and its interceptor's tasks are
 /// cancelled.
-public actor StateStore<State: Sendable, Action: Sendable>: StoreType {
+public final actor StateStore<State: Sendable, Action: Sendable>: StoreType {
+  @usableFromInline
   nonisolated let core: StoreCore<State, Action>
-  private nonisolated let parent: any Actor
+  @usableFromInline
+  nonisolated let parent: any Actor
 
+  @inlinable
   init(core: StoreCore<State, Action>, parent: any Actor) {
     self.core = core
     self.parent = parent
   }
 
+  @inlinable
   public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe core.origin.tree.unownedExecutor }
 
+  @inlinable
   public nonisolated func store() -> Store<State, Action> { core.proxy }
 
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
+  @inlinable
   public nonisolated(nonsending) var state: State {
     get async { await core.state }
   }
 
   /// A child store of this one, with local state of its own, whose state is the tuple of this store's state and its own.
+  @inlinable
   public nonisolated func childStore<Local: Sendable>(
     initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<(State, Local), Action> {
@@ -32,6 +39,7 @@ public actor StateStore<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// A child store of this one, with local state of its own, composed with this store's state by a mapping.
+  @inlinable
   public nonisolated func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     reducer: @escaping @Sendable (inout Local, Action) -> Void
@@ -41,12 +49,14 @@ public actor StateStore<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// As the root store's, for this store and all below it: the rest of the tree goes on.
+  @inlinable
   public nonisolated(nonsending) func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
   ) async {
     await core.shutdown(interceptors, clock: clock)
   }
 
+  @inlinable
   deinit {
     core.release()
     core.origin.tree.releaseQueue.release(parent)

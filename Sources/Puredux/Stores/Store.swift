@@ -3,22 +3,34 @@
 /// It never keeps its store alive. Once the store is shut down or released, `dispatch` answers `.terminated`, `send` and `state`
 /// throw, and `states()` ends. Copies share what they have in common: a scope is worked out once a commit for all of them.
 public struct Store<State: Sendable, Action: Sendable>: StoreType {
+  @usableFromInline
   let origin: Origin<Action>
+  @usableFromInline
   let feed: Feed<State>
 
+  @inlinable
+  init(origin: Origin<Action>, feed: Feed<State>) {
+    self.origin = origin
+    self.feed = feed
+  }
+
+  @inlinable
   public func store() -> Store { self }
 
   @discardableResult
+  @inlinable
   public func dispatch(_ action: Action) -> DispatchResult {
     origin.tree.order(action, from: origin) ? .enqueued : .terminated
   }
 
+  @inlinable
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
     try await origin.tree.visit { [origin] tree throws(StoreError) in
       try tree.accept(action, from: origin)
     }
   }
 
+  @inlinable
   public nonisolated(nonsending) func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
@@ -28,6 +40,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
+  @inlinable
   public nonisolated(nonsending) var state: State {
     get async throws(StoreError) {
       try await origin.tree.visit { [origin, feed] tree throws(StoreError) in
@@ -37,6 +50,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
+  @inlinable
   public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
@@ -45,10 +59,12 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     return feed.subscribe(bufferingPolicy, through: origin)
   }
 
+  @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     Store<Scoped, Action>(origin: origin, feed: feed.scope { .some(transform($0)) })
   }
 
+  @inlinable
   public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {

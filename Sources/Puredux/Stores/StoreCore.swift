@@ -1,13 +1,26 @@
 /// What a root store and a child store have in common: their place in the tree, where their sequences are made, and the tree's
 /// effects.
+@usableFromInline
 struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline
   let origin: Origin<Action>
+  @usableFromInline
   let feed: Feed<State>
+  @usableFromInline
   let effects: TreeEffects<Action>
 
+  @inlinable
+  init(origin: Origin<Action>, feed: Feed<State>, effects: TreeEffects<Action>) {
+    self.origin = origin
+    self.feed = feed
+    self.effects = effects
+  }
+
+  @inlinable
   var proxy: Store<State, Action> { Store(origin: origin, feed: feed) }
 
   /// The state, of a store that somebody holds.
+  @inlinable
   nonisolated(nonsending) var state: State {
     get async {
       // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
@@ -15,6 +28,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
+  @inlinable
   func child<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     reducer: @escaping @Sendable (inout Local, Action) -> Void
@@ -27,12 +41,14 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
       feed: Feed(source: source), effects: effects)
   }
 
+  @inlinable
   func intercept(with interceptor: Interceptor<Action>) {
     let interception = Interception(interceptor: interceptor, effects: effects)
     _ = origin.tree.order(for: origin) { $0.observe(with: interception) }
   }
 
   /// The store is gone.
+  @inlinable
   func release() {
     origin.tree.close(origin) { [origin, effects] tree in
       origin.node(on: tree).release()
@@ -40,6 +56,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
+  @usableFromInline
   nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
     let cancels = interceptors == .cancel
     origin.tree.close(origin) { [origin, effects] _ in effects.end(below: origin, cancelling: cancels) }

@@ -3,6 +3,7 @@
 /// A tree has one serial executor: its root store, its child stores and everything that is done with their states share it,
 /// which is what lets an action pass through a whole path of stores without a hop.
 public struct StoreExecutor: Sendable {
+  @usableFromInline
   let owner: any SerialExecutorOwner
 
   /// An executor of the tree's own, on the global thread pool. The fastest to reach.
@@ -17,6 +18,7 @@ public struct StoreExecutor: Sendable {
   }
 }
 
+@usableFromInline
 protocol SerialExecutorOwner: Sendable {
   var unownedExecutor: UnownedSerialExecutor { get }
 }

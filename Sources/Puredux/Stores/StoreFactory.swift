@@ -18,6 +18,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
   public let root: RootStore<State, Action>
 
   /// As `RootStore.init`, with an interceptor that may leave actions out.
+  @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
@@ -27,6 +28,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// As `RootStore.init`, with an interceptor for every action, given as a closure.
+  @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
@@ -38,9 +40,11 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// A weak proxy of the root store.
+  @inlinable
   public func rootStore() -> Store<State, Action> { root.store() }
 
   /// A weak proxy of a part of the root store's state.
+  @inlinable
   public func scopeStore<Scoped: Sendable>(
     to transform: @escaping @Sendable (State) -> Scoped
   ) -> Store<Scoped, Action> {
@@ -48,6 +52,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// A weak proxy of a part of the root store's state that is not always there.
+  @inlinable
   public func scopeStore<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
@@ -55,6 +60,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// A child store of the root store; its state is the tuple of the root store's and its own.
+  @inlinable
   public func childStore<Local: Sendable>(
     initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<(State, Local), Action> {
@@ -62,6 +68,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// A child store of the root store, composed with the root store's state by a mapping.
+  @inlinable
   public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     reducer: @escaping @Sendable (inout Local, Action) -> Void

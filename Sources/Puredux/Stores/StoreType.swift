@@ -64,20 +64,24 @@ public protocol StoreType<State, Action>: ActionHandler, StateProvider {
 
 extension StoreType {
   @discardableResult
+  @inlinable
   public func dispatch(_ action: Action) -> DispatchResult {
     store().dispatch(action)
   }
 
+  @inlinable
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
     try await store().send(action)
   }
 
+  @inlinable
   public nonisolated(nonsending) func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
     try await store().send(action, reading: reading)
   }
 
+  @inlinable
   public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
@@ -89,6 +93,7 @@ extension StoreType {
   ///
   /// The transform runs on the tree's executor, once a commit for all subscribers of the scope and its copies, and not at all while
   /// there are none.
+  @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     store().scope(to: transform)
   }
@@ -97,6 +102,7 @@ extension StoreType {
   ///
   /// While the transform answers nil its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and actions are
   /// taken as ever.
+  @inlinable
   public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {

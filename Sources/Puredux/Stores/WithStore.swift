@@ -8,6 +8,7 @@
 /// interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local values. Those
 /// that still run when the body ends are cancelled; a body that wants them finished ends with
 /// `await store.shutdown(interceptors: .finish(within: …))`.
+@inlinable
 public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
   interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
@@ -33,6 +34,7 @@ public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable,
 }
 
 /// As `withStore`, with an interceptor for every action, given as a closure.
+@inlinable
 public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
   interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
