@@ -21,16 +21,17 @@ final class Origin<Action: Sendable>: Sendable {
     self.node = node
   }
 
+  @inlinable
+  func dispatch(_ action: Action) -> DispatchResult {
+    tree.order(action, from: self) ? .enqueued : .terminated
+  }
+
   /// Whether this store or one above it takes nothing any more.
   @inlinable
   var isClosed: Bool {
     if closed.load(ordering: .relaxed) { return true }
-    var next = parent
-    while let origin = next {
-      if origin.closed.load(ordering: .relaxed) { return true }
-      next = origin.parent
-    }
-    return false
+    guard let parent else { return false }
+    return parent.isClosed
   }
 
   /// Closes the store. Only under the inbox's lock.
@@ -40,7 +41,7 @@ final class Origin<Action: Sendable>: Sendable {
   }
 
   /// Whether an action given to this store passes through the other.
-  @inlinable
+  @usableFromInline
   func isBelow(_ other: Origin) -> Bool {
     var next: Origin? = self
     while let origin = next {
@@ -52,13 +53,14 @@ final class Origin<Action: Sendable>: Sendable {
 }
 
 /// What a tree does with one of its stores. Lives on the tree's executor.
+///
+/// Closures that are made where the user's types are known, one within the other along the path: calling one costs no more
+/// than the reducers in it.
 @usableFromInline
-struct StoreNode<Action> {
+final class StoreNode<Action: Sendable> {
+  /// Takes an action through every reducer on its path, from this store up to the root, and publishes what came of it.
   @usableFromInline
-  let reduce: (Action) -> Void
-  /// Hands the store's state to everybody who watches, here and below.
-  @usableFromInline
-  let publish: () -> Void
+  let commit: (Action) -> Void
   /// Ends the sequences of the store and of everything below it.
   @usableFromInline
   let end: () -> Void
@@ -67,12 +69,22 @@ struct StoreNode<Action> {
   let release: () -> Void
 
   @inlinable
-  init<State: Sendable, Local: Sendable>(cell: StateCell<Local, Action>, source: Source<State>)
-  where Action: Sendable {
-    reduce = { cell.reduce($0) }
-    publish = {
-      guard source.channel != nil || !source.downstreams.isEmpty else { return }
-      source.withState { source.publish($0) }
+  init<State: Sendable>(root cell: StateCell<State, Action>, source: Source<State>) {
+    commit = { action in
+      cell.reduce(action)
+      if source.mayBeWatched, let state = cell.state { source.publish(state) }
+    }
+    end = { source.end() }
+    release = { cell.state = nil }
+  }
+
+  @inlinable
+  init<Local: Sendable, State: Sendable>(
+    child cell: StateCell<Local, Action>, source: Source<State>, under parent: StoreNode
+  ) {
+    commit = { [commitAbove = parent.commit] action in
+      cell.reduce(action)
+      commitAbove(action)
     }
     end = { source.end() }
     release = { cell.state = nil }

@@ -12,9 +12,11 @@ final class Source<State: Sendable> {
   let link: (any UpstreamLink<State>)?
   /// Its own subscribers, where it has any.
   @usableFromInline
+  @exclusivity(unchecked)
   var channel: Channel<State>?
   /// The sources that take their states from this one and are watched.
   @usableFromInline
+  @exclusivity(unchecked)
   var downstreams: ContiguousArray<Downstream<State>> = []
   @usableFromInline
   var scratch = Channel<State>.Scratch()
@@ -24,6 +26,10 @@ final class Source<State: Sendable> {
     self.link = link
     self.withState = withState
   }
+
+  /// Whether there is anybody to publish to, cheaply.
+  @inlinable
+  var mayBeWatched: Bool { channel != nil || !downstreams.isEmpty }
 
   @inlinable
   var isWatched: Bool { !downstreams.isEmpty || channel?.isIdle == false }
@@ -219,6 +225,7 @@ extension Source {
 final class StateCell<State: Sendable, Action: Sendable> {
   /// None once the store is released.
   @usableFromInline
+  @exclusivity(unchecked)
   var state: State?
   @usableFromInline
   let reducer: @Sendable (inout State, Action) -> Void

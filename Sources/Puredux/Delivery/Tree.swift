@@ -8,13 +8,13 @@ import Synchronization
 final actor Tree<Action: Sendable> {
   @usableFromInline
   enum Entry: Sendable {
-    case commit(Action, Origin<Action>)
+    case commit(Action, Borrowed<Origin<Action>>)
     case command(@Sendable (isolated Tree) -> Void)
   }
 
   /// How many entries a drain works off before it lets others on the executor (G10).
   @inlinable
-  static var quantum: Int { 512 }
+  static var quantum: Int { 1024 }
   /// A batch that grew beyond this does not keep its storage.
   @inlinable
   static var keptCapacity: Int { 4096 }
@@ -32,10 +32,13 @@ final actor Tree<Action: Sendable> {
   nonisolated let visitors = Atomic(0)
 
   @usableFromInline
+  @exclusivity(unchecked)
   var batch: ContiguousArray<Entry> = []
   @usableFromInline
+  @exclusivity(unchecked)
   var batchPosition = 0
   @usableFromInline
+  @exclusivity(unchecked)
   var observer: (any CommitObserver<Action>)?
 
   @inlinable
@@ -52,7 +55,7 @@ final actor Tree<Action: Sendable> {
   /// Gives an action its place in the order; false where its store is closed.
   @inlinable
   nonisolated func order(_ action: Action, from origin: Origin<Action>) -> Bool {
-    order(.commit(action, origin), for: origin)
+    order(.commit(action, Borrowed(origin)), for: origin)
   }
 
   /// Gives a command its place in the order; false where the store it is meant for is closed.
@@ -73,14 +76,15 @@ final actor Tree<Action: Sendable> {
     return schedules != nil
   }
 
-  /// Closes a store to everything that comes later; its end takes its place in the order. False where it was closed before.
-  @discardableResult
-  @inlinable
-  nonisolated func close(
-    _ origin: Origin<Action>, finally: @escaping @Sendable (isolated Tree) -> Void
-  ) -> Bool {
-    let schedules: Bool? = inbox.withLock { inbox in
-      guard !origin.isClosed else { return nil }
+  /// Closes a store to everything that comes later; its end takes its place in the order. Where it was closed before, only what
+  /// is under way is waited for.
+  @usableFromInline
+  nonisolated func close(_ origin: Origin<Action>, finally: @escaping @Sendable (isolated Tree) -> Void) {
+    let schedules = inbox.withLock { inbox in
+      if origin.isClosed {
+        // What was accepted from a store borrows it: it has to be done with before the store may go.
+        return inbox.phase == .idle ? false : inbox.append(.command { _ in _ = origin })
+      }
       origin.close()
       return inbox.append(
         .command { tree in
@@ -88,8 +92,7 @@ final actor Tree<Action: Sendable> {
           finally(tree)
         })
     }
-    if schedules == true { scheduleDrain() }
-    return schedules != nil
+    if schedules { scheduleDrain() }
   }
 
   @inlinable
@@ -102,13 +105,10 @@ final actor Tree<Action: Sendable> {
   @inlinable
   func drain() {
     var left = Self.quantum
-    while left > 0, let entry = nextEntry() {
-      perform(entry)
-      left -= 1
-    }
-    let rest = batchPosition < batch.count
+    if batch.isEmpty { takeBatch() }
+    performRest(&left)
     let visitorExpected = visitors.load(ordering: .relaxed) > 0
-    switch inbox.withLock({ $0.drainEnded(withRest: rest, visitorExpected: visitorExpected) }) {
+    switch inbox.withLock({ $0.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected) }) {
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters): for waiter in waiters { waiter.resume(returning: ()) }
@@ -116,64 +116,61 @@ final actor Tree<Action: Sendable> {
   }
 
   /// Returns when no drain is on its way or under way.
-  @inlinable
+  @usableFromInline
   nonisolated func untilIdle() async {
     await Waiter<Void>.wait { waiter in
       if inbox.withLock({ $0.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
   }
 
+  /// Takes everything that waits. Only while the batch is done.
   @inlinable
-  func nextEntry() -> Entry? {
-    if batchPosition == batch.count {
-      clearBatch()
-      inbox.withLock { $0.takeAll(into: &batch) }
-      if batch.isEmpty { return nil }
-    }
-    defer { batchPosition += 1 }
-    return batch[batchPosition]
+  func takeBatch() {
+    inbox.withLock { $0.takeAll(into: &batch) }
   }
 
+  /// Performs what is left of the batch, as far as the quantum goes.
   @inlinable
-  func clearBatch() {
-    guard batchPosition > 0 else { return }
-    batchPosition = 0
-    batch.removeAll(keepingCapacity: batch.capacity <= Self.keptCapacity)
+  func performRest(_ quantum: inout Int) {
+    var performing = ContiguousArray<Entry>()
+    swap(&performing, &batch)
+    let end = batchPosition + min(quantum, performing.count - batchPosition)
+    quantum -= end - batchPosition
+    for position in batchPosition..<end { perform(performing[position]) }
+    if end == performing.count {
+      batchPosition = 0
+      performing.removeAll(keepingCapacity: performing.capacity <= Self.keptCapacity)
+    } else {
+      batchPosition = end
+    }
+    swap(&performing, &batch)
   }
 
   @inlinable
   func perform(_ entry: Entry) {
     switch entry {
-    case .commit(let action, let origin): commit(action, from: origin)
+    case .commit(let action, let origin): origin.withObject { commit(action, from: $0) }
     case .command(let command): command(self)
     }
   }
 
-  /// Takes an action through every reducer on its path, publishes what came of it, and hands it to the observer.
   @inlinable
   func commit(_ action: Action, from origin: Origin<Action>) {
-    var store = origin
-    store.node(on: self).reduce(action)
-    while let parent = store.parent {
-      store = parent
-      store.node(on: self).reduce(action)
-    }
-    store.node(on: self).publish()
+    origin.node(on: self).commit(action)
     observer?.committed(action, from: origin)
   }
 
-  /// Does what was asked before a visitor came.
+  /// Does what was asked before a visitor came. True where what came since is left to it as well.
   @inlinable
   func settle() -> Bool {
     visitors.subtract(1, ordering: .relaxed)
-    while batchPosition < batch.count, let entry = nextEntry() { perform(entry) }
-    clearBatch()
+    var all = Int.max
+    if !batch.isEmpty { performRest(&all) }
     let isLeftToUs = inbox.withLock { inbox in
       inbox.takeAll(into: &batch)
       return inbox.phase == .leftToVisitor
     }
-    while batchPosition < batch.count, let entry = nextEntry() { perform(entry) }
-    clearBatch()
+    if !batch.isEmpty { performRest(&all) }
     return isLeftToUs
   }
 

@@ -36,6 +36,27 @@ struct Confined<Value>: @unchecked Sendable {
   }
 }
 
+/// A reference to a store's origin that does not keep it alive, so that an action on its way costs no reference counting.
+///
+/// Sound because an origin goes only after everything that was accepted from it: it is held by its store, and the release of
+/// a store is itself an entry of the inbox, behind all that the store was given, and holds the origin until it is done.
+/// (`Tree.close` orders it; where nothing is under way, there is nothing that could borrow the origin.)
+@usableFromInline
+@safe struct Borrowed<Object: AnyObject & Sendable>: @unchecked Sendable {
+  @usableFromInline
+  let reference: Unmanaged<Object>
+
+  @inlinable
+  init(_ object: Object) {
+    unsafe reference = .passUnretained(object)
+  }
+
+  @inlinable
+  func withObject<Result>(_ body: (Object) -> Result) -> Result {
+    unsafe reference._withUnsafeGuaranteedRef { body($0) }
+  }
+}
+
 /// A consumer that waits for the next state, or for the end.
 ///
 /// An unchecked continuation, as it is made once a delivery. Sound because the log keeps a waiter in exactly one place, hands it

@@ -52,7 +52,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType {
     let cell = Confined(StateCell(state: initialState, reducer: reducer))
     let source = cell.map { Source.root(of: $0) }
     core = StoreCore(
-      origin: Origin(tree: tree, parent: nil, node: cell.map(with: source) { StoreNode(cell: $0, source: $1) }),
+      origin: Origin(tree: tree, parent: nil, node: cell.map(with: source) { StoreNode(root: $0, source: $1) }),
       feed: Feed(source: source), effects: TreeEffects(spawn: spawn))
     if let interceptor { core.intercept(with: interceptor) }
   }
@@ -62,6 +62,10 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType {
 
   @inlinable
   public nonisolated func store() -> Store<State, Action> { core.proxy }
+
+  @inlinable
+  @discardableResult
+  public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.origin.dispatch(action) }
 
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable

@@ -24,6 +24,10 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType {
   @inlinable
   public nonisolated func store() -> Store<State, Action> { core.proxy }
 
+  @inlinable
+  @discardableResult
+  public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.origin.dispatch(action) }
+
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable
   public nonisolated(nonsending) var state: State {

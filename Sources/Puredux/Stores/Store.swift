@@ -20,7 +20,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @discardableResult
   @inlinable
   public func dispatch(_ action: Action) -> DispatchResult {
-    origin.tree.order(action, from: origin) ? .enqueued : .terminated
+    origin.dispatch(action)
   }
 
   @inlinable

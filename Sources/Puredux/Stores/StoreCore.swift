@@ -35,9 +35,11 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   ) -> StoreCore<Composed, Action> {
     let cell = Confined(StateCell(state: initialState, reducer: reducer))
     let source = feed.source.map(with: cell) { Source.child(of: $1, under: $0, stateMapping: stateMapping) }
+    let node = origin.node.map(with: cell.map(with: source) { ($0, $1) }) {
+      StoreNode(child: $1.0, source: $1.1, under: $0)
+    }
     return StoreCore<Composed, Action>(
-      origin: Origin(
-        tree: origin.tree, parent: origin, node: cell.map(with: source) { StoreNode(cell: $0, source: $1) }),
+      origin: Origin(tree: origin.tree, parent: origin, node: node),
       feed: Feed(source: source), effects: effects)
   }
 

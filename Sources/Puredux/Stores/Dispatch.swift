@@ -21,6 +21,6 @@ public struct Dispatch<Action: Sendable>: Sendable {
   @discardableResult
   @inlinable
   public func callAsFunction(_ action: Action) -> DispatchResult {
-    origin.tree.order(action, from: origin) ? .enqueued : .terminated
+    origin.dispatch(action)
   }
 }
