@@ -75,7 +75,7 @@ final class StoreNode<Action: Sendable> {
       if source.mayBeWatched, let state = cell.state { source.publish(state) }
     }
     end = { source.end() }
-    release = { cell.state = nil }
+    release = { cell.release() }
   }
 
   @inlinable
@@ -87,6 +87,6 @@ final class StoreNode<Action: Sendable> {
       commitAbove(action)
     }
     end = { source.end() }
-    release = { cell.state = nil }
+    release = { cell.release() }
   }
 }

@@ -12,11 +12,9 @@ final class Source<State: Sendable> {
   let link: (any UpstreamLink<State>)?
   /// Its own subscribers, where it has any.
   @usableFromInline
-  @exclusivity(unchecked)
   var channel: Channel<State>?
   /// The sources that take their states from this one and are watched.
   @usableFromInline
-  @exclusivity(unchecked)
   var downstreams: ContiguousArray<Downstream<State>> = []
   @usableFromInline
   var scratch = Channel<State>.Scratch()
@@ -217,28 +215,5 @@ extension Source {
         body(state)
       }
     }
-  }
-}
-
-/// The state that a store owns, and what changes it. Lives on its tree's executor.
-@usableFromInline
-final class StateCell<State: Sendable, Action: Sendable> {
-  /// None once the store is released.
-  @usableFromInline
-  @exclusivity(unchecked)
-  var state: State?
-  @usableFromInline
-  let reducer: @Sendable (inout State, Action) -> Void
-
-  @inlinable
-  init(state: State, reducer: @escaping @Sendable (inout State, Action) -> Void) {
-    self.state = state
-    self.reducer = reducer
-  }
-
-  @inlinable
-  func reduce(_ action: Action) {
-    guard state != nil else { return }
-    reducer(&state!, action)
   }
 }

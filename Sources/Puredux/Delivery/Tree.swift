@@ -20,35 +20,35 @@ final actor Tree<Action: Sendable> {
   static var keptCapacity: Int { 4096 }
 
   @usableFromInline
-  nonisolated let executor: StoreExecutor
+  nonisolated let executor: ExecutorReference
   @usableFromInline
   nonisolated let priority: TaskPriority?
   @usableFromInline
   nonisolated let releaseQueue = ReleaseQueue()
   @usableFromInline
   nonisolated let inbox = Mutex(Inbox<Entry, Waiter<Void>>())
+  /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
+  @usableFromInline
+  nonisolated let isBusy = Atomic(false)
   /// Sends and reads that are on their way to the executor.
   @usableFromInline
   nonisolated let visitors = Atomic(0)
 
   @usableFromInline
-  @exclusivity(unchecked)
   var batch: ContiguousArray<Entry> = []
   @usableFromInline
-  @exclusivity(unchecked)
   var batchPosition = 0
   @usableFromInline
-  @exclusivity(unchecked)
   var observer: (any CommitObserver<Action>)?
 
   @inlinable
   init(executor: StoreExecutor, priority: TaskPriority?) {
-    self.executor = executor
+    self.executor = ExecutorReference(executor.owner)
     self.priority = priority
   }
 
   @inlinable
-  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.owner.unownedExecutor }
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
 
   // MARK: Ordering
 
@@ -70,10 +70,18 @@ final actor Tree<Action: Sendable> {
   nonisolated func order(_ entry: Entry, for origin: Origin<Action>) -> Bool {
     let schedules: Bool? = inbox.withLock { inbox in
       guard !origin.isClosed else { return nil }
-      return inbox.append(entry)
+      return append(entry, to: &inbox)
     }
     if schedules == true { scheduleDrain() }
     return schedules != nil
+  }
+
+  /// Under the inbox's lock. True where the caller has to schedule a drain.
+  @inlinable
+  nonisolated func append(_ entry: Entry, to inbox: inout Inbox<Entry, Waiter<Void>>) -> Bool {
+    let schedules = inbox.append(entry)
+    if schedules { isBusy.store(true, ordering: .relaxed) }
+    return schedules
   }
 
   /// Closes a store to everything that comes later; its end takes its place in the order. Where it was closed before, only what
@@ -83,14 +91,14 @@ final actor Tree<Action: Sendable> {
     let schedules = inbox.withLock { inbox in
       if origin.isClosed {
         // What was accepted from a store borrows it: it has to be done with before the store may go.
-        return inbox.phase == .idle ? false : inbox.append(.command { _ in _ = origin })
+        return inbox.phase == .idle ? false : append(.command { _ in _ = origin }, to: &inbox)
       }
       origin.close()
-      return inbox.append(
-        .command { tree in
-          origin.node(on: tree).end()
-          finally(tree)
-        })
+      let end = Entry.command { tree in
+        origin.node(on: tree).end()
+        finally(tree)
+      }
+      return append(end, to: &inbox)
     }
     if schedules { scheduleDrain() }
   }
@@ -108,7 +116,12 @@ final actor Tree<Action: Sendable> {
     if batch.isEmpty { takeBatch() }
     performRest(&left)
     let visitorExpected = visitors.load(ordering: .relaxed) > 0
-    switch inbox.withLock({ $0.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected) }) {
+    let end = inbox.withLock { inbox in
+      let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
+      if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
+      return end
+    }
+    switch end {
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters): for waiter in waiters { waiter.resume(returning: ()) }
@@ -160,26 +173,6 @@ final actor Tree<Action: Sendable> {
     observer?.committed(action, from: origin)
   }
 
-  /// Does what was asked before a visitor came. True where what came since is left to it as well.
-  @inlinable
-  func settle() -> Bool {
-    visitors.subtract(1, ordering: .relaxed)
-    var all = Int.max
-    if !batch.isEmpty { performRest(&all) }
-    let isLeftToUs = inbox.withLock { inbox in
-      inbox.takeAll(into: &batch)
-      return inbox.phase == .leftToVisitor
-    }
-    if !batch.isEmpty { performRest(&all) }
-    return isLeftToUs
-  }
-
-  @inlinable
-  func leave(_ isLeftToUs: Bool) {
-    guard isLeftToUs else { return }
-    if inbox.withLock({ $0.visitorLeft() }) { scheduleDrain() }
-  }
-
   // MARK: Visitors
 
   /// Runs a closure on the executor after everything that was asked before.
@@ -187,7 +180,7 @@ final actor Tree<Action: Sendable> {
   nonisolated(nonsending) func visit<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
-    visitors.add(1, ordering: .relaxed)
+    announceVisit()
     return try await visitNow(body)
   }
 
@@ -195,16 +188,48 @@ final actor Tree<Action: Sendable> {
   func visitNow<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
-    let isLeftToUs = settle()
-    defer { leave(isLeftToUs) }
+    settle()
     return try body(self)
   }
 
-  /// Commits a visitor's action.
+  /// Commits an action after everything that was asked before. The visit has been announced.
+  @inlinable
+  func send(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
+    settle()
+    try accept(action, from: origin)
+  }
+
   @inlinable
   func accept(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
     guard !origin.isClosed else { throw .terminated }
     commit(action, from: origin)
+  }
+
+  /// A visitor is about to go to the executor.
+  @inlinable
+  nonisolated func announceVisit() {
+    visitors.add(1, ordering: .relaxed)
+  }
+
+  /// Does what was asked before a visitor came.
+  @inlinable
+  func settle() {
+    visitors.subtract(1, ordering: .relaxed)
+    if isBusy.load(ordering: .acquiring) { performAll() }
+  }
+
+  @inlinable
+  func performAll() {
+    var quantum = Int.max
+    performRest(&quantum)
+    takeBatch()
+    performRest(&quantum)
+    let schedules = inbox.withLock { inbox in
+      let schedules = inbox.visitorLeft()
+      isBusy.store(inbox.phase != .idle, ordering: .relaxed)
+      return schedules
+    }
+    if schedules { scheduleDrain() }
   }
 
   /// Sets who is told of every commit.

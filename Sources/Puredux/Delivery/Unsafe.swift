@@ -36,6 +36,58 @@ struct Confined<Value>: @unchecked Sendable {
   }
 }
 
+/// A serial executor, looked up once and kept alive.
+///
+/// Sound because the reference that is not counted lies beside the owner that keeps its executor alive.
+@usableFromInline
+@safe struct ExecutorReference: Sendable {
+  @usableFromInline
+  let unowned: UnownedSerialExecutor
+  @usableFromInline
+  let owner: any SerialExecutorOwner
+
+  @inlinable
+  init(_ owner: any SerialExecutorOwner) {
+    self.owner = owner
+    unsafe unowned = owner.unownedExecutor
+  }
+}
+
+/// The state that a store owns, and what changes it. Lives on its tree's executor.
+///
+/// Without the run-time check for overlapping accesses, which would cost as much as a small reducer. Sound because the state is
+/// reached from the tree's isolation only, where one commit runs at a time, and because what runs during an access, the
+/// reducer, has no way back in: everything that can be asked of a tree takes its place in the order or waits for the executor.
+@usableFromInline
+final class StateCell<State: Sendable, Action: Sendable> {
+  /// None once the store is released.
+  @usableFromInline
+  @exclusivity(unchecked)
+  var storage: State?
+  @usableFromInline
+  let reducer: @Sendable (inout State, Action) -> Void
+
+  @inlinable
+  init(state: State, reducer: @escaping @Sendable (inout State, Action) -> Void) {
+    unsafe storage = state
+    self.reducer = reducer
+  }
+
+  @inlinable
+  var state: State? { unsafe storage }
+
+  @inlinable
+  func reduce(_ action: Action) {
+    guard unsafe storage != nil else { return }
+    unsafe reducer(&storage!, action)
+  }
+
+  @inlinable
+  func release() {
+    unsafe storage = nil
+  }
+}
+
 /// A reference to a store's origin that does not keep it alive, so that an action on its way costs no reference counting.
 ///
 /// Sound because an origin goes only after everything that was accepted from it: it is held by its store, and the release of

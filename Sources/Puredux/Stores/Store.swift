@@ -25,9 +25,8 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
 
   @inlinable
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    try await origin.tree.visit { [origin] tree throws(StoreError) in
-      try tree.accept(action, from: origin)
-    }
+    origin.tree.announceVisit()
+    try await origin.tree.send(action, from: origin)
   }
 
   @inlinable
