@@ -1,0 +1,116 @@
+import Puredux
+
+/// What one store of a test tree has seen: small, whatever the number of actions.
+struct Ledger: Sendable, Equatable {
+  var count = 0
+  var last = 0
+
+  mutating func enter(_ action: Int) {
+    count += 1
+    last = action
+  }
+}
+
+/// The state of every store of a test tree: the root's ledger and those of the children on the way to the store.
+struct Snapshot: Sendable, Equatable {
+  var root = Ledger()
+  var locals: [Ledger] = []
+
+  func with(_ local: Ledger) -> Snapshot { Snapshot(root: root, locals: locals + [local]) }
+
+  /// Whether all stores on the path have reduced the same actions.
+  var isWhole: Bool { locals.allSatisfy { $0 == root } }
+}
+
+/// The kinds of stores, all of which keep the same contract.
+enum Kind: CaseIterable, Sendable {
+  case rootActor, rootProxy, scope, scopeOfScope, optionalScope, child, childProxy, scopeOfChild, grandchild
+
+  static let children = allCases.filter { $0.depth > 0 }
+
+  /// How many stores with local state there are on the path below the root.
+  var depth: Int {
+    switch self {
+    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope: 0
+    case .child, .childProxy, .scopeOfChild: 1
+    case .grandchild: 2
+    }
+  }
+}
+
+/// A store of some kind, in a tree of its own.
+struct Subject: Sendable {
+  let root: RootStore<Snapshot, Int>
+  let children: [StateStore<Snapshot, Int>]
+  let store: any StoreType<Snapshot, Int>
+
+  init(
+    _ kind: Kind, executor: StoreExecutor = .own, interceptor: Interceptor<Int>? = nil,
+    reducing also: @escaping @Sendable (Int) -> Void = { _ in }
+  ) {
+    root = RootStore(initialState: Snapshot(), executor: executor, interceptor: interceptor) { state, action in
+      state.root.enter(action)
+      also(action)
+    }
+    var children: [StateStore<Snapshot, Int>] = []
+    if kind.depth > 0 { children.append(root.ledgerChild()) }
+    if kind.depth > 1 { children.append(children[0].ledgerChild()) }
+    self.children = children
+    store =
+      switch kind {
+      case .rootActor: root
+      case .rootProxy: root.store()
+      case .scope: root.scope { $0 }
+      case .scopeOfScope: root.scope { $0.root }.scope { Snapshot(root: $0) }
+      case .optionalScope: root.scope(toOptional: { .some($0) })
+      case .child, .grandchild: children[kind.depth - 1]
+      case .childProxy: children[0].store()
+      case .scopeOfChild: children[0].scope { $0 }
+      }
+  }
+
+  /// What the store's state is after these actions were given to it, and nothing else to the tree.
+  func expected(after actions: [Int]) -> Snapshot {
+    let ledger = Ledger(count: actions.count, last: actions.last ?? 0)
+    return Snapshot(root: ledger, locals: children.map { _ in ledger })
+  }
+
+  /// The states of the store while these actions are given to it, from the first on.
+  func expectedStates(during actions: [Int]) -> [Snapshot] {
+    (0...actions.count).map { expected(after: Array(actions.prefix($0))) }
+  }
+}
+
+extension RootStore<Snapshot, Int> {
+  nonisolated func ledgerChild() -> StateStore<Snapshot, Int> {
+    childStore(initialState: Ledger(), stateMapping: { $0.with($1) }, reducer: { $0.enter($1) })
+  }
+}
+
+extension StateStore<Snapshot, Int> {
+  nonisolated func ledgerChild() -> StateStore<Snapshot, Int> {
+    childStore(initialState: Ledger(), stateMapping: { $0.with($1) }, reducer: { $0.enter($1) })
+  }
+}
+
+extension AsyncSequence where Failure == Never, Element: Sendable {
+  /// The elements up to and with the one that a condition holds for, or all.
+  func collect(until isLast: (Element) -> Bool = { _ in false }) async -> [Element] {
+    var elements: [Element] = []
+    for await element in self {
+      elements.append(element)
+      if isLast(element) { break }
+    }
+    return elements
+  }
+
+  func collect(_ count: Int) async -> [Element] {
+    guard count > 0 else { return [] }
+    var elements: [Element] = []
+    for await element in self {
+      elements.append(element)
+      if elements.count == count { break }
+    }
+    return elements
+  }
+}
