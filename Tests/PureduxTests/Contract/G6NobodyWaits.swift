@@ -1,0 +1,122 @@
+import Puredux
+import Synchronization
+import Testing
+
+/// A slow, stalled or cancelled subscriber delays no commit and no other subscriber.
+@Suite(.timeLimit(.minutes(1))) struct G6NobodyWaits {
+  @Test(arguments: Kind.allCases)
+  func `a subscriber that never reads delays neither commits nor one that reads`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let stalled = [
+      subject.store.states(), subject.store.states(bufferingPolicy: .bufferingNewest(3)),
+      subject.store.states(bufferingPolicy: .bufferingOldest(3)),
+    ]
+    let read = subject.store.states()
+    let actions = Array(1...1000)
+    for action in actions { subject.store.dispatch(action) }
+    #expect(await read.collect(1001) == subject.expectedStates(during: actions))
+    #expect(try await subject.store.state == subject.expected(after: actions))
+    await subject.root.shutdown()
+    #expect(await stalled[0].collect().map(\.root.last) == [0] + actions)
+    #expect(await stalled[1].collect().map(\.root.last) == [998, 999, 1000])
+    #expect(await stalled[2].collect().map(\.root.last) == [0, 1, 2])
+  }
+
+  @Test(arguments: Kind.allCases, [-1, 0, 1, 2, 5, 100])
+  func `the newest n are kept, and the last state is never lost`(kind: Kind, limit: Int) async throws {
+    let subject = Subject(kind)
+    let states = subject.store.states(bufferingPolicy: .bufferingNewest(limit))
+    for action in 1...20 { subject.store.dispatch(action) }
+    await subject.root.shutdown()
+    let kept = min(max(limit, 1), 21)
+    #expect(await states.collect().map(\.root.last) == Array((0...20).suffix(kept)))
+  }
+
+  @Test(arguments: Kind.allCases, [-1, 0, 1, 2, 5, 100])
+  func `the oldest n are kept, and reading makes room`(kind: Kind, limit: Int) async throws {
+    let subject = Subject(kind)
+    let states = subject.store.states(bufferingPolicy: .bufferingOldest(limit))
+    let kept = min(max(limit, 1), 21)
+    for action in 1...20 { subject.store.dispatch(action) }
+    _ = try await subject.store.state
+    #expect(await states.collect(1).map(\.root.last) == [0])
+    try await subject.store.send(100)
+    await subject.root.shutdown()
+    #expect(await states.collect().map(\.root.last) == Array((0...20).prefix(kept).dropFirst()) + [100])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a consumer that keeps up gets every state whatever the policy`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let policies: [AsyncStream<Snapshot>.Continuation.BufferingPolicy] = [
+      .unbounded, .bufferingNewest(1), .bufferingOldest(1),
+    ]
+    var iterators = policies.map { subject.store.states(bufferingPolicy: $0).makeAsyncIterator() }
+    for action in 0...50 {
+      if action > 0 { subject.store.dispatch(action) }
+      for index in iterators.indices {
+        #expect(await iterators[index].next()?.root.last == action)
+      }
+    }
+  }
+
+  @Test func `a backlog of a million states is released in one go`() async throws {
+    let subject = Subject(.rootActor)
+    var stalled: AsyncStream<Snapshot>? = subject.root.states()
+    for action in 1...1_000_000 { subject.root.dispatch(action) }
+    _ = await subject.root.state
+    #expect(stalled != nil)
+    stalled = nil
+    #expect(try await subject.root.send(7) { $0.root.count } == 1_000_001)
+    await subject.root.shutdown()
+  }
+
+  @Test func `a million references in a backlog are released in one go`() async throws {
+    let gone = Counter()
+    let root = RootStore<Counted, Int>(initialState: Counted(gone)) { state, _ in state = Counted(gone) }
+    var stalled: AsyncStream<Counted>? = root.states()
+    for action in 1...200_000 { root.dispatch(action) }
+    _ = await root.state
+    #expect(stalled != nil)
+    #expect(gone.count == 0)
+    stalled = nil
+    #expect(gone.count == 200_000)
+  }
+
+  /// A state that is kept for a subscriber is one more reference, and a reducer would have to copy what it refers to.
+  @Test(arguments: Kind.allCases)
+  func `with everybody caught up nothing but the store holds the state`(kind: Kind) async throws {
+    let root = RootStore<[Int], Int>(initialState: Array(repeating: 0, count: 1000)) { $0[0] = $1 }
+    let child = root.childStore(initialState: 0) { $0 = $1 }
+    let identities = Record<UInt>()
+    let identity: @Sendable ([Int]) -> Void = { array in
+      identities.add(unsafe array.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) })
+    }
+    let first = kind.depth > 0 ? child.scope { $0.0 } : root.scope { $0 }
+    var iterators = [first.states(), first.states(bufferingPolicy: .bufferingNewest(2)), root.states()]
+      .map { $0.makeAsyncIterator() }
+    for action in 0..<20 {
+      for index in iterators.indices { _ = await iterators[index].next() }
+      let handler: any ActionHandler<Int> = kind.depth > 0 ? child : root
+      try await handler.send(action)
+      _ = try await root.send(action, reading: identity)
+      for index in iterators.indices { _ = await iterators[index].next() }
+    }
+    #expect(Set(identities.all).count <= 2)
+    #expect(identities.all.count == 20)
+    withExtendedLifetime(child) {}
+  }
+}
+
+final class Counter: Sendable {
+  private let number = Atomic(0)
+  var count: Int { number.load(ordering: .sequentiallyConsistent) }
+  func increment() { number.add(1, ordering: .sequentiallyConsistent) }
+}
+
+/// Counts its own end.
+final class Counted: Sendable {
+  private let counter: Counter
+  init(_ counter: Counter) { self.counter = counter }
+  deinit { counter.increment() }
+}

@@ -1,0 +1,233 @@
+import Puredux
+import Testing
+
+/// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every earlier
+/// state still delivered. It never keeps a store alive, and after the end nothing of it remains in memory.
+@Suite(.timeLimit(.minutes(1))) struct G7TheEnd {
+  @Test(arguments: Kind.allCases)
+  func `a consumer that is cancelled while it waits ends at once`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let started = Gate()
+    let states = subject.store.states()
+    let consumer = Task {
+      var seen: [Snapshot] = []
+      for await state in states {
+        seen.append(state)
+        started.open()
+      }
+      return seen
+    }
+    await started.wait()
+    consumer.cancel()
+    #expect(await consumer.value == [subject.expected(after: [])])
+    subject.store.dispatch(1)
+    #expect(try await subject.store.state.root.count == 1, "the store goes on")
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a consumer that is cancelled before it looks gets nothing more`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let states = subject.store.states()
+    for action in 1...10 { subject.store.dispatch(action) }
+    let cancelled = Gate()
+    let consumer = Task {
+      await cancelled.wait()
+      return await states.collect()
+    }
+    consumer.cancel()
+    cancelled.open()
+    #expect(await consumer.value.isEmpty)
+  }
+
+  /// The scope's transform runs while its state is being published: it cancels the consumer there.
+  @Test(arguments: Kind.allCases)
+  func `a consumer that is cancelled while the state is being published ends, and the others do not notice`(
+    kind: Kind
+  ) async throws {
+    let subject = Subject(kind)
+    let consumers = Record<Task<[Int], Never>>()
+    let scope = subject.store.scope { snapshot in
+      if snapshot.root.last == 2 { consumers.all[0].cancel() }
+      return snapshot.root.last
+    }
+    let doomed = scope.states()
+    let other = scope.states()
+    let goesOn = Gate()
+    consumers.add(
+      Task {
+        var seen: [Int] = []
+        for await state in doomed {
+          seen.append(state)
+          if state == 1 { goesOn.open() }
+        }
+        return seen
+      })
+    subject.store.dispatch(1)
+    await goesOn.wait()
+    for action in 2...4 { subject.store.dispatch(action) }
+    let seen = await consumers.all[0].value
+    #expect(seen == [0, 1] || seen == [0, 1, 2])
+    await subject.root.shutdown()
+    #expect(await other.collect() == [0, 1, 2, 3, 4])
+  }
+
+  @Test(arguments: Kind.allCases, [false, true])
+  func `the end comes after every earlier state, also for a consumer that waits`(kind: Kind, isReleased: Bool) async throws {
+    var subject: Subject? = Subject(kind)
+    let waiting = try #require(subject?.store.states())
+    let late = try #require(subject?.store.states())
+    let expected = try #require(subject?.expectedStates(during: [1, 2, 3]))
+    let hasAll = Gate()
+    let consumer = Task { [waiting] in
+      var seen: [Snapshot] = []
+      for await state in waiting {
+        seen.append(state)
+        if state.root.last == 3 { hasAll.open() }
+      }
+      return seen
+    }
+    for action in 1...3 { subject?.store.dispatch(action) }
+    await hasAll.wait()
+    if isReleased { subject = nil } else { await subject?.root.shutdown() }
+    #expect(await consumer.value == expected)
+    #expect(await late.collect() == expected)
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a store released while actions are queued commits and delivers them, and then ends`(kind: Kind) async throws {
+    let executor = HeldExecutor()
+    var subject: Subject? = Subject(kind, executor: .serial(executor))
+    let states = try #require(subject?.store.states())
+    let expected = try #require(subject?.expectedStates(during: Array(1...50)))
+    executor.hold()
+    for action in 1...50 { subject?.store.dispatch(action) }
+    subject = nil
+    executor.letGo()
+    #expect(await states.collect() == expected)
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `neither a sequence nor its consumer keeps a store alive`(kind: Kind) async throws {
+    var subject: Subject? = Subject(kind)
+    let root = Weak(try #require(subject?.root))
+    let children = try #require(subject?.children.map(Weak.init))
+    let states = try #require(subject?.store.states())
+    let waits = Gate()
+    let consumer = Task {
+      for await _ in states { waits.open() }
+    }
+    await waits.wait()
+    subject = nil
+    #expect(root.object == nil)
+    #expect(children.allSatisfy { $0.object == nil })
+    await consumer.value
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `after the end nothing of it remains in memory`(kind: Kind) async throws {
+    var token: Token? = Token()
+    let gone = try #require(token).gone
+    var root: RootStore<Token?, Int>? = RootStore(initialState: token) { _, _ in }
+    token = nil
+    var child = root?.childStore(initialState: 0, stateMapping: { token, _ in token }, reducer: { $0 += $1 })
+    var store: (any StoreType<Token?, Int>)? = kind.depth > 0 ? child : root
+    let proxy = try #require(store?.store())
+    let stalled = try #require(store?.scope { $0 }.states())
+    for await _ in try #require(store?.states()) { break }
+    let consumer = Task { for await _ in proxy.states() {} }
+    proxy.dispatch(1)
+    store = nil
+    child = nil
+    root = nil
+    await consumer.value
+    #expect(await stalled.collect().count == 2)
+    // Proxies and the sequences themselves are still there, and hold nothing of the state.
+    await gone.wait()
+    #expect(proxy.dispatch(2) == .terminated)
+    withExtendedLifetime(stalled) {}
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a consumer that leaves the loop stops what was kept for it`(kind: Kind) async throws {
+    let tokens = Record<Weak<Token>>()
+    let root = RootStore<Token?, Int>(initialState: nil) { state, _ in
+      let token = Token()
+      tokens.add(Weak(token))
+      state = token
+    }
+    let child = root.childStore(initialState: 0, stateMapping: { token, _ in token }, reducer: { $0 += $1 })
+    let store: any StoreType<Token?, Int> = kind.depth > 0 ? child : root
+    for await _ in store.states() { break }
+    for action in 1...100 { store.dispatch(action) }
+    try await store.send(101)
+    #expect(tokens.all.dropLast().allSatisfy { $0.object == nil })
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `two tasks that iterate one sequence share its elements, and both end`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let states = subject.store.states()
+    let consumers = (0..<2).map { _ in Task { await states.collect() } }
+    let actions = Array(1...500)
+    for action in actions { subject.store.dispatch(action) }
+    await subject.root.shutdown()
+    let seen = [await consumers[0].value, await consumers[1].value]
+    for part in seen { #expect(part.map(\.root.count) == part.map(\.root.count).sorted()) }
+    #expect(seen.joined().map(\.root.count).sorted() == Array(0...500))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `two tasks that wait at one sequence both end when one of them is cancelled`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let states = subject.store.states()
+    #expect(await states.collect(1).count == 1)
+    let consumers = (0..<2).map { _ in Task { await states.collect() } }
+    consumers[0].cancel()
+    for consumer in consumers { #expect(await consumer.value.isEmpty) }
+  }
+
+  @Test func `a store's end ends the sequences of the stores and scopes below it`() async throws {
+    let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
+    let child = root.ledgerChild()
+    let grandchild = child.ledgerChild()
+    let sequences = [child.states(), grandchild.states(), grandchild.scope { $0 }.states()]
+    let others = root.states()
+    grandchild.dispatch(1)
+    await child.shutdown()
+    for sequence in sequences { #expect(await sequence.collect().map(\.root.last) == [0, 1]) }
+    #expect(grandchild.dispatch(2) == .terminated)
+    #expect(root.dispatch(3) == .enqueued)
+    await root.shutdown()
+    #expect(await others.collect().map(\.root.last) == [0, 1, 3])
+  }
+
+  @Test func `of ten thousand children made and dropped while the root is busy, the parent holds nothing`() async throws {
+    let gone = Counter()
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    executor.hold()
+    for number in 0..<10_000 {
+      let child = root.childStore(initialState: Counted(gone)) { _, _ in }
+      if number.isMultiple(of: 2) { child.dispatch(1) }
+      if number.isMultiple(of: 5) { _ = child.scope { $0.0 }.states() }
+      if number.isMultiple(of: 7) { _ = child.states() }
+    }
+    executor.letGo()
+    #expect(await root.state == 5_000)
+    #expect(gone.count == 10_000)
+  }
+
+  @Test func `a long chain of stores is released one by one`() async throws {
+    let gone = Counter()
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    var last: StateStore<Int, Int>? = root.childStore(
+      initialState: Counted(gone), stateMapping: { state, _ in state }, reducer: { _, _ in })
+    for _ in 1..<20_000 {
+      last = last?.childStore(initialState: Counted(gone), stateMapping: { state, _ in state }, reducer: { _, _ in })
+    }
+    last = nil
+    _ = await root.state
+    await root.shutdown()
+    #expect(gone.count == 20_000)
+  }
+}

@@ -1,0 +1,105 @@
+import Puredux
+import Testing
+
+/// What an ended store is given changes nothing, and the caller is told. What was accepted is committed.
+@Suite(.timeLimit(.minutes(1))) struct G9NothingLost {
+  @Test(arguments: Kind.allCases)
+  func `a store that is shut down refuses, tells so, and changes nothing`(kind: Kind) async throws {
+    let reduced = Record<Int>()
+    let subject = Subject(kind, reducing: { reduced.add($0) })
+    subject.store.dispatch(1)
+    await subject.root.shutdown()
+    #expect(subject.store.dispatch(2) == .terminated)
+    await #expect(throws: StoreError.terminated) { try await subject.store.send(3) }
+    await #expect(throws: StoreError.terminated) { try await subject.store.send(4) { $0 } }
+    #expect(await subject.store.states().collect().isEmpty)
+    #expect(await subject.store.states(removeStateDuplicates: .equal).collect().isEmpty)
+    await #expect(throws: StoreError.terminated) { try await subject.store.store().state }
+    #expect(reduced.all == [1])
+    #expect(await subject.root.state.root.last == 1, "the root store itself still tells its last state")
+    for child in subject.children { #expect(await child.state.isWhole) }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a proxy of a released store refuses, and tells so`(kind: Kind) async throws {
+    var subject: Subject? = Subject(kind)
+    let proxy = try #require(subject?.store.store())
+    let scope = proxy.scope { $0.root }
+    #expect(proxy.dispatch(1) == .enqueued)
+    subject = nil
+    #expect(proxy.dispatch(2) == .terminated)
+    #expect(scope.dispatch(2) == .terminated)
+    await #expect(throws: StoreError.terminated) { try await proxy.send(3) }
+    await #expect(throws: StoreError.terminated) { try await scope.state }
+    #expect(await scope.states().collect().isEmpty)
+  }
+
+  @Test(arguments: Kind.children)
+  func `what a child accepted is committed, also when it is released right after`(kind: Kind) async throws {
+    let executor = HeldExecutor()
+    var subject: Subject? = Subject(kind, executor: .serial(executor))
+    let root = try #require(subject?.root)
+    executor.hold()
+    for action in 1...10 { #expect(subject?.store.dispatch(action) == .enqueued) }
+    subject = nil
+    executor.letGo()
+    #expect(await root.state.root == Ledger(count: 10, last: 10))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what a root store accepted is committed, also when it is released right after`(kind: Kind) async throws {
+    let executor = HeldExecutor()
+    let reduced = Record<Int>()
+    var subject: Subject? = Subject(kind, executor: .serial(executor), reducing: { reduced.add($0) })
+    let states = try #require(subject?.store.states())
+    executor.hold()
+    for action in 1...10 { #expect(subject?.store.dispatch(action) == .enqueued) }
+    subject = nil
+    executor.letGo()
+    #expect(await states.collect().count == 11)
+    #expect(reduced.all == Array(1...10))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what is accepted while the store is shut down from elsewhere is committed, and the rest refused`(
+    kind: Kind
+  ) async throws {
+    let reduced = Record<Int>()
+    let accepted = Record<Int>()
+    let subject = Subject(kind, reducing: { reduced.add($0) })
+    await withTaskGroup { group in
+      for producer in 0..<4 {
+        group.addTask {
+          for number in 1... {
+            let action = producer * 1_000_000 + number
+            if number.isMultiple(of: 5) {
+              do { try await subject.store.send(action) } catch { return }
+            } else if subject.store.dispatch(action) == .terminated {
+              return
+            }
+            accepted.add(action)
+          }
+        }
+      }
+      group.addTask {
+        while accepted.all.count < 500 { await Task.yield() }
+        await subject.root.shutdown()
+      }
+    }
+    #expect(reduced.all.sorted() == accepted.all.sorted())
+  }
+
+  @Test func `a child keeps its root alive, and a factory's proxies do not`() async throws {
+    var factory: StoreFactory<Int, Int>? = StoreFactory(initialState: 0) { $0 += $1 }
+    let proxy = try #require(factory?.rootStore())
+    let scope = try #require(factory?.scopeStore { $0 * 2 })
+    var child = factory?.childStore(initialState: 0) { $0 += $1 }
+    factory = nil
+    #expect(proxy.dispatch(1) == .enqueued)
+    #expect(try await child?.send(2) { $0 == (3, 2) } == true)
+    #expect(try await scope.state == 6)
+    child = nil
+    #expect(proxy.dispatch(1) == .terminated)
+    #expect(scope.dispatch(1) == .terminated)
+  }
+}

@@ -1,0 +1,112 @@
+import Testing
+
+@testable import Puredux
+
+@Suite struct InboxTests {
+  private typealias TestInbox = Inbox<Int, String>
+
+  private func taken(_ inbox: inout TestInbox) -> [Int] {
+    var batch: ContiguousArray<Int> = []
+    inbox.takeAll(into: &batch)
+    return Array(batch)
+  }
+
+  @Test func `only the first entry of an idle inbox schedules a drain`() {
+    var inbox = TestInbox()
+    #expect(inbox.phase == .idle)
+    #expect(inbox.append(1) == true)
+    #expect(inbox.append(2) == false)
+    #expect(inbox.phase == .draining)
+    #expect(taken(&inbox) == [1, 2])
+    #expect(inbox.append(3) == false, "the drain that has taken a batch is still under way")
+    #expect(taken(&inbox) == [3])
+    #expect(taken(&inbox) == [])
+  }
+
+  @Test func `a batch's storage is handed back and forth`() {
+    var inbox = TestInbox()
+    var batch: ContiguousArray<Int> = []
+    batch.reserveCapacity(100)
+    _ = inbox.append(1)
+    inbox.takeAll(into: &batch)
+    #expect(Array(batch) == [1])
+    batch.removeAll(keepingCapacity: true)
+    inbox.takeAll(into: &batch)
+    #expect(batch.isEmpty)
+  }
+
+  @Test func `a drain that leaves nothing ends, and the next entry schedules one`() {
+    var inbox = TestInbox()
+    _ = inbox.append(1)
+    _ = taken(&inbox)
+    guard case .idle(let waiters) = inbox.drainEnded(withRest: false, visitorExpected: false) else {
+      Issue.record("not idle")
+      return
+    }
+    #expect(waiters.isEmpty)
+    #expect(inbox.phase == .idle)
+    #expect(inbox.append(2) == true)
+  }
+
+  @Test(arguments: [false, true])
+  func `a drain with a rest is scheduled again, or left to a visitor`(visitorExpected: Bool) {
+    var inbox = TestInbox()
+    _ = inbox.append(1)
+    _ = taken(&inbox)
+    switch inbox.drainEnded(withRest: true, visitorExpected: visitorExpected) {
+    case .again: #expect(!visitorExpected)
+    case .leftToVisitor: #expect(visitorExpected)
+    case .idle: Issue.record("idle with a rest")
+    }
+    #expect(inbox.phase == (visitorExpected ? .leftToVisitor : .draining))
+    #expect(inbox.append(2) == false, "whoever does the rest does this as well")
+  }
+
+  @Test func `a drain after which entries have come is scheduled again, a visitor or not`() {
+    var inbox = TestInbox()
+    _ = inbox.append(1)
+    guard case .again = inbox.drainEnded(withRest: false, visitorExpected: false) else {
+      Issue.record("not again")
+      return
+    }
+    guard case .leftToVisitor = inbox.drainEnded(withRest: false, visitorExpected: true) else {
+      Issue.record("not left")
+      return
+    }
+  }
+
+  @Test func `a visitor that the rest was left to schedules a drain for what came since`() {
+    var inbox = TestInbox()
+    _ = inbox.append(1)
+    _ = inbox.drainEnded(withRest: true, visitorExpected: true)
+    _ = taken(&inbox)
+    #expect(inbox.visitorLeft() == false)
+    #expect(inbox.phase == .idle)
+    _ = inbox.append(2)
+    _ = inbox.drainEnded(withRest: true, visitorExpected: true)
+    #expect(inbox.visitorLeft() == true)
+    #expect(inbox.phase == .draining)
+  }
+
+  @Test func `a visitor leaves a drain that is on its way alone`() {
+    var inbox = TestInbox()
+    #expect(inbox.visitorLeft() == false)
+    _ = inbox.append(1)
+    #expect(inbox.visitorLeft() == false)
+    #expect(inbox.phase == .draining)
+  }
+
+  @Test func `who waits for the end of a drain is told at its end`() {
+    var inbox = TestInbox()
+    #expect(inbox.isIdle(orTells: "nobody") == true)
+    _ = inbox.append(1)
+    #expect(inbox.isIdle(orTells: "a") == false)
+    _ = taken(&inbox)
+    #expect(inbox.isIdle(orTells: "b") == false)
+    guard case .idle(let waiters) = inbox.drainEnded(withRest: false, visitorExpected: false) else {
+      Issue.record("not idle")
+      return
+    }
+    #expect(Array(waiters) == ["a", "b"])
+  }
+}

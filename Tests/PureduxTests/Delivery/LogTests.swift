@@ -1,0 +1,304 @@
+import Testing
+
+@testable import Puredux
+
+/// The log as its channel drives it, without any concurrency: waiters are numbers.
+private final class LogDriver {
+  var log = Log<Int, Int>()
+  var garbage = Log<Int, Int>.Garbage()
+
+  func subscribe(_ policy: Log<Int, Int>.Policy = .unbounded, first: Int? = 0) -> Int {
+    let cursor = log.subscribe(policy)
+    let served = log.activate(cursor, first: first)
+    #expect(served == nil)
+    return cursor
+  }
+
+  /// Publishes, and returns the waiters that are handed the state, in order.
+  @discardableResult
+  func publish(_ state: Int) -> [Int] {
+    var woken: ContiguousArray<Log<Int, Int>.Parked> = []
+    log.publish(state, waking: &woken, garbage: &garbage)
+    return woken.map(\.waiter)
+  }
+
+  func take(_ cursor: Int) -> Int? {
+    if case .state(let state) = log.take(cursor, garbage: &garbage) { state } else { nil }
+  }
+
+  func takeAll(_ cursor: Int) -> [Int] {
+    var states: [Int] = []
+    while let state = take(cursor) { states.append(state) }
+    return states
+  }
+
+  func hasEnded(_ cursor: Int) -> Bool {
+    if case .end = log.take(cursor, garbage: &garbage) { true } else { false }
+  }
+
+  /// Parks a waiter where there is nothing to take.
+  func park(_ cursor: Int, _ waiter: Int) -> Bool {
+    if case .nothing = log.takeOrPark(cursor, waiter, garbage: &garbage) { true } else { false }
+  }
+}
+
+@Suite struct LogTests {
+  private static let policies: [Log<Int, Int>.Policy] = [.unbounded, .newest(1), .newest(3), .oldest(1), .oldest(3)]
+
+  // MARK: Subscribing
+
+  @Test(arguments: policies)
+  fileprivate func `a cursor sees nothing before it is activated, then its first state and what follows`(
+    policy: Log<Int, Int>.Policy
+  ) {
+    let driver = LogDriver()
+    let cursor = driver.log.subscribe(policy)
+    driver.publish(1)
+    #expect(driver.take(cursor) == nil)
+    #expect(driver.log.activate(cursor, first: 2) == nil)
+    #expect(driver.take(cursor) == 2)
+    driver.publish(3)
+    #expect(driver.takeAll(cursor) == [3])
+  }
+
+  @Test(arguments: policies)
+  fileprivate func `consumers that wait before the activation are served in order`(policy: Log<Int, Int>.Policy) {
+    let driver = LogDriver()
+    let cursor = driver.log.subscribe(policy)
+    #expect(driver.park(cursor, 100))
+    #expect(driver.park(cursor, 101))
+    #expect(driver.park(cursor, 102))
+    #expect(driver.publish(1) == [])
+    #expect(driver.log.activate(cursor, first: 2) == 100)
+    #expect(driver.publish(3) == [101])
+    #expect(driver.publish(4) == [102])
+    #expect(driver.publish(5) == [])
+    #expect(driver.takeAll(cursor) == [5])
+  }
+
+  @Test(arguments: policies)
+  fileprivate func `a cursor activated without a state waits for the next`(policy: Log<Int, Int>.Policy) {
+    let driver = LogDriver()
+    let cursor = driver.log.subscribe(policy)
+    #expect(driver.park(cursor, 100))
+    #expect(driver.log.activate(cursor, first: nil) == nil)
+    #expect(driver.publish(1) == [100])
+  }
+
+  @Test func `a refused cursor has ended`() {
+    let driver = LogDriver()
+    let cursor = driver.log.subscribe(.unbounded)
+    driver.log.refuse(cursor, garbage: &driver.garbage)
+    #expect(driver.hasEnded(cursor))
+    #expect(driver.log.isIdle)
+  }
+
+  @Test func `the place of a cursor that went before its activation is given away after it`() {
+    let driver = LogDriver()
+    let keeper = driver.subscribe()
+    let gone = driver.log.subscribe(.unbounded)
+    driver.log.remove(gone, garbage: &driver.garbage)
+    let next = driver.log.subscribe(.unbounded)
+    #expect(next != gone)
+    #expect(driver.log.activate(gone, first: 1) == nil)
+    #expect(driver.log.subscribe(.unbounded) == gone)
+    #expect(driver.take(keeper) == 0)
+  }
+
+  @Test func `the place of a cancelled cursor is given away when its subscription and its activation are through`() {
+    let driver = LogDriver()
+    let keeper = driver.subscribe()
+    let cursor = driver.log.subscribe(.unbounded)
+    #expect(driver.log.cancel(cursor, garbage: &driver.garbage).count == 0)
+    #expect(driver.log.activate(cursor, first: 1) == nil)
+    #expect(driver.hasEnded(cursor))
+    #expect(driver.log.subscribe(.unbounded) != cursor)
+    driver.log.remove(cursor, garbage: &driver.garbage)
+    #expect(driver.log.subscribe(.unbounded) == cursor)
+    #expect(driver.take(keeper) == 0)
+  }
+
+  // MARK: Publishing
+
+  @Test func `with everybody waiting nothing is kept`() {
+    let driver = LogDriver()
+    let cursors = Self.policies.map { driver.subscribe($0) }
+    for cursor in cursors { #expect(driver.takeAll(cursor) == [0]) }
+    for state in 1...10 {
+      for cursor in cursors { #expect(driver.park(cursor, cursor)) }
+      #expect(driver.publish(state).sorted() == cursors.sorted())
+      #expect(driver.log.backlogCount == 0)
+    }
+    #expect(driver.garbage.isEmpty)
+  }
+
+  @Test func `a state is kept once for all who have still to read it`() {
+    let driver = LogDriver()
+    let cursors = (0..<100).map { _ in driver.subscribe() }
+    for state in 1...10 { driver.publish(state) }
+    #expect(driver.log.backlogCount == 10)
+    for cursor in cursors.dropLast() { #expect(driver.takeAll(cursor) == Array(0...10)) }
+    #expect(driver.log.backlogCount == 10)
+    #expect(driver.takeAll(cursors[99]) == Array(0...10))
+    #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test func `a stalled newest cursor keeps its newest, and what it is past becomes garbage`() {
+    let driver = LogDriver()
+    let cursor = driver.subscribe(.newest(3))
+    for state in 1...10 { driver.publish(state) }
+    #expect(driver.log.backlogCount == 3)
+    #expect(Array(driver.garbage) == Array(1...7))
+    #expect(driver.takeAll(cursor) == [8, 9, 10])
+    #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test func `a stalled oldest cursor keeps its oldest and nothing in the backlog`() {
+    let driver = LogDriver()
+    let cursor = driver.subscribe(.oldest(3))
+    for state in 1...10 { driver.publish(state) }
+    #expect(driver.log.backlogCount == 0)
+    #expect(driver.take(cursor) == 0)
+    driver.publish(11)
+    driver.publish(12)
+    #expect(driver.takeAll(cursor) == [1, 2, 11])
+  }
+
+  // MARK: Ending
+
+  @Test(arguments: policies)
+  fileprivate func `after the finish what is unread is read, and then the end`(policy: Log<Int, Int>.Policy) {
+    let driver = LogDriver()
+    let reader = driver.subscribe(policy)
+    let waiting = driver.subscribe(policy)
+    #expect(driver.take(waiting) == 0)
+    #expect(driver.park(waiting, 100))
+    #expect(driver.park(waiting, 101))
+    #expect(driver.publish(1) == [100])
+    #expect(Array(driver.log.finish()) == [101])
+    #expect(driver.publish(2) == [])
+    #expect(driver.takeAll(reader).last == (policy == .oldest(1) ? 0 : 1))
+    #expect(driver.hasEnded(reader))
+    #expect(driver.hasEnded(waiting))
+    #expect(driver.log.isIdle)
+    #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test(arguments: policies)
+  fileprivate func `a cancelled cursor wakes its consumers and holds nothing`(policy: Log<Int, Int>.Policy) {
+    let driver = LogDriver()
+    let other = driver.subscribe()
+    let cursor = driver.subscribe(policy)
+    #expect(driver.take(cursor) == 0)
+    #expect(driver.take(other) == 0)
+    #expect(driver.park(other, 1))
+    #expect(driver.park(cursor, 100))
+    #expect(driver.park(cursor, 101))
+    #expect(Array(driver.log.cancel(cursor, garbage: &driver.garbage)) == [100, 101])
+    #expect(driver.log.cancel(cursor, garbage: &driver.garbage).count == 0)
+    #expect(driver.hasEnded(cursor))
+    #expect(driver.publish(1) == [1])
+    driver.log.remove(cursor, garbage: &driver.garbage)
+    #expect(driver.log.subscriberCount == 1)
+  }
+
+  @Test(arguments: policies)
+  fileprivate func `what was kept for a cursor alone goes when it goes`(policy: Log<Int, Int>.Policy) {
+    let driver = LogDriver()
+    let cursor = driver.subscribe(policy)
+    for state in 1...10 { driver.publish(state) }
+    driver.log.remove(cursor, garbage: &driver.garbage)
+    #expect(driver.log.backlogCount == 0)
+    #expect(driver.log.isIdle)
+    #expect(Set(driver.garbage).isSuperset(of: policy == .oldest(1) || policy == .oldest(3) ? [0] : [0, 10]))
+  }
+
+  @Test func `a large backlog goes a little at a time`() {
+    let driver = LogDriver()
+    let stalled = driver.subscribe()
+    for state in 1...1000 { driver.publish(state) }
+    driver.log.remove(stalled, garbage: &driver.garbage)
+    var steps = 1
+    while driver.log.needsTrim {
+      let before = driver.garbage.count
+      driver.log.trim(into: &driver.garbage)
+      #expect(driver.garbage.count - before <= 64)
+      steps += 1
+    }
+    #expect(steps > 10)
+    #expect(driver.log.backlogCount == 0)
+  }
+
+  // MARK: At random
+
+  /// Every subscriber on its own, as one would write it without sharing anything.
+  private struct Naive {
+    struct Subscriber {
+      let policy: Log<Int, Int>.Policy
+      var buffer: [Int]
+      var waiters: [Int] = []
+
+      /// Returns the waiter that is handed the state.
+      mutating func receive(_ state: Int) -> Int? {
+        if !waiters.isEmpty { return waiters.removeFirst() }
+        switch policy {
+        case .unbounded: buffer.append(state)
+        case .newest(let limit): buffer = Array((buffer + [state]).suffix(limit))
+        case .oldest(let limit): if buffer.count < limit { buffer.append(state) }
+        }
+        return nil
+      }
+    }
+    var subscribers: [Int: Subscriber] = [:]
+  }
+
+  @Test(arguments: 0..<50)
+  func `a random run agrees with a buffer for each subscriber`(round: Int) {
+    let seed = UInt64.random(in: 0 ... .max)
+    var random = SeededGenerator(seed: seed)
+    let driver = LogDriver()
+    var naive = Naive()
+    var waiter = 0
+    for state in 1...2000 {
+      let cursor = naive.subscribers.keys.sorted().randomElement(using: &random)
+      switch Int.random(in: 0..<10, using: &random) {
+      case 0 where naive.subscribers.count < 8:
+        let policy = Self.policies.randomElement(using: &random) ?? .unbounded
+        let new = driver.subscribe(policy, first: state)
+        naive.subscribers[new] = Naive.Subscriber(policy: policy, buffer: [state])
+      case 1..<5:
+        let woken = driver.publish(state)
+        let expected = naive.subscribers.keys.sorted().compactMap { naive.subscribers[$0]?.receive(state) }
+        #expect(woken.sorted() == expected.sorted(), "seed \(seed)")
+      case 5..<9:
+        guard let cursor, let buffer = naive.subscribers[cursor]?.buffer else { continue }
+        waiter += 1
+        switch driver.log.takeOrPark(cursor, waiter, garbage: &driver.garbage) {
+        case .state(let state):
+          #expect(state == buffer.first, "seed \(seed)")
+          naive.subscribers[cursor]?.buffer.removeFirst()
+        case .nothing:
+          #expect(buffer.isEmpty, "seed \(seed)")
+          naive.subscribers[cursor]?.waiters.append(waiter)
+        case .end: Issue.record("ended, seed \(seed)")
+        }
+      default:
+        guard let cursor else { continue }
+        let waiters = naive.subscribers.removeValue(forKey: cursor)?.waiters
+        #expect(Array(driver.log.cancel(cursor, garbage: &driver.garbage)) == waiters, "seed \(seed)")
+        driver.log.remove(cursor, garbage: &driver.garbage)
+      }
+      while driver.log.needsTrim { driver.log.trim(into: &driver.garbage) }
+      #expect(driver.log.subscriberCount == naive.subscribers.count, "seed \(seed)")
+      let longest = naive.subscribers.values.map { $0.policy == .oldest(1) || $0.policy == .oldest(3) ? 0 : $0.buffer.count }
+      #expect(driver.log.backlogCount <= max(longest.max() ?? 0, 3), "seed \(seed)")
+      if naive.subscribers.values.allSatisfy(\.buffer.isEmpty) { #expect(driver.log.backlogCount == 0, "seed \(seed)") }
+    }
+    _ = driver.log.finish()
+    for (cursor, subscriber) in naive.subscribers {
+      #expect(driver.takeAll(cursor) == subscriber.buffer, "seed \(seed)")
+      #expect(driver.hasEnded(cursor))
+    }
+    #expect(driver.log.backlogCount == 0)
+  }
+}
