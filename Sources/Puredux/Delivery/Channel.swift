@@ -1,5 +1,3 @@
-import Synchronization
-
 /// A source's log behind a lock: the effects of what the log decides, and nothing else.
 @usableFromInline
 final class Channel<State: Sendable>: Sendable {
@@ -19,7 +17,7 @@ final class Channel<State: Sendable>: Sendable {
   }
 
   @usableFromInline
-  let log = Mutex(Machine())
+  let log = Guarded(Machine())
 
   @inlinable
   init() {}
@@ -99,7 +97,7 @@ final class Channel<State: Sendable>: Sendable {
 
   /// Changes the log, and then drops, a little at a time and outside the lock, what nobody needs any more.
   @inlinable
-  func update<Result>(_ body: (inout sending Machine, inout Machine.Garbage) -> Result) -> Result {
+  func update<Result>(_ body: (inout Machine, inout Machine.Garbage) -> Result) -> Result {
     var garbage = Machine.Garbage()
     var (result, isToTrim) = log.withLock { log in
       let result = body(&log, &garbage)

@@ -6,7 +6,7 @@
 @usableFromInline
 struct Inbox<Entry, Waiter> {
   @usableFromInline
-  enum Phase: Equatable {
+  enum Phase: Equatable, Sendable {
     /// Nothing waits, and no drain is on its way.
     case idle
     /// A drain is on its way or under way.
@@ -78,3 +78,5 @@ struct Inbox<Entry, Waiter> {
     return phase == .draining
   }
 }
+
+extension Inbox: Sendable where Entry: Sendable, Waiter: Sendable {}

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Releases objects one after the other, so that a long chain of them is not released recursively.
 ///
 /// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over here: the
@@ -11,7 +9,7 @@ final class ReleaseQueue: Sendable {
     var isReleasing = false
   }
 
-  private let waiting = Mutex(Waiting())
+  private let waiting = Guarded(Waiting())
 
   @usableFromInline
   func release(_ object: any AnyObject & Sendable) {

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Where the state sequences of a source are made. Shared by all copies of a proxy.
 @usableFromInline
 final class Feed<State: Sendable>: Sendable {
@@ -7,7 +5,7 @@ final class Feed<State: Sendable>: Sendable {
   let source: Confined<Source<State>>
   /// Made with the first subscription.
   @usableFromInline
-  let channel = Mutex<Channel<State>?>(nil)
+  let channel = Guarded<Channel<State>?>(nil)
 
   @inlinable
   init(source: Confined<Source<State>>) {

@@ -26,7 +26,7 @@ final actor Tree<Action: Sendable> {
   @usableFromInline
   nonisolated let releaseQueue = ReleaseQueue()
   @usableFromInline
-  nonisolated let inbox = Mutex(Inbox<Entry, Waiter<Void>>())
+  nonisolated let inbox = Guarded(Inbox<Entry, Waiter<Void>>())
   /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
   @usableFromInline
   nonisolated let isBusy = Atomic(false)

@@ -18,7 +18,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// A runner to be woken, and what it is to do.
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
 
-  private enum Phase {
+  private enum Phase: Sendable {
     /// Nothing was added yet, so there is no runner.
     case unused
     case open
@@ -117,3 +117,5 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return phase == .ended
   }
 }
+
+extension EffectGroup: Sendable where Effect: Sendable, RunnerWaiter: Sendable, EndWaiter: Sendable {}

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Runs one effect group: does what it decides, and nothing else.
 @usableFromInline
 final class EffectRunner: Sendable {
@@ -11,7 +9,7 @@ final class EffectRunner: Sendable {
   @usableFromInline
   init() {}
 
-  private let group = Mutex(Group())
+  private let group = Guarded(Group())
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
   @usableFromInline

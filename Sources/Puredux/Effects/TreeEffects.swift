@@ -1,5 +1,3 @@
-import Synchronization
-
 /// The effects of a tree: a runner for each store that an interceptor has taken an action of.
 @usableFromInline
 final class TreeEffects<Action: Sendable>: Sendable {
@@ -13,7 +11,7 @@ final class TreeEffects<Action: Sendable>: Sendable {
   }
 
   private let spawn: Spawn
-  private let stores = Mutex<[ObjectIdentifier: StoreEffects]>([:])
+  private let stores = Guarded<[ObjectIdentifier: StoreEffects]>([:])
 
   @usableFromInline
   init(spawn: @escaping Spawn) {

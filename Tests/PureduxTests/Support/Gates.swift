@@ -1,5 +1,5 @@
 import Dispatch
-import Puredux
+@testable import Puredux
 import Synchronization
 
 /// A door that tasks wait at until it is opened.
@@ -8,7 +8,7 @@ final class Gate: Sendable {
     var isOpen = false
     var waiting: [CheckedContinuation<Void, Never>] = []
   }
-  private let door = Mutex(Door())
+  private let door = Guarded(Door())
 
   func open() {
     let waiting = door.withLock { door in
@@ -44,7 +44,7 @@ func untilCancelled() async {
 /// A serial executor that can be held: what is asked of a tree on it stays undone until it is let go.
 final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
-  private let isHeld = Mutex(false)
+  private let isHeld = Guarded(false)
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
@@ -70,7 +70,7 @@ final class HeldExecutor: SerialExecutor, Sendable {
 
 /// A list that several tasks write to.
 final class Record<Element: Sendable>: Sendable {
-  private let entries = Mutex<[Element]>([])
+  private let entries = Guarded<[Element]>([])
   func add(_ element: Element) { entries.withLock { $0.append(element) } }
   var all: [Element] { entries.withLock { $0 } }
 }
