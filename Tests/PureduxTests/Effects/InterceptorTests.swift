@@ -1,0 +1,81 @@
+import Puredux
+import Testing
+
+private protocol AppAction: Sendable {}
+private struct Search: AppAction { let text: String }
+private struct Found: AppAction, Equatable { let results: [String] }
+
+private struct Fetch: AppAction, AsyncAction {
+  let text: String
+  func execute(dispatch: Dispatch<any AppAction>) async {
+    dispatch(Found(results: [text]))
+  }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct InterceptorTests {
+  private func results(of interceptor: Interceptor<any AppAction>, on actions: [any AppAction]) async -> [[String]] {
+    let root = RootStore<[[String]], any AppAction>(initialState: [], interceptor: interceptor) { state, action in
+      if let found = action as? Found { state.append(found.results) }
+    }
+    let last = root.states()
+    for action in actions { root.dispatch(action) }
+    let expected = actions.filter { !($0 is Found) }.count
+    let results = await last.collect(until: { $0.count == expected }).last ?? []
+    await root.shutdown()
+    return results.sorted { $0.joined() < $1.joined() }
+  }
+
+  @Test func `an interceptor for a type takes the actions of that type`() async {
+    let interceptor = Interceptor<any AppAction>(for: Search.self) { search, dispatch in
+      dispatch(Found(results: [search.text]))
+    }
+    #expect(await results(of: interceptor, on: [Search(text: "a"), Search(text: "b")]) == [["a"], ["b"]])
+  }
+
+  @Test func `actions that carry their work are run by the ready-made one`() async {
+    #expect(await results(of: .asyncActions, on: [Fetch(text: "a"), Fetch(text: "b")]) == [["a"], ["b"]])
+  }
+
+  @Test func `several are combined into one, each with a task of its own`() async {
+    let search = Interceptor<any AppAction>(for: Search.self) { search, dispatch in
+      dispatch(Found(results: [search.text]))
+    }
+    #expect(await results(of: Interceptor([search, .asyncActions]), on: [Search(text: "a"), Fetch(text: "b")]) == [["a"], ["b"]])
+    let twice = Record<Int>()
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptor: Interceptor([Interceptor { action, _ in twice.add(action) }, Interceptor { action, _ in twice.add(-action) }])
+    ) { $0 += $1 }
+    root.dispatch(1)
+    await root.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(twice.all.sorted() == [-1, 1])
+  }
+
+  @Test func `an interceptor for a pattern is handed what the pattern found`() async {
+    enum Action: Sendable { case load(Int), loaded(Int) }
+    let root = RootStore<[Int], Action>(
+      initialState: [],
+      interceptor: Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in
+        dispatch(.loaded(id * 2))
+      }
+    ) { state, action in
+      if case .loaded(let id) = action { state.append(id) }
+    }
+    let states = root.states()
+    root.dispatch(.load(21))
+    #expect(await states.collect(until: { !$0.isEmpty }).last == [42])
+  }
+
+  @Test func `an action that no interceptor is meant for starts no task`() async throws {
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptor: Interceptor([
+        Interceptor(where: { _ in false }) { _, _ in Issue.record("run") },
+        Interceptor(for: String.self) { _, _ in Issue.record("run") },
+        Interceptor(matching: { _ in Int?.none }) { _, _ in Issue.record("run") },
+      ])
+    ) { $0 += $1 }
+    for action in 1...100 { root.dispatch(action) }
+    await root.shutdown(interceptors: .finish(within: .seconds(60)))
+  }
+}

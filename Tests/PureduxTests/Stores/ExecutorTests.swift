@@ -1,0 +1,59 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct ExecutorTests {
+  @Test func `a tree on the main actor reduces, maps and filters there`() async throws {
+    let root = RootStore<Int, Int>(initialState: 0, executor: .mainActor) { state, action in
+      MainActor.assumeIsolated { state += action }
+    }
+    let child = root.childStore(
+      initialState: 0, stateMapping: { parent, local in MainActor.assumeIsolated { parent + local } },
+      reducer: { local, action in MainActor.assumeIsolated { local += action } })
+    let states = child.scope { state in MainActor.assumeIsolated { state } }.states(
+      removeStateDuplicates: Equating { last, new in MainActor.assumeIsolated { last == new } })
+    child.dispatch(1)
+    try await child.send(2)
+    #expect(try await child.send(3) { state in MainActor.assumeIsolated { state } } == 12)
+    await root.shutdown()
+    #expect(await states.collect() == [0, 2, 6, 12])
+  }
+
+  @Test @MainActor func `a tree on the main actor can be used from there`() async throws {
+    let root = RootStore<Int, Int>(initialState: 0, executor: .mainActor) { $0 += $1 }
+    root.dispatch(1)
+    #expect(try await root.send(2) { $0 } == 3)
+    #expect(await root.state == 3)
+  }
+
+  @Test func `a tree runs on the executor that it is given`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      executor.preconditionIsolated()
+      state += action
+    }
+    try await root.send(1)
+    root.dispatch(2)
+    #expect(await root.state == 3)
+  }
+
+  @Test func `the stores of a tree are actors on its executor`() async throws {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let child = root.childStore(initialState: 0) { $0 += $1 }
+    let isShared = await root.isShared(with: child)
+    #expect(isShared)
+  }
+
+  @Test(arguments: [TaskPriority.low, .high])
+  func `a tree works with any priority`(priority: TaskPriority) async throws {
+    let root = RootStore<Int, Int>(initialState: 0, priority: priority) { $0 += $1 }
+    let states = root.states()
+    for action in 1...10 { root.dispatch(action) }
+    #expect(await states.collect(11).last == 55)
+  }
+}
+
+extension RootStore<Int, Int> {
+  fileprivate func isShared(with child: StateStore<(Int, Int), Int>) -> Bool {
+    child.assumeIsolated { _ in true }
+  }
+}

@@ -1,0 +1,160 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct ShutdownTests {
+  /// A clock whose sleeps end when the test says so.
+  struct HandClock: Clock {
+    struct Instant: InstantProtocol {
+      var offset: Duration
+      func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+      func duration(to other: Instant) -> Duration { other.offset - offset }
+      static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
+    }
+    let rings = Gate()
+    let asked = Record<Duration>()
+    let isAsked = Gate()
+    var now: Instant { Instant(offset: .zero) }
+    var minimumResolution: Duration { .nanoseconds(1) }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+      asked.add(deadline.offset)
+      isAsked.open()
+      await withTaskCancellationHandler {
+        await rings.wait()
+      } onCancel: {
+        rings.open()
+      }
+    }
+  }
+
+  @Test func `shutdown commits what was accepted before it ends anything`() async throws {
+    let executor = HeldExecutor()
+    let subject = Subject(.grandchild, executor: .serial(executor))
+    let states = subject.store.states()
+    executor.hold()
+    for action in 1...20 { subject.store.dispatch(action) }
+    async let end: Void = subject.root.shutdown()
+    executor.letGo()
+    await end
+    #expect(await states.collect() == subject.expectedStates(during: Array(1...20)))
+  }
+
+  @Test func `finishing waits for the interceptors and does not cancel them`() async throws {
+    let started = Gate()
+    let goOn = Gate()
+    let ends = Record<String>()
+    let clock = HandClock()
+    let subject = Subject(
+      .child,
+      interceptor: Interceptor { _, dispatch in
+        started.open()
+        await goOn.wait()
+        ends.add(Task.isCancelled ? "cancelled" : "finished")
+        #expect(dispatch(2) == .terminated)
+      })
+    subject.store.dispatch(1)
+    await started.wait()
+    let end = Task {
+      await subject.root.shutdown(interceptors: .finish(within: .seconds(30)), clock: clock)
+      ends.add("shut down")
+    }
+    await clock.isAsked.wait()
+    #expect(clock.asked.all == [.seconds(30)])
+    #expect(subject.store.dispatch(3) == .terminated)
+    goOn.open()
+    await end.value
+    #expect(ends.all == ["finished", "shut down"])
+  }
+
+  @Test func `after the deadline the interceptors are cancelled, and awaited`() async throws {
+    let started = Gate()
+    let ends = Record<String>()
+    let clock = HandClock()
+    let subject = Subject(
+      .child,
+      interceptor: Interceptor { _, _ in
+        started.open()
+        await untilCancelled()
+        ends.add("cancelled")
+      })
+    subject.store.dispatch(1)
+    await started.wait()
+    clock.rings.open()
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(30)), clock: clock)
+    ends.add("shut down")
+    #expect(ends.all == ["cancelled", "shut down"])
+  }
+
+  @Test func `the cancellation of a finishing shutdown, or another shutdown, cancels the interceptors`() async throws {
+    for isCalledTwice in [false, true] {
+      let started = Gate()
+      let clock = HandClock()
+      let subject = Subject(
+        .rootActor,
+        interceptor: Interceptor { _, _ in
+          started.open()
+          await untilCancelled()
+        })
+      subject.store.dispatch(1)
+      await started.wait()
+      let end = Task { await subject.root.shutdown(interceptors: .finish(within: .seconds(30)), clock: clock) }
+      await clock.isAsked.wait()
+      if isCalledTwice { await subject.root.shutdown() } else { end.cancel() }
+      await end.value
+    }
+  }
+
+  @Test func `shutting down twice, at once or one after the other, is the same as once`() async throws {
+    let subject = Subject(.grandchild)
+    subject.store.dispatch(1)
+    await withTaskGroup { group in
+      for _ in 0..<8 { group.addTask { await subject.root.shutdown() } }
+      for child in subject.children { group.addTask { await child.shutdown() } }
+    }
+    await subject.root.shutdown()
+    #expect(await subject.root.state.root.count == 1)
+  }
+
+  @Test func `an interceptor may shut its own tree down`() async throws {
+    let roots = Record<RootStore<Snapshot, Int>>()
+    let done = Gate()
+    let subject = Subject(
+      .child,
+      interceptor: Interceptor { _, _ in
+        await roots.all[0].shutdown()
+        done.open()
+      })
+    roots.add(subject.root)
+    subject.store.dispatch(1)
+    await done.wait()
+    #expect(subject.store.dispatch(2) == .terminated)
+  }
+
+  @Test func `an interceptor that follows its store sees the end, so that finishing comes to one`() async throws {
+    let proxies = Record<Store<Snapshot, Int>>()
+    let follows = Gate()
+    let seen = Record<[Int]>()
+    let subject = Subject(
+      .child,
+      interceptor: Interceptor(where: { $0 == 1 }) { _, _ in
+        let states = proxies.all[0].states()
+        follows.open()
+        seen.add(await states.collect().map(\.root.last))
+      })
+    proxies.add(subject.store.store())
+    subject.store.dispatch(1)
+    await follows.wait()
+    subject.store.dispatch(2)
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(seen.all == [[1, 2]])
+  }
+
+  @Test func `the end of a child leaves the rest of the tree alone`() async throws {
+    let subject = Subject(.grandchild)
+    await subject.children[0].shutdown()
+    #expect(subject.store.dispatch(1) == .terminated)
+    #expect(subject.children[0].dispatch(1) == .terminated)
+    #expect(try await subject.root.send(1) { $0.root.count } == 1)
+    #expect(await subject.store.states().collect().isEmpty)
+  }
+}

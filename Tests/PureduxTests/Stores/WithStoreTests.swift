@@ -1,0 +1,125 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct WithStoreTests {
+  @TaskLocal static var mark = "none"
+
+  struct Failure: Error {}
+
+  @Test func `the body's result is returned, and the store is shut down`() async throws {
+    let escaped = Record<Store<Int, Int>>()
+    let states = Record<AsyncStream<Int>>()
+    let result = try await withStore(initialState: 0, reducer: { $0 += $1 }) { (store: RootStore<Int, Int>) in
+      escaped.add(store.store())
+      states.add(store.states())
+      store.dispatch(1)
+      return try await store.send(2) { $0 }
+    }
+    #expect(result == 3)
+    #expect(escaped.all[0].dispatch(4) == .terminated)
+    #expect(await states.all[0].collect() == [0, 1, 3])
+  }
+
+  @Test func `a throw passes through, its type kept, and nothing is left`() async throws {
+    let ends = Record<String>()
+    let started = Gate()
+    await #expect(throws: Failure.self) {
+      try await withStore(
+        initialState: 0,
+        interceptor: { (_: Int, _: Dispatch<Int>) in
+          started.open()
+          await untilCancelled()
+          ends.add("cancelled")
+        }, reducer: { $0 += $1 }
+      ) { store in
+        store.childStore(initialState: 0) { $0 += $1 }.dispatch(0)
+        store.dispatch(1)
+        await started.wait()
+        throw Failure()
+      }
+    }
+    #expect(ends.all.allSatisfy { $0 == "cancelled" })
+    #expect(ends.all.count == 2)
+  }
+
+  @Test func `interceptors are children of the caller's task: its task-local values and its cancellation reach them`()
+    async throws
+  {
+    let marks = Record<String>()
+    let started = Gate()
+    let ends = Record<String>()
+    let caller = Task {
+      await Self.$mark.withValue("caller") {
+        await withStore(
+          initialState: 0,
+          interceptor: { (_: Int, _: Dispatch<Int>) in
+            marks.add(Self.mark)
+            started.open()
+            await untilCancelled()
+            ends.add("interceptor")
+          }, reducer: { $0 += $1 }
+        ) { store in
+          store.dispatch(1)
+          await untilCancelled()
+          ends.add("body")
+        }
+      }
+      ends.add("caller")
+    }
+    await started.wait()
+    caller.cancel()
+    await caller.value
+    #expect(marks.all == ["caller"])
+    #expect(Set(ends.all) == ["interceptor", "body", "caller"])
+    #expect(ends.all.last == "caller")
+  }
+
+  @Test func `an interceptor is cancelled with the child store it serves, in a structured tree too`() async throws {
+    let started = Gate()
+    let cancelled = Gate()
+    try await withStore(
+      initialState: 0,
+      interceptor: { (_: Int, _: Dispatch<Int>) in
+        started.open()
+        await untilCancelled()
+        cancelled.open()
+      }, reducer: { $0 += $1 }
+    ) { store in
+      var child: StateStore<(Int, Int), Int>? = store.childStore(initialState: 0) { $0 += $1 }
+      child?.dispatch(1)
+      await started.wait()
+      child = nil
+      await cancelled.wait()
+      let sum = try await store.send(1) { $0 }
+      #expect(sum == 2)
+    }
+  }
+
+  @Test func `a body may wait for its interceptors`() async throws {
+    let ends = Record<Int>()
+    await withStore(
+      initialState: 0, interceptor: Interceptor { (action: Int, _) in ends.add(action) }, reducer: { $0 += $1 }
+    ) { store in
+      for action in 1...50 { store.dispatch(action) }
+      await store.shutdown(interceptors: .finish(within: .seconds(60)))
+      #expect(ends.all.sorted() == Array(1...50))
+    }
+  }
+
+  @Test func `what the interceptor answers in a structured tree comes back as ever`() async throws {
+    await withStore(
+      initialState: [Int](),
+      interceptor: { (action: Int, dispatch: Dispatch<Int>) in if action < 5 { dispatch(action + 1) } },
+      reducer: { $0.append($1) }
+    ) { store in
+      let states = store.states()
+      store.dispatch(1)
+      #expect(await states.collect(until: { $0.last == 5 }).last == [1, 2, 3, 4, 5])
+    }
+  }
+
+  @Test func `a tree that nothing was asked of comes and goes`() async {
+    await withStore(initialState: 0, reducer: { (_: inout Int, _: Int) in }) { _ in }
+    await RootStore<Int, Int>(initialState: 0, reducer: { _, _ in }).shutdown()
+  }
+}
