@@ -146,7 +146,11 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
   @inlinable
   func attach(_ source: Source<State>) {
     guard downstream == nil else { return }
-    let attached = Downstream<Input> { [pass] in pass($0, source) } end: { source.end() }
+    let attached = Downstream<Input> { [pass] in
+      pass($0, source)
+    } end: {
+      source.end()
+    }
     downstream = attached
     upstream.add(attached)
   }

@@ -51,7 +51,9 @@ public struct Equating<State: Sendable>: Sendable {
   public static func && (lhs: Equating, rhs: Equating) -> Equating {
     Equating(isNeverEqual: lhs.isNeverEqual || rhs.isNeverEqual) {
       let (first, second) = (lhs.makeMemory(), rhs.makeMemory())
-      return StateMemory { first.equals($0) && second.equals($0) } remember: {
+      return StateMemory {
+        first.equals($0) && second.equals($0)
+      } remember: {
         first.remember($0)
         second.remember($0)
       }
@@ -95,7 +97,11 @@ struct StateMemory<State> {
   @inlinable
   static func constant(_ answer: Bool) -> StateMemory {
     var hasLast = false
-    return StateMemory { _ in hasLast && answer } remember: { _ in hasLast = true }
+    return StateMemory { _ in
+      hasLast && answer
+    } remember: { _ in
+      hasLast = true
+    }
   }
 
   /// Remembers a value made from the state, which is made once for each state.

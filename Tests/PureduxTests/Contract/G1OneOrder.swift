@@ -5,7 +5,9 @@ import Testing
 /// A tree has one total order of commits and of everything else asked of it.
 @Suite(.timeLimit(.minutes(1))) struct G1OneOrder {
   @Test(arguments: Kind.allCases)
-  func `one task's calls keep their order, dispatch and send mixed, through any stores of the tree`(kind: Kind) async throws {
+  func `one task's calls keep their order, dispatch and send mixed, through any stores of the tree`(kind: Kind)
+    async throws
+  {
     let subject = Subject(kind)
     let proxy = subject.root.store()
     let scope = subject.store.scope { $0.root.last }
@@ -29,7 +31,11 @@ import Testing
     let intercepted = Record<Int>()
     let reduced = Record<Int>()
     let subject = Subject(
-      kind, interceptor: Interceptor(where: { intercepted.add($0); return false }, { _, _ in }),
+      kind,
+      interceptor: Interceptor(
+        where: {
+          intercepted.add($0); return false
+        }, { _, _ in }),
       reducing: { reduced.add($0) })
     let ours = subject.store.states()
     let roots = subject.root.states()
@@ -38,7 +44,11 @@ import Testing
         group.addTask {
           for number in 1...100 {
             let action = producer * 1000 + number
-            if number.isMultiple(of: 10) { try? await subject.store.send(action) } else { subject.store.dispatch(action) }
+            if number.isMultiple(of: 10) {
+              try? await subject.store.send(action)
+            } else {
+              subject.store.dispatch(action)
+            }
           }
         }
       }
@@ -173,7 +183,8 @@ private struct Model {
   mutating func release(_ id: Int) {
     children[id]?.isHeld = false
     var next: Int? = id
-    while let id = next, let child = children[id], !child.isHeld, !children.values.contains(where: { $0.parent == id }) {
+    while let id = next, let child = children[id], !child.isHeld, !children.values.contains(where: { $0.parent == id })
+    {
       children[id] = nil
       subscriptions.removeAll { $0.store == id }
       next = child.parent

@@ -15,7 +15,9 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `the commits of the root, of a sibling and of a store below are delivered too, once each`(kind: Kind) async throws {
+  func `the commits of the root, of a sibling and of a store below are delivered too, once each`(kind: Kind)
+    async throws
+  {
     let subject = Subject(kind)
     let sibling = subject.root.ledgerChild()
     let below = subject.children.last?.ledgerChild() ?? subject.root.ledgerChild()
@@ -31,7 +33,8 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a duplicate filter leaves out what equals the state delivered before, and nothing else`(kind: Kind) async throws {
+  func `a duplicate filter leaves out what equals the state delivered before, and nothing else`(kind: Kind) async throws
+  {
     let subject = Subject(kind)
     let tens = subject.store.states(removeStateDuplicates: .equal { $0.root.last / 10 })
     let both = subject.store.states(removeStateDuplicates: .equal { $0.root.last / 10 } && .equal { $0.root.last / 4 })

@@ -27,7 +27,8 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a consumer that waits before its subscription has its turn gets the first element too`(kind: Kind) async throws {
+  func `a consumer that waits before its subscription has its turn gets the first element too`(kind: Kind) async throws
+  {
     let executor = HeldExecutor()
     let subject = Subject(kind, executor: .serial(executor))
     executor.hold()

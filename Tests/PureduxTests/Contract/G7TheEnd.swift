@@ -72,7 +72,9 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [false, true])
-  func `the end comes after every earlier state, also for a consumer that waits`(kind: Kind, isReleased: Bool) async throws {
+  func `the end comes after every earlier state, also for a consumer that waits`(kind: Kind, isReleased: Bool)
+    async throws
+  {
     var subject: Subject? = Subject(kind)
     let waiting = try #require(subject?.store.states())
     let late = try #require(subject?.store.states())
@@ -201,7 +203,8 @@ import Testing
     #expect(await others.collect().map(\.root.last) == [0, 1, 3])
   }
 
-  @Test func `of ten thousand children made and dropped while the root is busy, the parent holds nothing`() async throws {
+  @Test func `of ten thousand children made and dropped while the root is busy, the parent holds nothing`() async throws
+  {
     let gone = Counter()
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }

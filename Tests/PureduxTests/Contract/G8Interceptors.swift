@@ -28,7 +28,8 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [false, true])
-  func `the tasks are cancelled when their store ends, and none outlives it`(kind: Kind, isReleased: Bool) async throws {
+  func `the tasks are cancelled when their store ends, and none outlives it`(kind: Kind, isReleased: Bool) async throws
+  {
     let started = Gate()
     let cancelled = Gate()
     let answers = Record<DispatchResult>()

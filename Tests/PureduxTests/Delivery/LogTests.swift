@@ -290,7 +290,9 @@ private final class LogDriver {
       }
       while driver.log.needsTrim { driver.log.trim(into: &driver.garbage) }
       #expect(driver.log.subscriberCount == naive.subscribers.count, "seed \(seed)")
-      let longest = naive.subscribers.values.map { $0.policy == .oldest(1) || $0.policy == .oldest(3) ? 0 : $0.buffer.count }
+      let longest = naive.subscribers.values.map {
+        $0.policy == .oldest(1) || $0.policy == .oldest(3) ? 0 : $0.buffer.count
+      }
       #expect(driver.log.backlogCount <= max(longest.max() ?? 0, 3), "seed \(seed)")
       if naive.subscribers.values.allSatisfy(\.buffer.isEmpty) { #expect(driver.log.backlogCount == 0, "seed \(seed)") }
     }

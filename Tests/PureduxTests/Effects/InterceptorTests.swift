@@ -40,11 +40,16 @@ private struct Fetch: AppAction, AsyncAction {
     let search = Interceptor<any AppAction>(for: Search.self) { search, dispatch in
       dispatch(Found(results: [search.text]))
     }
-    #expect(await results(of: Interceptor([search, .asyncActions]), on: [Search(text: "a"), Fetch(text: "b")]) == [["a"], ["b"]])
+    #expect(
+      await results(of: Interceptor([search, .asyncActions]), on: [Search(text: "a"), Fetch(text: "b")]) == [
+        ["a"], ["b"],
+      ])
     let twice = Record<Int>()
     let root = RootStore<Int, Int>(
       initialState: 0,
-      interceptor: Interceptor([Interceptor { action, _ in twice.add(action) }, Interceptor { action, _ in twice.add(-action) }])
+      interceptor: Interceptor([
+        Interceptor { action, _ in twice.add(action) }, Interceptor { action, _ in twice.add(-action) },
+      ])
     ) { $0 += $1 }
     root.dispatch(1)
     await root.shutdown(interceptors: .finish(within: .seconds(60)))

@@ -1,6 +1,7 @@
 import Dispatch
-@testable import Puredux
 import Synchronization
+
+@testable import Puredux
 
 /// A door that tasks wait at until it is opened.
 final class Gate: Sendable {

@@ -1,0 +1,127 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import Testing
+
+@testable import LiveBoardServer
+
+/// The server as a process of its own: how it starts, ends and comes back.
+@Suite(.timeLimit(.minutes(2)), .serialized) struct ProcessTests {
+  /// A server process on a free port.
+  final class Server {
+    let process = Process()
+    let url: String
+    private let output = Pipe()
+
+    init(journal: String) async throws {
+      let folder = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+      process.executableURL = folder.appending(path: "LiveBoard")
+      process.arguments = ["--port", "0", "--journal", journal]
+      process.standardOutput = output
+      process.standardError = output
+      try process.run()
+      // The log says where it listens.
+      var log = ""
+      while !log.contains("listening on"), let text = try output.fileHandleForReading.read(upToCount: 1) {
+        log += String(decoding: text, as: UTF8.self)
+        if text.isEmpty { break }
+      }
+      guard log.contains("listening on") else { throw Ended(log: log) }
+      while !log.hasSuffix("\n"), let text = try output.fileHandleForReading.read(upToCount: 1), !text.isEmpty {
+        log += String(decoding: text, as: UTF8.self)
+      }
+      let port = try #require(log.split(separator: ":").last?.trimmingCharacters(in: .whitespacesAndNewlines))
+      url = "http://127.0.0.1:\(port)"
+    }
+
+    struct Ended: Error {
+      let log: String
+    }
+
+    func send(_ signal: Int32) {
+      kill(process.processIdentifier, signal)
+    }
+
+    /// The rest of the log, and the status.
+    func wait() async -> Int32 {
+      await withCheckedContinuation { continuation in
+        DispatchQueue.global().async { [process] in
+          process.waitUntilExit()
+          continuation.resume(returning: process.terminationStatus)
+        }
+      }
+    }
+
+    deinit { if process.isRunning { process.terminate() } }
+  }
+
+  private func post(_ url: String, _ text: String) async throws -> Int {
+    var request = HTTPClientRequest(url: "\(url)/boards/1/cards")
+    request.method = .POST
+    request.body = .bytes(ByteBuffer(string: "{\"text\": \"\(text)\"}"))
+    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(3))
+    _ = try await response.body.collect(upTo: 1 << 22)
+    return Int(response.status.code)
+  }
+
+  private func texts(in journal: String) throws -> Set<String> {
+    Set(
+      try Journal.open(at: journal).1.edits.compactMap { edit in
+        if case .addCard(_, _, let text) = edit { text } else { nil }
+      })
+  }
+
+  @Test func `asked to terminate, it ends the event streams, saves what it accepted and exits with 0`() async throws {
+    let folder = try Folder()
+    let server = try await Server(journal: folder.journal)
+    let events = try await HTTPClient.shared.execute(
+      HTTPClientRequest(url: "\(server.url)/boards/1/events"), timeout: .seconds(60))
+    var chunks = events.body.makeAsyncIterator()
+    _ = try await chunks.next()
+    for number in 1...20 { #expect(try await post(server.url, "\(number)") == 201) }
+    server.send(SIGTERM)
+    while try await chunks.next() != nil {}
+    #expect(await server.wait() == 0)
+    #expect(try texts(in: folder.journal) == Set((1...20).map(String.init)))
+  }
+
+  @Test func `killed in the middle of a burst, it comes back with every edit that was acknowledged`() async throws {
+    let folder = try Folder()
+    let server = try await Server(journal: folder.journal)
+    let (url, pid) = (server.url, server.process.processIdentifier)
+    let acknowledged = await withTaskGroup(of: [String].self) { group in
+      for writer in 0..<8 {
+        group.addTask {
+          var done: [String] = []
+          for number in 0..<1000 {
+            let text = "\(writer)-\(number)"
+            guard (try? await post(url, text)) == 201 else { break }
+            done.append(text)
+            if writer == 0, number == 20 { kill(pid, SIGKILL) }
+          }
+          return done
+        }
+      }
+      return await group.reduce(into: []) { $0 += $1 }
+    }
+    _ = await server.wait()
+    #expect(acknowledged.count > 20)
+    let found = try texts(in: folder.journal)
+    #expect(found.isSuperset(of: acknowledged))
+    let back = try await Server(journal: folder.journal)
+    let list = try await HTTPClient.shared.execute(
+      HTTPClientRequest(url: "\(back.url)/boards/1"), timeout: .seconds(30))
+    let board = try JSONDecoder().decode(Board.self, from: Data(buffer: try await list.body.collect(upTo: 1 << 22)))
+    #expect(Set(board.columns.flatMap(\.cards).map(\.text)) == found)
+    back.send(SIGTERM)
+    #expect(await back.wait() == 0)
+  }
+
+  @Test func `a journal that another server uses is refused`() async throws {
+    let folder = try Folder()
+    let server = try await Server(journal: folder.journal)
+    await #expect(throws: Server.Ended.self) { try await Server(journal: folder.journal) }
+    server.send(SIGTERM)
+    #expect(await server.wait() == 0)
+  }
+}
