@@ -84,23 +84,43 @@ final actor Tree<Action: Sendable> {
     return schedules
   }
 
-  /// Closes a store to everything that comes later; its end takes its place in the order. Where it was closed before, only what
-  /// is under way is waited for.
+  /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Nothing where a
+  /// store on its path is closed already.
   @usableFromInline
-  nonisolated func close(_ origin: Origin<Action>, finally: @escaping @Sendable (isolated Tree) -> Void) {
+  nonisolated func end(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
     let schedules = inbox.withLock { inbox in
-      if origin.isClosed {
-        // What was accepted from a store borrows it: it has to be done with before the store may go.
-        return inbox.phase == .idle ? false : append(.command { _ in _ = origin }, to: &inbox)
-      }
+      guard !origin.isClosed else { return false }
       origin.close()
       let end = Entry.command { tree in
         origin.node(on: tree).end()
-        finally(tree)
+        finally()
       }
       return append(end, to: &inbox)
     }
     if schedules { scheduleDrain() }
+  }
+
+  /// The store is gone: ends it, and then drops its state.
+  ///
+  /// The origin is held until everything that was accepted from it is done, as that borrows it. Where the store had ended before
+  /// and nothing is under way in the tree, its state goes at once: a tree that was shut down starts no more tasks.
+  @usableFromInline
+  nonisolated func release(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
+    let schedules: Bool? = inbox.withLock { inbox in
+      if origin.isClosed, inbox.phase == .idle { return nil }
+      origin.close()
+      let release = Entry.command { tree in
+        origin.node(on: tree).end()
+        origin.node(on: tree).release()
+        finally()
+      }
+      return append(release, to: &inbox)
+    }
+    switch schedules {
+    case true?: scheduleDrain()
+    case false?: break
+    case nil: origin.node.withValueOfEndedStore { $0.release() }
+    }
   }
 
   @inlinable

@@ -2,9 +2,10 @@
 
 /// A reference to what lives on a tree's executor. Anybody may hold and pass it on; only code that runs there can look inside.
 ///
-/// Sound because the value is reached in two ways only: through `callAsFunction`, which the compiler lets nobody call but from
-/// the tree's isolation, and in `map`, whose closures in this library do nothing but store it in another confined value.
-/// One tree's values never meet another tree: they are made from that tree's stores alone.
+/// Sound because the value is reached in three ways only: through `callAsFunction`, which the compiler lets nobody call but from
+/// the tree's isolation; in `map`, whose closures in this library do nothing but store it in another confined value; and for
+/// the release of a store that has ended before. One tree's values never meet another tree: they are made from that tree's
+/// stores alone.
 @usableFromInline
 struct Confined<Value>: @unchecked Sendable {
   @usableFromInline
@@ -22,6 +23,13 @@ struct Confined<Value>: @unchecked Sendable {
 
   @inlinable
   func callAsFunction<Action>(on tree: isolated Tree<Action>) -> Value { value }
+
+  /// Looks inside from anywhere, for a store that is gone and had ended before, while nothing is under way in its tree: what runs on
+  /// the executor later asks first whether the store has ended, and the inbox's lock was taken after what ran before.
+  @usableFromInline
+  func withValueOfEndedStore(_ body: (Value) -> Void) {
+    body(value)
+  }
 
   /// Another confined value that is made from this one, without a look inside.
   @inlinable
@@ -92,7 +100,7 @@ final class StateCell<State: Sendable, Action: Sendable> {
 ///
 /// Sound because an origin goes only after everything that was accepted from it: it is held by its store, and the release of
 /// a store is itself an entry of the inbox, behind all that the store was given, and holds the origin until it is done.
-/// (`Tree.close` orders it; where nothing is under way, there is nothing that could borrow the origin.)
+/// (`Tree.release` orders it; where nothing is under way, there is nothing that could borrow the origin.)
 @usableFromInline
 @safe struct Borrowed<Object: AnyObject & Sendable>: @unchecked Sendable {
   @usableFromInline

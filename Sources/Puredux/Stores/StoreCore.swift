@@ -52,16 +52,13 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   /// The store is gone.
   @inlinable
   func release() {
-    origin.tree.close(origin) { [origin, effects] tree in
-      origin.node(on: tree).release()
-      effects.end(below: origin, cancelling: true)
-    }
+    origin.tree.release(origin) { [origin, effects] in effects.end(below: origin, cancelling: true) }
   }
 
   @usableFromInline
   nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
     let cancels = interceptors == .cancel
-    origin.tree.close(origin) { [origin, effects] _ in effects.end(below: origin, cancelling: cancels) }
+    origin.tree.end(origin) { [origin, effects] in effects.end(below: origin, cancelling: cancels) }
     // All that was accepted is committed when this returns, and the sequences have ended.
     try? await origin.tree.visit { _ throws(StoreError) in }
     if cancels { effects.end(below: origin, cancelling: true) }

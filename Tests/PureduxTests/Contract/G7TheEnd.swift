@@ -125,8 +125,8 @@ import Testing
     await consumer.value
   }
 
-  @Test(arguments: Kind.allCases)
-  func `after the end nothing of it remains in memory`(kind: Kind) async throws {
+  @Test(arguments: Kind.allCases, [false, true])
+  func `after the end nothing of it remains in memory`(kind: Kind, isShutDown: Bool) async throws {
     var token: Token? = Token()
     let gone = try #require(token).gone
     var root: RootStore<Token?, Int>? = RootStore(initialState: token) { _, _ in }
@@ -138,6 +138,7 @@ import Testing
     for await _ in try #require(store?.states()) { break }
     let consumer = Task { for await _ in proxy.states() {} }
     proxy.dispatch(1)
+    if isShutDown { await root?.shutdown() }
     store = nil
     child = nil
     root = nil
