@@ -78,6 +78,8 @@ import Testing
               return
             }
             accepted.add(action)
+            // A send to an idle tree leaves no thread free: the others need one as well.
+            await Task.yield()
           }
         }
       }
