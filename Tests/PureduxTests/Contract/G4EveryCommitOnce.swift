@@ -86,5 +86,25 @@ import Testing
     try await copy.send(3)
     #expect(evaluations.all == Array(repeating: 1, count: 10) + [2, 3])
     for sequence in sequences { #expect(await sequence.collect(3) == [1, 2, 3]) }
+    #expect(evaluations.all.count == 12)
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `when the last subscriber has left, nothing is worked out any more`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let evaluations = Record<Int>()
+    let scope = subject.store.scope { snapshot in
+      evaluations.add(snapshot.root.last)
+      return snapshot.root.last
+    }
+    let cancelled = Task { [states = scope.states()] in for await _ in states {} }
+    for await _ in scope.scope(to: { $0 + 1 }).states(removeStateDuplicates: .equal) { break }
+    cancelled.cancel()
+    await cancelled.value
+    _ = try await subject.store.state
+    let count = evaluations.all.count
+    for action in 1...10 { try await subject.store.send(action) }
+    #expect(evaluations.all.count == count)
+    #expect(await scope.states().collect(1) == [10])
   }
 }

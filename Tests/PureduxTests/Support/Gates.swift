@@ -59,6 +59,11 @@ final class HeldExecutor: SerialExecutor, Sendable {
     }
   }
 
+  /// Waits for the job that runs now.
+  func waitForRunningJob() {
+    queue.sync {}
+  }
+
   func letGo() {
     isHeld.withLock { isHeld in
       if isHeld { queue.resume() }
