@@ -8,7 +8,8 @@ import Synchronization
 final actor Tree<Action: Sendable> {
   @usableFromInline
   enum Entry: Sendable {
-    case commit(Action, Borrowed<Origin<Action>>)
+    /// The origin first, which makes an entry smaller.
+    case commit(from: Borrowed<Origin<Action>>, Action)
     case command(@Sendable (isolated Tree) -> Void)
   }
 
@@ -55,7 +56,7 @@ final actor Tree<Action: Sendable> {
   /// Gives an action its place in the order; false where its store is closed.
   @inlinable
   nonisolated func order(_ action: Action, from origin: Origin<Action>) -> Bool {
-    order(.commit(action, Borrowed(origin)), for: origin)
+    order(.commit(from: Borrowed(origin), action), for: origin)
   }
 
   /// Gives a command its place in the order; false where the store it is meant for is closed.
@@ -163,13 +164,31 @@ final actor Tree<Action: Sendable> {
   }
 
   /// Performs what is left of the batch, as far as the quantum goes.
+  ///
+  /// What a commit needs of its store and of the observer is looked up once for a run of actions from the same store.
   @inlinable
   func performRest(_ quantum: inout Int) {
     var performing = ContiguousArray<Entry>()
     swap(&performing, &batch)
     let end = batchPosition + min(quantum, performing.count - batchPosition)
     quantum -= end - batchPosition
-    for position in batchPosition..<end { perform(performing[position]) }
+    var observer = self.observer
+    var last: Borrowed<Origin<Action>>?
+    var commit: (Action) -> Void = { _ in }
+    for position in batchPosition..<end {
+      switch performing[position] {
+      case .commit(let origin, let action):
+        if origin != last {
+          last = origin
+          commit = origin.withObject { $0.node(on: self).commit }
+        }
+        commit(action)
+        if let observer { origin.withObject { observer.committed(action, from: $0) } }
+      case .command(let command):
+        command(self)
+        observer = self.observer
+      }
+    }
     if end == performing.count {
       batchPosition = 0
       performing.removeAll(keepingCapacity: performing.capacity <= Self.keptCapacity)
@@ -177,20 +196,6 @@ final actor Tree<Action: Sendable> {
       batchPosition = end
     }
     swap(&performing, &batch)
-  }
-
-  @inlinable
-  func perform(_ entry: Entry) {
-    switch entry {
-    case .commit(let action, let origin): origin.withObject { commit(action, from: $0) }
-    case .command(let command): command(self)
-    }
-  }
-
-  @inlinable
-  func commit(_ action: Action, from origin: Origin<Action>) {
-    origin.node(on: self).commit(action)
-    observer?.committed(action, from: origin)
   }
 
   // MARK: Visitors
@@ -222,7 +227,8 @@ final actor Tree<Action: Sendable> {
   @inlinable
   func accept(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
     guard !origin.isClosed else { throw .terminated }
-    commit(action, from: origin)
+    origin.node(on: self).commit(action)
+    observer?.committed(action, from: origin)
   }
 
   /// A visitor is about to go to the executor.

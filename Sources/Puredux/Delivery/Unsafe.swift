@@ -112,6 +112,11 @@ final class StateCell<State: Sendable, Action: Sendable> {
   }
 
   @inlinable
+  static func != (lhs: Borrowed, rhs: Borrowed?) -> Bool {
+    unsafe lhs.reference.toOpaque() != rhs?.reference.toOpaque()
+  }
+
+  @inlinable
   func withObject<Result>(_ body: (Object) -> Result) -> Result {
     unsafe reference._withUnsafeGuaranteedRef { body($0) }
   }
