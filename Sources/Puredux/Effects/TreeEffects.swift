@@ -30,8 +30,8 @@ final class TreeEffects<Action: Sendable>: Sendable {
     runner.add {
       await effect(Dispatch(origin: origin))
     } spawn: { run in
-      let trees = EffectContext.trees.union([ObjectIdentifier(origin.tree)])
       spawn {
+        let trees = EffectContext.trees.union([ObjectIdentifier(origin.tree)])
         await EffectContext.$trees.withValue(trees) { await run() }
         self.forget(origin)
       }

@@ -130,6 +130,30 @@ import Testing
     #expect(subject.store.dispatch(2) == .terminated)
   }
 
+  @Test func `an interceptor of another tree, set off by one of this, waits for this one's end`() async throws {
+    let ends = Record<String>()
+    let others = Record<RootStore<Int, Int>>()
+    let done = Gate()
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptor: { action, _ in
+        try? await others.all[0].send(action)
+        await untilCancelled()
+        ends.add("this tree's interceptor")
+      }, reducer: { $0 += $1 })
+    others.add(
+      RootStore(
+        initialState: 0,
+        interceptor: { _, _ in
+          await root.shutdown()
+          ends.add("its shutdown")
+          done.open()
+        }, reducer: { $0 += $1 }))
+    root.dispatch(1)
+    await done.wait()
+    #expect(ends.all == ["this tree's interceptor", "its shutdown"])
+  }
+
   @Test func `an interceptor that follows its store sees the end, so that finishing comes to one`() async throws {
     let proxies = Record<Store<Snapshot, Int>>()
     let follows = Gate()
