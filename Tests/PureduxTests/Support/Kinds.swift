@@ -38,6 +38,19 @@ enum Kind: CaseIterable, Sendable {
   }
 }
 
+/// The buffering policies, with room for three states where they are bounded.
+enum Buffering: CaseIterable, Sendable {
+  case unbounded, newest, oldest
+
+  var policy: AsyncStream<Snapshot>.Continuation.BufferingPolicy {
+    switch self {
+    case .unbounded: .unbounded
+    case .newest: .bufferingNewest(3)
+    case .oldest: .bufferingOldest(3)
+    }
+  }
+}
+
 /// A store of some kind, in a tree of its own.
 struct Subject: Sendable {
   let root: RootStore<Snapshot, Int>
