@@ -15,6 +15,10 @@ struct Inbox<Entry, Waiter> {
     case leftToVisitor
   }
 
+  /// An idle inbox whose storage grew beyond this in a flood gives it back.
+  @inlinable
+  static var keptCapacity: Int { 4096 }
+
   @usableFromInline
   var phase = Phase.idle
   @usableFromInline
@@ -56,6 +60,7 @@ struct Inbox<Entry, Waiter> {
   mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
     guard rest || !entries.isEmpty else {
       phase = .idle
+      if entries.capacity > Self.keptCapacity { entries = [] }
       defer { idleWaiters = [] }
       return .idle(idleWaiters)
     }

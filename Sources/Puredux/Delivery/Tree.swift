@@ -16,9 +16,6 @@ final actor Tree<Action: Sendable> {
   /// How many entries a drain works off before it lets others on the executor (G10).
   @inlinable
   static var quantum: Int { 1024 }
-  /// A batch that grew beyond this does not keep its storage.
-  @inlinable
-  static var keptCapacity: Int { 4096 }
 
   @usableFromInline
   nonisolated let executor: ExecutorReference
@@ -145,7 +142,9 @@ final actor Tree<Action: Sendable> {
     switch end {
     case .again: scheduleDrain()
     case .leftToVisitor: break
-    case .idle(let waiters): for waiter in waiters { waiter.resume(returning: ()) }
+    case .idle(let waiters):
+      if batch.capacity > Inbox<Entry, Waiter<Void>>.keptCapacity { batch = [] }
+      for waiter in waiters { waiter.resume(returning: ()) }
     }
   }
 
@@ -191,7 +190,7 @@ final actor Tree<Action: Sendable> {
     }
     if end == performing.count {
       batchPosition = 0
-      performing.removeAll(keepingCapacity: performing.capacity <= Self.keptCapacity)
+      performing.removeAll(keepingCapacity: true)
     } else {
       batchPosition = end
     }

@@ -35,6 +35,19 @@ import Testing
     #expect(batch.isEmpty)
   }
 
+  @Test func `storage that grew in a flood is given back when the inbox is idle`() {
+    var inbox = TestInbox()
+    for entry in 0..<10_000 { _ = inbox.append(entry) }
+    var batch: ContiguousArray<Int> = []
+    inbox.takeAll(into: &batch)
+    batch.removeAll(keepingCapacity: true)
+    _ = inbox.append(1)
+    inbox.takeAll(into: &batch)
+    #expect(inbox.entries.capacity >= 10_000)
+    _ = inbox.drainEnded(withRest: false, visitorExpected: false)
+    #expect(inbox.entries.capacity <= TestInbox.keptCapacity)
+  }
+
   @Test func `a drain that leaves nothing ends, and the next entry schedules one`() {
     var inbox = TestInbox()
     _ = inbox.append(1)
