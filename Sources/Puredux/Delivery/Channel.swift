@@ -39,7 +39,19 @@ final class Channel<State: Sendable>: Sendable {
 
   @inlinable
   func publish(_ state: State, scratch: inout Scratch) {
+    enter(state, scratch: &scratch)
+    handOver(state, scratch: &scratch)
+  }
+
+  /// The first half of a publication: the state has its place in the log.
+  @inlinable
+  func enter(_ state: State, scratch: inout Scratch) {
     log.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
+  }
+
+  /// The second half: those who waited for it get it.
+  @inlinable
+  func handOver(_ state: State, scratch: inout Scratch) {
     if !scratch.woken.isEmpty {
       for delivery in scratch.woken { delivery.waiter.resume(returning: state) }
       scratch.woken.removeAll(keepingCapacity: true)

@@ -4,21 +4,28 @@ import Synchronization
 ///
 /// It outlives its store, so that proxies can hold it and learn that the store is gone.
 @usableFromInline
-final class Origin<Action: Sendable>: Sendable {
+final class Origin<Action: Sendable>: StorePlace {
   @usableFromInline
   let tree: Tree<Action>
   @usableFromInline
   let parent: Origin?
   @usableFromInline
+  let id: StoreID
+  @usableFromInline
   let node: Confined<StoreNode<Action>>
   @usableFromInline
   let closed = Atomic(false)
+  /// Whether there is more on its path than reducers.
+  @usableFromInline
+  let isAttended: Bool
 
   @inlinable
-  init(tree: Tree<Action>, parent: Origin?, node: Confined<StoreNode<Action>>) {
+  init(tree: Tree<Action>, parent: Origin?, node: Confined<StoreNode<Action>>, isAttended: Bool) {
+    self.isAttended = isAttended || parent?.isAttended == true
     self.tree = tree
     self.parent = parent
     self.node = node
+    id = tree.nextStoreID()
   }
 
   @inlinable
@@ -26,7 +33,6 @@ final class Origin<Action: Sendable>: Sendable {
     tree.order(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether this store or one above it takes nothing any more.
   @inlinable
   var isClosed: Bool {
     if closed.load(ordering: .relaxed) { return true }
@@ -40,53 +46,24 @@ final class Origin<Action: Sendable>: Sendable {
     closed.store(true, ordering: .relaxed)
   }
 
-  /// Whether an action given to this store passes through the other.
-  @usableFromInline
-  func isBelow(_ other: Origin) -> Bool {
-    var next: Origin? = self
-    while let origin = next {
-      if origin === other { return true }
-      next = origin.parent
-    }
-    return false
-  }
-}
+  // MARK: Its place
 
-/// What a tree does with one of its stores. Lives on the tree's executor.
-///
-/// Closures that are made where the user's types are known, one within the other along the path: calling one costs no more
-/// than the reducers in it.
-@usableFromInline
-final class StoreNode<Action: Sendable> {
-  /// Takes an action through every reducer on its path, from this store up to the root, and publishes what came of it.
   @usableFromInline
-  let commit: (Action) -> Void
-  /// Ends the sequences of the store and of everything below it.
+  var parentPlace: (any StorePlace)? { parent }
   @usableFromInline
-  let end: () -> Void
-  /// Drops the state of a store that is gone.
+  var treeID: ObjectIdentifier { ObjectIdentifier(tree) }
   @usableFromInline
-  let release: () -> Void
+  var tasks: any StoreTasks { tree.tasks }
 
   @inlinable
-  init<State: Sendable>(root cell: StateCell<State, Action>, source: Source<State>) {
-    commit = { action in
-      cell.reduce(action)
-      if source.mayBeWatched, let state = cell.state { source.publish(state) }
-    }
-    end = { source.end() }
-    release = { cell.release() }
+  func order(_ command: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
+    tree.order(for: self) { tree in command(tree) }
   }
 
   @inlinable
-  init<Local: Sendable, State: Sendable>(
-    child cell: StateCell<Local, Action>, source: Source<State>, under parent: StoreNode
-  ) {
-    commit = { [commitAbove = parent.commit] action in
-      cell.reduce(action)
-      commitAbove(action)
-    }
-    end = { source.end() }
-    release = { cell.release() }
+  nonisolated(nonsending) func visit<Result: Sendable>(
+    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
+  ) async throws(StoreError) -> Result {
+    try await tree.visit { tree throws(StoreError) in try body(tree) }
   }
 }

@@ -34,6 +34,10 @@ struct Queue<Element> {
     return element
   }
 
+  /// Everything, in order.
+  @inlinable
+  var all: [Element] { storage[head...].compactMap { $0 } }
+
   /// Everything, in order; the queue is empty afterwards.
   @inlinable
   mutating func popAll() -> ContiguousArray<Element> {

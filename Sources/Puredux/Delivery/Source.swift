@@ -134,12 +134,22 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
   /// Works out what a state of the upstream means for the source, and publishes that.
   @usableFromInline
   let pass: (Input, Source<State>) -> Void
+  /// What is to be done at the beginning and at the end of being watched, where anything is.
+  @usableFromInline
+  let watched: (() -> Void)?
+  @usableFromInline
+  let unwatched: (() -> Void)?
   @usableFromInline
   var downstream: Downstream<Input>?
 
   @inlinable
-  init(upstream: Source<Input>, pass: @escaping (Input, Source<State>) -> Void) {
+  init(
+    upstream: Source<Input>, watched: (() -> Void)? = nil, unwatched: (() -> Void)? = nil,
+    pass: @escaping (Input, Source<State>) -> Void
+  ) {
     self.upstream = upstream
+    self.watched = watched
+    self.unwatched = unwatched
     self.pass = pass
   }
 
@@ -153,12 +163,14 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
     }
     downstream = attached
     upstream.add(attached)
+    watched?()
   }
 
   @inlinable
   func detach() {
     guard let attached = downstream.take() else { return }
     upstream.remove(attached)
+    unwatched?()
   }
 }
 
@@ -200,6 +212,36 @@ extension Source {
       upstream.withState { input in
         if let state = transform(input) { body(state) }
       }
+    }
+  }
+
+  /// A store's states without those of the commits that it does not publish.
+  @inlinable
+  static func emitting(from upstream: Source, except unchanged: Equating<State>) -> Source {
+    var memory: StateMemory<State>?
+    let link = Link<State, State>(upstream: upstream) {
+      memory = unchanged.makeMemory()
+      upstream.withState { memory?.remember($0) }
+    } unwatched: {
+      memory = nil
+    } pass: { state, source in
+      guard let memory else { return }
+      let isUnchanged = memory.equals(state)
+      memory.remember(state)
+      if !isUnchanged { source.publish(state) }
+    }
+    return Source(link: link) { body in upstream.withState(body) }
+  }
+
+  /// The states of a selector that remembers: worked out anew only where what it is made from has changed.
+  @inlinable
+  static func selecting<Input: Sendable>(
+    _ selector: StateSelector<Input, State>, of upstream: Source<Input>
+  ) -> Source {
+    let select = selector.makeSelect()
+    let link = Link<Input, State>(upstream: upstream) { input, source in source.publish(select(input)) }
+    return Source(link: link) { body in
+      upstream.withState { input in body(select(input)) }
     }
   }
 

@@ -5,7 +5,7 @@ import Synchronization
 /// Whatever is asked of a tree takes its place in the inbox, synchronously and from any thread, and is done by a drain on the
 /// tree's executor. `send` and reads go to the executor themselves; there they first do all that was asked before them.
 @usableFromInline
-final actor Tree<Action: Sendable> {
+final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline
   enum Entry: Sendable {
     /// The origin first, which makes an entry smaller.
@@ -22,6 +22,8 @@ final actor Tree<Action: Sendable> {
   @usableFromInline
   nonisolated let priority: TaskPriority?
   @usableFromInline
+  nonisolated let tasks: any StoreTasks
+  @usableFromInline
   nonisolated let releaseQueue = ReleaseQueue()
   @usableFromInline
   nonisolated let inbox = Guarded(Inbox<Entry, Waiter<Void>>())
@@ -31,6 +33,8 @@ final actor Tree<Action: Sendable> {
   /// Sends and reads that are on their way to the executor.
   @usableFromInline
   nonisolated let visitors = Atomic(0)
+  @usableFromInline
+  nonisolated let storeCount = Atomic(0)
 
   @usableFromInline
   var batch: ContiguousArray<Entry> = []
@@ -38,11 +42,21 @@ final actor Tree<Action: Sendable> {
   var batchPosition = 0
   @usableFromInline
   var observer: (any CommitObserver<Action>)?
+  /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the run-time
+  /// check of accesses that a variable has.
+  @usableFromInline
+  nonisolated let commitCount = Atomic(0)
 
   @inlinable
-  init(executor: StoreExecutor, priority: TaskPriority?) {
+  init(executor: StoreExecutor, priority: TaskPriority?, tasks: any StoreTasks) {
     self.executor = ExecutorReference(executor.owner)
     self.priority = priority
+    self.tasks = tasks
+  }
+
+  @inlinable
+  nonisolated func nextStoreID() -> StoreID {
+    StoreID(number: storeCount.add(1, ordering: .relaxed).oldValue)
   }
 
   @inlinable
@@ -174,20 +188,34 @@ final actor Tree<Action: Sendable> {
     var observer = self.observer
     var last: Borrowed<Origin<Action>>?
     var commit: (Action) -> Void = { _ in }
+    var isAttended = false
+    var commits = 0
     for position in batchPosition..<end {
       switch performing[position] {
       case .commit(let origin, let action):
         if origin != last {
           last = origin
-          commit = origin.withObject { $0.node(on: self).commit }
+          let node = origin.withObject { $0.node(on: self) }
+          commit = node.commit
+          isAttended = observer != nil || node.attendance != nil
         }
-        commit(action)
-        if let observer { origin.withObject { observer.committed(action, from: $0) } }
+        if isAttended {
+          count(commits)
+          commits = 0
+          _ = origin.withObject { self.attend(action, from: $0) }
+        } else {
+          commits += 1
+          commit(action)
+        }
       case .command(let command):
+        count(commits)
+        commits = 0
         command(self)
         observer = self.observer
+        last = nil
       }
     }
+    count(commits)
     if end == performing.count {
       batchPosition = 0
       performing.removeAll(keepingCapacity: true)
@@ -226,8 +254,45 @@ final actor Tree<Action: Sendable> {
   @inlinable
   func accept(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
     guard !origin.isClosed else { throw .terminated }
-    origin.node(on: self).commit(action)
-    observer?.committed(action, from: origin)
+    if origin.isAttended {
+      if let rejection = attend(action, from: origin) { throw rejection }
+    } else {
+      count(1)
+      origin.node(on: self).commit(action)
+      observer?.committed(action, from: origin)
+    }
+  }
+
+  /// As `accept`, for those who are on the executor without the compiler's knowing: that is checked.
+  @usableFromInline
+  nonisolated func acceptHere(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
+    let outcome = assumeIsolated { tree in
+      Result<Void, StoreError> { () throws(StoreError) in try tree.accept(action, from: origin) }
+    }
+    try outcome.get()
+  }
+
+  @inlinable
+  func count(_ commits: Int) {
+    commitCount.store(commitCount.load(ordering: .relaxed) &+ commits, ordering: .relaxed)
+  }
+
+  /// Commits an action, with the middleware and the histories on its path, and tells the observer. Where middleware stops the action,
+  /// returns the error that says so.
+  @inlinable
+  func attend(_ action: Action, from origin: Origin<Action>) -> StoreError? {
+    let node = origin.node(on: self)
+    guard let attendance = node.attendance else {
+      count(1)
+      node.commit(action)
+      observer?.committed(action, from: origin)
+      return nil
+    }
+    let attended = AttendedAction(
+      origin: origin, node: node, observer: observer, position: commitCount.load(ordering: .relaxed))
+    if let around = attendance.around { around(action, attended) } else { attended.commit(action) }
+    commitCount.store(attended.position, ordering: .relaxed)
+    return attended.isCommitted ? nil : .rejected(reason: attended.rejection)
   }
 
   /// A visitor is about to go to the executor.

@@ -22,7 +22,7 @@ struct Confined<Value>: @unchecked Sendable {
   }
 
   @inlinable
-  func callAsFunction<Action>(on tree: isolated Tree<Action>) -> Value { value }
+  func callAsFunction(on tree: isolated any TreeIsolation) -> Value { value }
 
   /// Looks inside from anywhere, for a store that is gone and had ended before, while nothing is under way in its tree: what runs on
   /// the executor later asks first whether the store has ended, and the inbox's lock was taken after what ran before.
@@ -90,6 +90,13 @@ final class StateCell<State: Sendable, Action: Sendable> {
     unsafe reducer(&storage!, action)
   }
 
+  /// Reduces by another function: one of those that the reducer consists of.
+  @inlinable
+  func reduce(_ action: Action, by step: (inout State, Action) -> Void) {
+    guard unsafe storage != nil else { return }
+    unsafe step(&storage!, action)
+  }
+
   @inlinable
   func release() {
     unsafe storage = nil
@@ -119,6 +126,50 @@ final class StateCell<State: Sendable, Action: Sendable> {
   @inlinable
   func withObject<Result>(_ body: (Object) -> Result) -> Result {
     unsafe reference._withUnsafeGuaranteedRef { body($0) }
+  }
+}
+
+/// How the actions of a proxy get to its tree: as they are, or through a projection.
+///
+/// What would be an enumeration with two payloads, but that the optimizer sees through a cast to the origin behind it, and then counts no
+/// references in sending. Sound because `isDirect` is set together with the object, by the two initializers, and neither changes.
+@usableFromInline
+@safe struct Route<Action: Sendable>: Sendable {
+  @usableFromInline
+  enum Target {
+    case direct(Origin<Action>)
+    case mapped(MappedActions<Action>)
+  }
+
+  @usableFromInline
+  let isDirect: Bool
+  @usableFromInline
+  let object: any AnyObject & Sendable
+
+  @inlinable
+  init(_ origin: Origin<Action>) {
+    object = origin
+    isDirect = true
+  }
+
+  @inlinable
+  init(_ actions: MappedActions<Action>) {
+    object = actions
+    isDirect = false
+  }
+
+  @inlinable
+  var target: Target {
+    if isDirect { return unsafe .direct(unsafeDowncast(object, to: Origin<Action>.self)) }
+    return unsafe .mapped(unsafeDowncast(object, to: MappedActions<Action>.self))
+  }
+
+  @inlinable
+  var place: any StorePlace {
+    switch target {
+    case .direct(let origin): origin
+    case .mapped(let actions): actions.place
+    }
   }
 }
 

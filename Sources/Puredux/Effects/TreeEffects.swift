@@ -1,17 +1,25 @@
-/// The effects of a tree: a runner for each store that an interceptor has taken an action of.
+/// The tasks of a tree's stores: a runner for each store that has any.
 @usableFromInline
-final class TreeEffects<Action: Sendable>: Sendable {
+final class TreeEffects: StoreTasks {
   /// Starts the task of a runner.
   @usableFromInline
   typealias Spawn = @Sendable (@escaping EffectRunner.Effect) -> Void
 
   private struct StoreEffects {
-    let origin: Origin<Action>
-    let runner: EffectRunner
+    let place: any StorePlace
+    var runner: EffectRunner?
+    var endings: [Int: @Sendable () -> Void] = [:]
+
+    var isOver: Bool { runner == nil && endings.isEmpty }
+  }
+
+  private struct Table {
+    var stores: [ObjectIdentifier: StoreEffects] = [:]
+    var endingCount = 0
   }
 
   private let spawn: Spawn
-  private let stores = Guarded<[ObjectIdentifier: StoreEffects]>([:])
+  private let table = Guarded(Table())
 
   @usableFromInline
   init(spawn: @escaping Spawn) {
@@ -19,44 +27,85 @@ final class TreeEffects<Action: Sendable>: Sendable {
   }
 
   @usableFromInline
-  func start(_ effect: @escaping Interceptor<Action>.Effect, of origin: Origin<Action>) {
-    let runner = stores.withLock { stores in
-      let id = ObjectIdentifier(origin)
-      if let store = stores[id] { return store.runner }
-      let store = StoreEffects(origin: origin, runner: EffectRunner())
-      stores[id] = store
-      return store.runner
+  func start(_ work: @escaping @Sendable () async -> Void, of place: any StorePlace) {
+    let id = ObjectIdentifier(place)
+    let runner = table.withLock { table in
+      if let runner = table.stores[id]?.runner { return runner }
+      let runner = EffectRunner()
+      table.stores[id, default: StoreEffects(place: place)].runner = runner
+      return runner
     }
-    runner.add {
-      await effect(Dispatch(origin: origin))
-    } spawn: { run in
+    runner.add(work) { [spawn, tree = place.treeID] run in
       spawn {
-        let trees = EffectContext.trees.union([ObjectIdentifier(origin.tree)])
+        let trees = EffectContext.trees.union([tree])
         await EffectContext.$trees.withValue(trees) { await run() }
-        self.forget(origin)
+        self.runnerEnded(of: id)
       }
     }
   }
 
-  private func forget(_ origin: Origin<Action>) {
-    _ = stores.withLock { $0.removeValue(forKey: ObjectIdentifier(origin)) }
+  private func runnerEnded(of id: ObjectIdentifier) {
+    change(id) { $0.runner = nil }
+  }
+
+  /// Changes what there is of a store, and drops it where nothing is left.
+  private func change(_ id: ObjectIdentifier, _ change: (inout StoreEffects) -> Void) {
+    // Returned to be released outside the lock: the place may go with it.
+    _ = table.withLock { table -> StoreEffects? in
+      guard var store = table.stores[id] else { return nil }
+      change(&store)
+      return store.isOver ? table.stores.removeValue(forKey: id) : table.stores.updateValue(store, forKey: id)
+    }
+  }
+
+  @usableFromInline
+  func atEnd(of place: any StorePlace, _ action: @escaping @Sendable () -> Void) -> StoreEnding {
+    let ending = table.withLock { table in
+      table.endingCount += 1
+      let id = ObjectIdentifier(place)
+      table.stores[id, default: StoreEffects(place: place)].endings[table.endingCount] = action
+      return StoreEnding(place: id, number: table.endingCount)
+    }
+    // Whoever takes it out does it, so that it is done once: here, or by the end of the store if that is still to come.
+    if place.isClosed { take(ending)?() }
+    return ending
+  }
+
+  @usableFromInline
+  func forget(_ ending: StoreEnding) {
+    _ = take(ending)
+  }
+
+  private func take(_ ending: StoreEnding) -> (@Sendable () -> Void)? {
+    var action: (@Sendable () -> Void)?
+    change(ending.place) { action = $0.endings.removeValue(forKey: ending.number) }
+    return action
   }
 
   /// Ends the effects of a store and of all below it.
   @usableFromInline
-  func end(below origin: Origin<Action>, cancelling: Bool) {
-    for runner in runners(below: origin) { runner.end(cancelling: cancelling) }
+  func end(below place: any StorePlace, cancelling: Bool) {
+    for runner in runners(below: place) { runner.end(cancelling: cancelling) }
+    let endings = table.withLock { table in
+      var endings: [Int: @Sendable () -> Void] = [:]
+      for (id, store) in table.stores where store.place.isBelow(place) {
+        endings.merge(store.endings) { first, _ in first }
+        table.stores[id]?.endings = [:]
+      }
+      return endings
+    }
+    for (_, action) in endings.sorted(by: { $0.key < $1.key }) { action() }
   }
 
   /// Returns when all effects of a store and of all below it have ended.
   @usableFromInline
-  func untilEnded(below origin: Origin<Action>) async {
-    for runner in runners(below: origin) { await runner.untilEnded() }
+  func untilEnded(below place: any StorePlace) async {
+    for runner in runners(below: place) { await runner.untilEnded() }
   }
 
-  private func runners(below origin: Origin<Action>) -> [EffectRunner] {
-    stores.withLock { stores in
-      stores.values.filter { $0.origin.isBelow(origin) }.map(\.runner)
+  private func runners(below place: any StorePlace) -> [EffectRunner] {
+    table.withLock { table in
+      table.stores.values.filter { $0.place.isBelow(place) }.compactMap(\.runner)
     }
   }
 }
@@ -72,17 +121,16 @@ enum EffectContext {
 struct Interception<Action: Sendable>: CommitObserver {
   @usableFromInline
   let interceptor: Interceptor<Action>
-  @usableFromInline
-  let effects: TreeEffects<Action>
 
   @inlinable
-  init(interceptor: Interceptor<Action>, effects: TreeEffects<Action>) {
+  init(interceptor: Interceptor<Action>) {
     self.interceptor = interceptor
-    self.effects = effects
   }
 
   @inlinable
   func committed(_ action: Action, from origin: Origin<Action>) {
-    for effect in interceptor.effects(action) { effects.start(effect, of: origin) }
+    for effect in interceptor.effects(action) {
+      origin.tasks.start({ await effect(Dispatch(origin: origin)) }, of: origin)
+    }
   }
 }

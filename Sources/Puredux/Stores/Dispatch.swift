@@ -4,6 +4,8 @@ public enum DispatchResult: Sendable, Equatable {
   case enqueued
   /// The store is shut down or released: the action changes nothing.
   case terminated
+  /// A projection maps the action to nothing: it was given to no store.
+  case unmapped
 }
 
 /// Gives actions to one store: what an interceptor is handed, to answer the store that an action came from (G8).

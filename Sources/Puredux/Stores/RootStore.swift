@@ -12,7 +12,7 @@
 /// It runs as long as somebody holds it or one of its child stores; proxies do not count. When it is released, what was accepted
 /// is still committed, its sequences end after their last state, and its interceptor's tasks are cancelled. `shutdown` does
 /// the same and waits for it; `withStore` ties all of it to a scope.
-public final actor RootStore<State: Sendable, Action: Sendable>: StoreType {
+public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, StoreParent {
   @usableFromInline
   nonisolated let core: StoreCore<State, Action>
 
@@ -20,40 +20,42 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType {
   ///   - executor: Where the tree runs; by default on an executor of its own.
   ///   - priority: The priority of the tree's work.
   ///   - interceptor: The side effects of every action of the tree.
-  ///   - reducer: Changes the state by an action. It runs on the tree's executor; it may dispatch.
+  ///   - middleware: Stands around every action of the tree, behind the middleware of child stores.
+  ///   - emits: Which commits the store publishes.
+  ///   - history: Where the store keeps what its reducer did.
+  ///   - reducer: Changes the state by an action: one, or several in order. It runs on the tree's executor; it may dispatch.
   @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+    interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil, reducer: Reducer<State, Action>
   ) {
+    let effects = TreeEffects { run in Task.detached(priority: priority, operation: run) }
     self.init(
-      initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
-      spawn: { run in Task.detached(priority: priority, operation: run) }, reducer: reducer)
+      initialState: initialState, tree: Tree(executor: executor, priority: priority, tasks: effects),
+      interceptor: interceptor,
+      features: StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history))
   }
 
-  /// With an interceptor for every action, given as a closure.
+  /// With the reducer given as a closure.
   @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
+    interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil,
     reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState: initialState, executor: executor, priority: priority, interceptor: Interceptor(interceptor),
-      reducer: reducer)
+      initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
+      middleware: middleware, emits: emits, history: history, reducer: Reducer(reducer))
   }
 
   @inlinable
   init(
-    initialState: State, executor: StoreExecutor, priority: TaskPriority?, interceptor: Interceptor<Action>?,
-    spawn: @escaping TreeEffects<Action>.Spawn, reducer: @escaping @Sendable (inout State, Action) -> Void
+    initialState: State, tree: Tree<Action>, interceptor: Interceptor<Action>?,
+    features: StoreFeatures<State, State, Action>
   ) {
-    let tree = Tree<Action>(executor: executor, priority: priority)
-    let cell = Confined(StateCell(state: initialState, reducer: reducer))
-    let source = cell.map { Source.root(of: $0) }
-    core = StoreCore(
-      origin: Origin(tree: tree, parent: nil, node: cell.map(with: source) { StoreNode(root: $0, source: $1) }),
-      feed: Feed(source: source), effects: TreeEffects(spawn: spawn))
+    core = StoreCore(root: initialState, tree: tree, features: features)
     if let interceptor { core.intercept(with: interceptor) }
   }
 
@@ -73,22 +75,15 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType {
     get async { await core.state }
   }
 
-  /// A child store with local state of its own, whose state is the tuple of this store's state and its own.
-  @inlinable
-  public nonisolated func childStore<Local: Sendable>(
-    initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
-  ) -> StateStore<(State, Local), Action> {
-    childStore(initialState: initialState, stateMapping: { ($0, $1) }, reducer: reducer)
-  }
-
-  /// A child store with local state of its own, composed with this store's state by a mapping.
   @inlinable
   public nonisolated func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
-    reducer: @escaping @Sendable (inout Local, Action) -> Void
+    middleware: [Middleware<Composed, Action>], emits: Emission<Composed>, history: History<Local, Action>?,
+    reducer: Reducer<Local, Action>
   ) -> StateStore<Composed, Action> {
-    StateStore(
-      core: core.child(initialState: initialState, stateMapping: stateMapping, reducer: reducer), parent: self)
+    let features = StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history)
+    return StateStore(
+      core: core.child(initialState: initialState, stateMapping: stateMapping, features: features), parent: self)
   }
 
   /// Sets the tree's interceptor, in place of the one before. It is given the actions that come later in the order (G1).

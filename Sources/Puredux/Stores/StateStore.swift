@@ -6,7 +6,7 @@
 /// It lives as long as somebody holds it, or a child of its own, and keeps its parents alive, up to the root; nothing in the tree
 /// keeps it alive. When it is released, what it accepted is still committed, its sequences end and its interceptor's tasks are
 /// cancelled.
-public final actor StateStore<State: Sendable, Action: Sendable>: StoreType {
+public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, StoreParent {
   @usableFromInline
   nonisolated let core: StoreCore<State, Action>
   @usableFromInline
@@ -34,22 +34,15 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType {
     get async { await core.state }
   }
 
-  /// A child store of this one, with local state of its own, whose state is the tuple of this store's state and its own.
-  @inlinable
-  public nonisolated func childStore<Local: Sendable>(
-    initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
-  ) -> StateStore<(State, Local), Action> {
-    childStore(initialState: initialState, stateMapping: { ($0, $1) }, reducer: reducer)
-  }
-
-  /// A child store of this one, with local state of its own, composed with this store's state by a mapping.
   @inlinable
   public nonisolated func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
-    reducer: @escaping @Sendable (inout Local, Action) -> Void
+    middleware: [Middleware<Composed, Action>], emits: Emission<Composed>, history: History<Local, Action>?,
+    reducer: Reducer<Local, Action>
   ) -> StateStore<Composed, Action> {
-    StateStore<Composed, Action>(
-      core: core.child(initialState: initialState, stateMapping: stateMapping, reducer: reducer), parent: self)
+    let features = StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history)
+    return StateStore<Composed, Action>(
+      core: core.child(initialState: initialState, stateMapping: stateMapping, features: features), parent: self)
   }
 
   /// As the root store's, for this store and all below it: the rest of the tree goes on.

@@ -1,50 +1,76 @@
-/// A light proxy of a root or child store, or of a part of its state: pass it wherever it is needed.
+/// A light proxy of a root or child store, of a part of its state, or of a part of its actions: pass it wherever it is needed.
 ///
 /// It never keeps its store alive. Once the store is shut down or released, `dispatch` answers `.terminated`, `send` and `state`
 /// throw, and `states()` ends. Copies share what they have in common: a scope is worked out once a commit for all of them.
 public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @usableFromInline
-  let origin: Origin<Action>
+  let route: Route<Action>
   @usableFromInline
   let feed: Feed<State>
 
   @inlinable
-  init(origin: Origin<Action>, feed: Feed<State>) {
-    self.origin = origin
+  init(route: Route<Action>, feed: Feed<State>) {
+    self.route = route
     self.feed = feed
   }
 
+  public var id: StoreID { route.place.id }
+
   @inlinable
-  public func store() -> Store { self }
+  public func store() -> Store<State, Action> { self }
 
   @discardableResult
   @inlinable
   public func dispatch(_ action: Action) -> DispatchResult {
-    origin.dispatch(action)
+    switch route.target {
+    case .direct(let origin): origin.dispatch(action)
+    case .mapped(let actions): actions.dispatch(action)
+    }
   }
 
   @inlinable
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    origin.tree.announceVisit()
-    try await origin.tree.send(action, from: origin)
+    switch route.target {
+    case .direct(let origin):
+      origin.tree.announceVisit()
+      try await origin.tree.send(action, from: origin)
+    case .mapped(let actions): try await actions.send(action)
+    }
   }
 
   @inlinable
   public nonisolated(nonsending) func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
-    try await origin.tree.visit { [origin, feed] tree throws(StoreError) in
-      try tree.accept(action, from: origin)
-      return try feed.read(on: tree, reading)
+    switch route.target {
+    case .direct(let origin):
+      return try await origin.tree.visit { [feed] tree throws(StoreError) in
+        try tree.accept(action, from: origin)
+        return try feed.read(on: tree, reading)
+      }
+    case .mapped(let actions):
+      let commit = try actions.prepare(action)
+      return try await actions.place.visit { [feed] tree throws(StoreError) in
+        try commit(tree)
+        return try feed.read(on: tree, reading)
+      }
     }
   }
 
   @inlinable
   public nonisolated(nonsending) var state: State {
     get async throws(StoreError) {
-      try await origin.tree.visit { [origin, feed] tree throws(StoreError) in
-        guard !origin.isClosed else { throw .terminated }
-        return try feed.read(on: tree) { $0 }
+      switch route.target {
+      case .direct(let origin):
+        return try await origin.tree.visit { [feed] tree throws(StoreError) in
+          guard !origin.isClosed else { throw .terminated }
+          return try feed.read(on: tree) { $0 }
+        }
+      case .mapped(let actions):
+        return try await actions.place.visit { [feed, place = actions.place] tree throws(StoreError) in
+          guard !place.isClosed else { throw .terminated }
+          return try feed.read(on: tree) { $0 }
+        }
       }
     }
   }
@@ -54,19 +80,35 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> AsyncStream<State> {
-    let feed = equating.isNeverEqual ? feed : feed.removingDuplicates(equating)
-    return feed.subscribe(bufferingPolicy, through: origin)
+    let feed = feed.removingDuplicates(equating)
+    switch route.target {
+    case .direct(let origin): return feed.subscribe(bufferingPolicy, through: origin)
+    case .mapped(let actions): return feed.subscribe(bufferingPolicy, through: actions.place)
+    }
   }
 
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
-    Store<Scoped, Action>(origin: origin, feed: feed.scope { .some(transform($0)) })
+    Store<Scoped, Action>(route: route, feed: feed.scope { .some(transform($0)) })
   }
 
   @inlinable
   public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
-    Store<Scoped, Action>(origin: origin, feed: feed.scope(transform))
+    Store<Scoped, Action>(route: route, feed: feed.scope(transform))
+  }
+
+  @inlinable
+  public func scope<Value: Sendable>(to selector: StateSelector<State, Value>) -> Store<Value, Action> {
+    Store<Value, Action>(route: route, feed: feed.select(selector))
+  }
+
+  @inlinable
+  public func projection<ViewAction: Sendable, ViewState: Sendable>(
+    action toAction: @escaping @Sendable (ViewAction) -> Action?,
+    state toState: @escaping @Sendable (State) -> ViewState
+  ) -> Store<ViewState, ViewAction> {
+    Store<ViewState, ViewAction>(route: Route(route.map(toAction)), feed: feed.scope { .some(toState($0)) })
   }
 }

@@ -1,23 +1,64 @@
-/// What a root store and a child store have in common: their place in the tree, where their sequences are made, and the tree's
-/// effects.
+/// What a root store and a child store have in common: their place in the tree, and their state.
 @usableFromInline
 struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline
   let origin: Origin<Action>
+  /// The state at every commit: what child stores compose theirs with.
+  @usableFromInline
+  let source: Confined<Source<State>>
+  /// The states that the store publishes.
   @usableFromInline
   let feed: Feed<State>
-  @usableFromInline
-  let effects: TreeEffects<Action>
 
   @inlinable
-  init(origin: Origin<Action>, feed: Feed<State>, effects: TreeEffects<Action>) {
+  init(origin: Origin<Action>, source: Confined<Source<State>>, emission: Emission<State>) {
     self.origin = origin
-    self.feed = feed
-    self.effects = effects
+    self.source = source
+    if let unchanged = emission.unchanged {
+      feed = Feed(source: source.map { .emitting(from: $0, except: unchanged) })
+    } else {
+      feed = Feed(source: source)
+    }
   }
 
   @inlinable
-  var proxy: Store<State, Action> { Store(origin: origin, feed: feed) }
+  init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
+    let cell = Confined(StateCell(state: initialState, reducer: features.reducer.reduce))
+    let source = cell.map { Source.root(of: $0) }
+    let node = cell.map(with: source) { StoreNode(root: $0, source: $1, features: features) }
+    self.init(
+      origin: Origin(tree: tree, parent: nil, node: node, isAttended: features.isAttended), source: source,
+      emission: features.emission)
+    keep(features.history)
+  }
+
+  @inlinable
+  func child<Local: Sendable, Composed: Sendable>(
+    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    features: StoreFeatures<Local, Composed, Action>
+  ) -> StoreCore<Composed, Action> {
+    let cell = Confined(StateCell(state: initialState, reducer: features.reducer.reduce))
+    let source = source.map(with: cell) { Source.child(of: $1, under: $0, stateMapping: stateMapping) }
+    let node = origin.node.map(with: cell.map(with: source) { ($0, $1) }) {
+      StoreNode(child: $1.0, source: $1.1, features: features, under: $0)
+    }
+    let child = StoreCore<Composed, Action>(
+      origin: Origin(tree: origin.tree, parent: origin, node: node, isAttended: features.isAttended), source: source,
+      emission: features.emission)
+    child.keep(features.history)
+    return child
+  }
+
+  /// Ties a history to the life of the store.
+  @inlinable
+  func keep<Owned>(_ history: History<Owned, Action>?) {
+    guard let history else { return }
+    history.attach()
+    _ = origin.tasks.atEnd(of: origin) { history.detach() }
+  }
+
+  @inlinable
+  var proxy: Store<State, Action> { Store(route: Route(origin), feed: feed) }
 
   /// The state, of a store that somebody holds.
   @inlinable
@@ -29,50 +70,36 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @inlinable
-  func child<Local: Sendable, Composed: Sendable>(
-    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
-    reducer: @escaping @Sendable (inout Local, Action) -> Void
-  ) -> StoreCore<Composed, Action> {
-    let cell = Confined(StateCell(state: initialState, reducer: reducer))
-    let source = feed.source.map(with: cell) { Source.child(of: $1, under: $0, stateMapping: stateMapping) }
-    let node = origin.node.map(with: cell.map(with: source) { ($0, $1) }) {
-      StoreNode(child: $1.0, source: $1.1, under: $0)
-    }
-    return StoreCore<Composed, Action>(
-      origin: Origin(tree: origin.tree, parent: origin, node: node),
-      feed: Feed(source: source), effects: effects)
-  }
-
-  @inlinable
   func intercept(with interceptor: Interceptor<Action>) {
-    let interception = Interception(interceptor: interceptor, effects: effects)
+    let interception = Interception(interceptor: interceptor)
     _ = origin.tree.order(for: origin) { $0.observe(with: interception) }
   }
 
   /// The store is gone.
   @inlinable
   func release() {
-    origin.tree.release(origin) { [origin, effects] in effects.end(below: origin, cancelling: true) }
+    origin.tree.release(origin) { [origin] in origin.tasks.end(below: origin, cancelling: true) }
   }
 
   @usableFromInline
   nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
     let cancels = interceptors == .cancel
-    origin.tree.end(origin) { [origin, effects] in effects.end(below: origin, cancelling: cancels) }
+    let tasks = origin.tasks
+    origin.tree.end(origin) { [origin] in tasks.end(below: origin, cancelling: cancels) }
     // All that was accepted is committed when this returns, and the sequences have ended.
     try? await origin.tree.visit { _ throws(StoreError) in }
-    if cancels { effects.end(below: origin, cancelling: true) }
+    if cancels { tasks.end(below: origin, cancelling: true) }
     guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
     switch interceptors {
-    case .cancel: await effects.untilEnded(below: origin)
+    case .cancel: await tasks.untilEnded(below: origin)
     case .finish(let limit):
-      await withTaskGroup { [origin, effects] tasks in
-        tasks.addTask {
+      await withTaskGroup { [origin] group in
+        group.addTask {
           try? await clock.sleep(for: limit)
-          effects.end(below: origin, cancelling: true)
+          tasks.end(below: origin, cancelling: true)
         }
-        await effects.untilEnded(below: origin)
-        tasks.cancelAll()
+        await tasks.untilEnded(below: origin)
+        group.cancelAll()
       }
     }
   }

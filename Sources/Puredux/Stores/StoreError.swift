@@ -4,4 +4,8 @@ public enum StoreError: Error, Sendable, Equatable {
   case terminated
   /// An optional scope has no state now.
   case stateUnavailable
+  /// A projection maps the action to nothing: it was given to no store.
+  case unmapped
+  /// Middleware stopped the action: it changed nothing. The reason is what the middleware gave.
+  case rejected(reason: String?)
 }

@@ -13,30 +13,41 @@
 ///     let child = factory.childStore(initialState: Draft()) { draft, action in draft.reduce(action) }
 ///
 /// The root store lives as long as its factory, or a child store of it.
-public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
+public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   /// The root store itself, for `shutdown()` and `interceptActions(with:)`.
   public let root: RootStore<State, Action>
 
-  /// As `RootStore.init`, with an interceptor that may leave actions out.
+  /// For a root store that was made otherwise: with `RootStore.init`, which takes an `Interceptor` and several reducers, or by
+  /// `withStore`.
+  @inlinable
+  public init(root: RootStore<State, Action>) {
+    self.root = root
+  }
+
   @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
-    root = RootStore(
-      initialState: initialState, executor: executor, priority: priority, interceptor: interceptor, reducer: reducer)
+    self.init(
+      root: RootStore(
+        initialState: initialState, executor: executor, priority: priority, middleware: middleware, emits: emits,
+        history: history, reducer: reducer))
   }
 
-  /// As `RootStore.init`, with an interceptor for every action, given as a closure.
+  /// With an interceptor for every action.
   @inlinable
   public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
-    reducer: @escaping @Sendable (inout State, Action) -> Void
+    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState: initialState, executor: executor, priority: priority, interceptor: Interceptor(interceptor),
-      reducer: reducer)
+      root: RootStore(
+        initialState: initialState, executor: executor, priority: priority, interceptor: Interceptor(interceptor),
+        middleware: middleware, emits: emits, history: history, reducer: reducer))
   }
 
   /// A weak proxy of the root store.
@@ -59,20 +70,20 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: Sendable {
     root.scope(toOptional: transform)
   }
 
-  /// A child store of the root store; its state is the tuple of the root store's and its own.
+  /// A weak proxy of what a selector makes of the root store's state.
   @inlinable
-  public func childStore<Local: Sendable>(
-    initialState: Local, reducer: @escaping @Sendable (inout Local, Action) -> Void
-  ) -> StateStore<(State, Local), Action> {
-    root.childStore(initialState: initialState, reducer: reducer)
+  public func scopeStore<Value: Sendable>(to selector: StateSelector<State, Value>) -> Store<Value, Action> {
+    root.scope(to: selector)
   }
 
-  /// A child store of the root store, composed with the root store's state by a mapping.
   @inlinable
   public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
-    reducer: @escaping @Sendable (inout Local, Action) -> Void
+    middleware: [Middleware<Composed, Action>], emits: Emission<Composed>, history: History<Local, Action>?,
+    reducer: Reducer<Local, Action>
   ) -> StateStore<Composed, Action> {
-    root.childStore(initialState: initialState, stateMapping: stateMapping, reducer: reducer)
+    root.childStore(
+      initialState: initialState, stateMapping: stateMapping, middleware: middleware, emits: emits, history: history,
+      reducer: reducer)
   }
 }

@@ -7,7 +7,8 @@ public protocol ActionHandler<Action>: Sendable {
   /// The action has its place in the tree's order when this returns (G1), and will be committed even if the store is released
   /// right after (G9).
   ///
-  /// - Returns: `.enqueued`, or `.terminated` where the store is shut down or released: then the action changes nothing.
+  /// - Returns: `.enqueued`; `.terminated` where the store is shut down or released, or `.unmapped` where a projection maps the action to
+  ///   nothing: then the action changes nothing.
   @discardableResult
   func dispatch(_ action: Action) -> DispatchResult
 
@@ -15,7 +16,8 @@ public protocol ActionHandler<Action>: Sendable {
   ///
   /// The backpressure that `dispatch` has not. An action once sent is committed also if the task is cancelled meanwhile.
   ///
-  /// - Throws: `StoreError.terminated` where the store is shut down or released: then the action changes nothing (G9).
+  /// - Throws: `StoreError.terminated` where the store is shut down or released, `.unmapped` where a projection maps the action to nothing,
+  ///   `.rejected` where middleware stopped it: then the action changes nothing (G9).
   nonisolated(nonsending) func send(_ action: Action) async throws(StoreError)
 }
 
@@ -47,6 +49,9 @@ public protocol StateProvider<State>: Sendable {
 /// A store of any kind: `RootStore`, `StateStore` or `Store`. All of them keep the same delivery contract, so that a function can be
 /// written once over `some StoreType<State, Action>`.
 public protocol StoreType<State, Action>: ActionHandler, StateProvider {
+  /// Which store of its tree it is; of a proxy, which store its actions are given to.
+  var id: StoreID { get }
+
   /// A weak proxy of this store: `Sendable`, cheap to make and to pass on. It never keeps the store alive.
   func store() -> Store<State, Action>
 
@@ -63,6 +68,9 @@ public protocol StoreType<State, Action>: ActionHandler, StateProvider {
 }
 
 extension StoreType {
+  @inlinable
+  public var id: StoreID { store().id }
+
   @discardableResult
   @inlinable
   public func dispatch(_ action: Action) -> DispatchResult {
@@ -107,5 +115,60 @@ extension StoreType {
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     store().scope(toOptional: transform)
+  }
+
+  /// A proxy whose state is what a selector makes of this store's.
+  ///
+  /// All proxies of one store by the same selector are one: the value is worked out once for all of them.
+  @inlinable
+  public func scope<Value: Sendable>(to selector: StateSelector<State, Value>) -> Store<Value, Action> {
+    store().scope(to: selector)
+  }
+
+  /// A proxy whose state is the part of this store's at a key path; one and the same for the same key path.
+  @inlinable
+  public func scope<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
+    store().scope(to: StateSelector(keyPath))
+  }
+
+  /// The values that a selector makes of the states, one for each commit, as `states()` delivers them.
+  @inlinable
+  public func states<Value: Sendable>(
+    _ selector: StateSelector<State, Value>,
+    bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<Value> = .neverEqual
+  ) -> AsyncStream<Value> {
+    scope(to: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+  }
+
+  /// The parts of the states at a key path, one for each commit, as `states()` delivers them.
+  @inlinable
+  public func states<Value: Sendable>(
+    _ keyPath: any KeyPath<State, Value> & Sendable,
+    bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<Value> = .neverEqual
+  ) -> AsyncStream<Value> {
+    scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+  }
+
+  /// A proxy with other actions and another state: a part of them, or quite different ones. Taken over from SwiftRex.
+  ///
+  ///     let cart = store.projection(
+  ///       action: { (action: CartAction) in action.isAllowed ? AppAction.cart(action) : nil },
+  ///       state: { (state: AppState) in CartState(state) })
+  ///
+  /// For whoever should see no more of the whole, and do no more to it. An action that maps to nothing is not dispatched, and the caller is
+  /// told: `dispatch` answers `.unmapped`, `send` throws `StoreError.unmapped`. Projections can be made of any store, also of scopes and
+  /// projections.
+  ///
+  /// - Parameters:
+  ///   - toAction: Runs where `dispatch` and `send` are called, before they ask anything of the tree.
+  ///   - toState: As that of a scope: on the tree's executor, once a commit for all subscribers.
+  @inlinable
+  public func projection<ViewAction: Sendable, ViewState: Sendable>(
+    action toAction: @escaping @Sendable (ViewAction) -> Action?,
+    state toState: @escaping @Sendable (State) -> ViewState
+  ) -> Store<ViewState, ViewAction> {
+    store().projection(action: toAction, state: toState)
   }
 }

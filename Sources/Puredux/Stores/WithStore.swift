@@ -11,13 +11,16 @@
 @inlinable
 public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-  interceptor: Interceptor<Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
+  interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
+  emits: Emission<State> = .always, history: History<State, Action>? = nil, reducer: Reducer<State, Action>,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
+  let effects = TreeEffects { run in trunk.add(run) { _ in } }
   let store = RootStore(
-    initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
-    spawn: { run in trunk.add(run) { _ in } }, reducer: reducer)
+    initialState: initialState, tree: Tree(executor: executor, priority: priority, tasks: effects),
+    interceptor: interceptor,
+    features: StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history))
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }
     let outcome: Swift.Result<Result, Failure>
@@ -33,15 +36,16 @@ public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable,
   return try outcome.get()
 }
 
-/// As `withStore`, with an interceptor for every action, given as a closure.
+/// With the reducer given as a closure.
 @inlinable
 public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-  interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void,
+  interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
+  emits: Emission<State> = .always, history: History<State, Action>? = nil,
   reducer: @escaping @Sendable (inout State, Action) -> Void,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   try await withStore(
-    initialState: initialState, executor: executor, priority: priority, interceptor: Interceptor(interceptor),
-    reducer: reducer, body)
+    initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
+    middleware: middleware, emits: emits, history: history, reducer: Reducer(reducer), body)
 }

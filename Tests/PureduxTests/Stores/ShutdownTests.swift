@@ -136,7 +136,7 @@ import Testing
     let done = Gate()
     let root = RootStore<Int, Int>(
       initialState: 0,
-      interceptor: { action, _ in
+      interceptor: Interceptor { action, _ in
         try? await others.all[0].send(action)
         await untilCancelled()
         ends.add("this tree's interceptor")
@@ -144,7 +144,7 @@ import Testing
     others.add(
       RootStore(
         initialState: 0,
-        interceptor: { _, _ in
+        interceptor: Interceptor { _, _ in
           await root.shutdown()
           ends.add("its shutdown")
           done.open()

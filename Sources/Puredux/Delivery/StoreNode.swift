@@ -1,0 +1,164 @@
+/// What a tree does with one of its stores. Lives on the tree's executor.
+///
+/// Closures that are made where the user's types are known, one within the other along the path: calling one costs no more
+/// than the reducers in it.
+@usableFromInline
+final class StoreNode<Action: Sendable> {
+  /// Takes an action through every reducer on its path, from this store up to the root, and publishes what came of it.
+  @usableFromInline
+  let commit: (Action) -> Void
+  /// Ends the sequences of the store and of everything below it.
+  @usableFromInline
+  let end: () -> Void
+  /// Drops the state of a store that is gone.
+  @usableFromInline
+  let release: () -> Void
+  /// What else there is on the path; none where there are only reducers.
+  @usableFromInline
+  let attendance: Attendance<Action>?
+
+  @inlinable
+  init<State: Sendable>(
+    root cell: StateCell<State, Action>, source: Source<State>, features: StoreFeatures<State, State, Action>
+  ) {
+    let publish = {
+      if source.mayBeWatched, let state = cell.state { source.publish(state) }
+    }
+    commit = { action in
+      cell.reduce(action)
+      if source.mayBeWatched, let state = cell.state { source.publish(state) }
+    }
+    end = { source.end() }
+    release = { cell.release() }
+    attendance = Attendance(
+      around: features.middleware.map { $0.around(source: source, above: nil) },
+      recording: features.history.map { [steps = features.reducer.steps] history in
+        { action, attended in
+          history.record(action, attended, by: steps, in: cell)
+          publish()
+        }
+      })
+  }
+
+  @inlinable
+  init<Local: Sendable, State: Sendable>(
+    child cell: StateCell<Local, Action>, source: Source<State>, features: StoreFeatures<Local, State, Action>,
+    under parent: StoreNode
+  ) {
+    let above = parent.attendance
+    commit = { [commitAbove = parent.commit] action in
+      cell.reduce(action)
+      commitAbove(action)
+    }
+    end = { source.end() }
+    release = { cell.release() }
+    let recording: Attendance<Action>.Recording?
+    if let history = features.history {
+      recording = {
+        [commitAbove = parent.commit, recordingAbove = above?.recording, steps = features.reducer.steps]
+        action, attended in
+        history.record(action, attended, by: steps, in: cell)
+        if let recordingAbove { recordingAbove(action, attended) } else { commitAbove(action) }
+      }
+    } else {
+      recording = above?.recording.map { recordingAbove in
+        { action, attended in
+          cell.reduce(action)
+          recordingAbove(action, attended)
+        }
+      }
+    }
+    attendance = Attendance(
+      around: features.middleware.map { $0.around(source: source, above: above?.around) } ?? above?.around,
+      recording: recording)
+  }
+}
+
+/// What a store does with an action beside reducing it. Its owned state and the state that it shows differ in a child store.
+@usableFromInline
+struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline
+  let reducer: Reducer<Owned, Action>
+  @usableFromInline
+  let middleware: Middleware<State, Action>?
+  @usableFromInline
+  let emission: Emission<State>
+  @usableFromInline
+  let history: History<Owned, Action>?
+
+  @inlinable
+  init(
+    reducer: Reducer<Owned, Action>, middleware: [Middleware<State, Action>], emission: Emission<State>,
+    history: History<Owned, Action>?
+  ) {
+    self.reducer = reducer
+    self.middleware = middleware.isEmpty ? nil : Middleware(middleware)
+    self.emission = emission
+    self.history = history
+  }
+
+  /// Whether there is more than a reducer.
+  @inlinable
+  var isAttended: Bool { middleware != nil || history != nil }
+}
+
+/// The middleware and the histories on the path of a store.
+@usableFromInline
+final class Attendance<Action: Sendable> {
+  /// Lets the middleware handle an action, from this store's up to the root's; what they pass on is committed.
+  @usableFromInline
+  typealias Around = (Action, AttendedAction<Action>) -> Void
+  /// Commits as `StoreNode.commit` does, and keeps history.
+  @usableFromInline
+  typealias Recording = (Action, AttendedAction<Action>) -> Void
+
+  @usableFromInline
+  let around: Around?
+  @usableFromInline
+  let recording: Recording?
+
+  @inlinable
+  init?(around: Around?, recording: Recording?) {
+    guard around != nil || recording != nil else { return nil }
+    self.around = around
+    self.recording = recording
+  }
+}
+
+/// An action that middleware handles, or that goes into a history.
+@usableFromInline
+final class AttendedAction<Action: Sendable> {
+  /// The store that it was given to.
+  @usableFromInline
+  let origin: Origin<Action>
+  @usableFromInline
+  let node: StoreNode<Action>
+  @usableFromInline
+  let observer: (any CommitObserver<Action>)?
+  /// How many commits the tree has seen, with those of this action.
+  @usableFromInline
+  var position: Int
+  @usableFromInline
+  var isCommitted = false
+  @usableFromInline
+  var rejection: String?
+
+  @inlinable
+  init(
+    origin: Origin<Action>, node: StoreNode<Action>, observer: (any CommitObserver<Action>)?, position: Int
+  ) {
+    self.origin = origin
+    self.node = node
+    self.observer = observer
+    self.position = position
+  }
+
+  /// Commits what the middleware made of it.
+  @inlinable
+  func commit(_ action: Action) {
+    position += 1
+    isCommitted = true
+    if let record = node.attendance?.recording { record(action, self) } else { node.commit(action) }
+    observer?.committed(action, from: origin)
+  }
+}

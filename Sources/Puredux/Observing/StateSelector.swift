@@ -1,0 +1,117 @@
+/// A transformation of a state that has a name, can be used with any store that has such a state, and can be tested without one.
+///
+///     extension Room {
+///       static let unread = StateSelector<Room, [Message]>("unread", of: \.messages, \.lastRead) { messages, lastRead in
+///         messages.filter { $0.id > lastRead }
+///       }
+///     }
+///     #expect(Room.unread.select(Room()).isEmpty)
+///     for await messages in store.states(Room.unread) { … }
+///
+/// With `of:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the value is not worked out again. All who follow one
+/// store by the same selector share that: it is worked out once a change, however many they are. What it remembers belongs to the store's
+/// tree, and goes with the last who uses it there. As it keeps the parts it is made from, a change of a collection among them copies that collection.
+///
+/// A selector and its copies are one and the same; two that are made alike are not, and share nothing.
+///
+/// Taken over from the selectors of Redux.
+public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomStringConvertible {
+  public let name: String
+  @usableFromInline
+  let identity: SelectorIdentity
+  /// Makes the function, with a memory of its own where it has one. What it makes is used in one isolation only.
+  @usableFromInline
+  let makeSelect: @Sendable () -> (State) -> Value
+
+  @inlinable
+  init(name: String, identity: SelectorIdentity, makeSelect: @escaping @Sendable () -> (State) -> Value) {
+    self.name = name
+    self.identity = identity
+    self.makeSelect = makeSelect
+  }
+
+  /// A value worked out from the whole state; anew at every commit that is followed, as nothing of the state is kept.
+  @inlinable
+  public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
+    self.init(name: name, identity: SelectorIdentity(), makeSelect: { select })
+  }
+
+  /// A value worked out from parts of the state, or from values made from it, when one of them has changed.
+  @inlinable
+  public init<each Input: Equatable & Sendable>(
+    _ name: String, of inputs: repeat @escaping @Sendable (State) -> each Input,
+    select: @escaping @Sendable (repeat each Input) -> Value
+  ) {
+    let inputs = (repeat each inputs)
+    self.init(name: name, identity: SelectorIdentity()) {
+      var last: (inputs: (repeat each Input), value: Value)?
+      return { state in
+        let new = (repeat (each inputs)(state))
+        if let last, Self.areEqual(repeat (each last.inputs, each new)) { return last.value }
+        let value = select(repeat each new)
+        last = (new, value)
+        return value
+      }
+    }
+  }
+
+  /// A part of the state.
+  @inlinable
+  public init(_ keyPath: any KeyPath<State, Value> & Sendable) {
+    self.init(name: "\(keyPath)", identity: SelectorIdentity(keyPath), makeSelect: { { $0[keyPath: keyPath] } })
+  }
+
+  /// The value for a state, worked out now.
+  @inlinable
+  public func select(_ state: State) -> Value { makeSelect()(state) }
+
+  public var description: String { name }
+
+  @inlinable
+  static func areEqual<each Input: Equatable>(_ pairs: repeat (each Input, each Input)) -> Bool {
+    for pair in repeat each pairs {
+      if pair.0 != pair.1 { return false }
+    }
+    return true
+  }
+}
+
+/// Tells whether two selectors are the same one.
+@usableFromInline
+struct SelectorIdentity: Hashable, Sendable {
+  private final class Object: Sendable {}
+
+  private enum Kind: Sendable {
+    case object(Object)
+    case keyPath(any AnyKeyPath & Sendable)
+  }
+
+  private let kind: Kind
+
+  @usableFromInline
+  init() {
+    kind = .object(Object())
+  }
+
+  @usableFromInline
+  init(_ keyPath: any AnyKeyPath & Sendable) {
+    kind = .keyPath(keyPath)
+  }
+
+  @usableFromInline
+  static func == (lhs: SelectorIdentity, rhs: SelectorIdentity) -> Bool {
+    switch (lhs.kind, rhs.kind) {
+    case (.object(let lhs), .object(let rhs)): lhs === rhs
+    case (.keyPath(let lhs), .keyPath(let rhs)): lhs as AnyKeyPath == rhs as AnyKeyPath
+    default: false
+    }
+  }
+
+  @usableFromInline
+  func hash(into hasher: inout Hasher) {
+    switch kind {
+    case .object(let object): hasher.combine(ObjectIdentifier(object))
+    case .keyPath(let keyPath): hasher.combine(keyPath as AnyKeyPath)
+    }
+  }
+}

@@ -1,0 +1,187 @@
+/// What a store did last: the commits that its reducers made, with the states in between.
+///
+/// Make one, give it to a root or child store, and read it whenever you like, also when the store is gone:
+///
+///     let history = History<Human, HumanAction>(limit: 100)
+///     let store = RootStore(initialState: Human(), history: history, reducer: reduce)
+///     …
+///     for entry in history.entries { print(entry.position, entry.store, entry.action, entry.state) }
+///
+/// A root store's has every commit of its tree, a child store's those that passed through it: of actions given to it, or to a store below. Its states are
+/// those that the store itself owns.
+///
+/// It keeps at most `limit` commits, and the states of each: before, and after every reducer. So every reducer has to copy the
+/// collections that it changes; a store that has no history pays nothing. Meant for one store: where several share one, it has what all of them
+/// did, as it came.
+public final class History<State: Sendable, Action: Sendable>: Sendable {
+  /// One commit.
+  public struct Entry: Sendable {
+    /// What one reducer made of the state.
+    public struct Step: Sendable {
+      public let reducer: String?
+      public let state: State
+
+      @inlinable
+      init(reducer: String?, state: State) {
+        self.reducer = reducer
+        self.state = state
+      }
+    }
+
+    /// The action that was reduced: what middleware made of it, where there is any.
+    public let action: Action
+    /// The store that the action was given to.
+    public let store: StoreID
+    /// Its place in the tree's order (G1): it is the tree's n-th commit, counted from one.
+    public let position: Int
+    public let stateBefore: State
+    /// The micro-history: one step for each reducer of the store, in order.
+    public let steps: [Step]
+    /// The state after the commit.
+    @inlinable
+    public var state: State { steps.last?.state ?? stateBefore }
+
+    @inlinable
+    init(action: Action, store: StoreID, position: Int, stateBefore: State, steps: [Step]) {
+      self.action = action
+      self.store = store
+      self.position = position
+      self.stateBefore = stateBefore
+      self.steps = steps
+    }
+  }
+
+  private struct Contents {
+    var entries = Queue<Entry>()
+    /// How many stores keep their history here, and whether there were some that have ended.
+    var stores = 0
+    var hasEnded = false
+    var channel = Channel<Entry>()
+  }
+
+  /// How many commits it keeps.
+  public let limit: Int
+  private let contents = Guarded(Contents())
+
+  /// - Parameter limit: How many commits it keeps; below one counts as one.
+  public init(limit: Int) {
+    self.limit = max(limit, 1)
+  }
+
+  /// The commits that it has kept, the oldest first. A value: filter it, or replay it.
+  ///
+  /// What was dispatched and is not committed yet is not in it: to have all of that, `send`, or read the store's state, before.
+  public var entries: [Entry] { contents.withLock { $0.entries.all } }
+
+  /// The commits that it has kept, and then each that follows, with none between lost. Ends with the store.
+  ///
+  /// The buffering policy is as that of `states()`; it holds for those that follow.
+  public func commits(
+    bufferingPolicy: AsyncStream<Entry>.Continuation.BufferingPolicy = .unbounded
+  ) -> AsyncStream<Entry> {
+    let reading = contents.withLock { contents in
+      let cursor = contents.channel.subscribe(.init(bufferingPolicy))
+      contents.channel.activate(cursor, first: nil)
+      return HistoryReading(kept: contents.entries, channel: contents.channel, cursor: cursor)
+    }
+    return AsyncStream {
+      await reading.next()
+    } onCancel: {
+      reading.cancel()
+    }
+  }
+
+  // MARK: Recording
+
+  /// A store keeps its history here from now on.
+  @usableFromInline
+  func attach() {
+    contents.withLock { contents in
+      if contents.stores == 0, contents.hasEnded { contents.channel = Channel() }
+      contents.stores += 1
+      contents.hasEnded = false
+    }
+  }
+
+  /// A store has ended.
+  @usableFromInline
+  func detach() {
+    let ended: Channel<Entry>? = contents.withLock { contents in
+      contents.stores -= 1
+      contents.hasEnded = contents.stores == 0
+      return contents.hasEnded ? contents.channel : nil
+    }
+    ended?.finish()
+  }
+
+  /// Has the reducers work on the state one by one, and keeps what each made of it.
+  @inlinable
+  func record(
+    _ action: Action, _ attended: AttendedAction<Action>, by steps: [Reducer<State, Action>],
+    in cell: StateCell<State, Action>
+  ) {
+    guard let before = cell.state else { return }
+    var made: [Entry.Step] = []
+    for step in steps {
+      cell.reduce(action, by: step.reduce)
+      if let state = cell.state { made.append(Entry.Step(reducer: step.name, state: state)) }
+    }
+    add(
+      Entry(
+        action: action, store: attended.origin.id, position: attended.position, stateBefore: before, steps: made))
+  }
+
+  @usableFromInline
+  func add(_ entry: Entry) {
+    var scratch = Channel<Entry>.Scratch()
+    let (channel, dropped) = contents.withLock { contents in
+      contents.entries.append(entry)
+      let dropped = contents.entries.count > limit ? contents.entries.popFirst() : nil
+      contents.channel.enter(entry, scratch: &scratch)
+      return (contents.channel, dropped)
+    }
+    channel.handOver(entry, scratch: &scratch)
+    // Released here, outside the lock.
+    _ = dropped
+  }
+}
+
+/// One sequence of a history.
+private final class HistoryReading<Entry: Sendable>: Sendable {
+  private let kept: Guarded<Queue<Entry>>
+  private let channel: Channel<Entry>
+  private let cursor: Int
+
+  init(kept: Queue<Entry>, channel: Channel<Entry>, cursor: Int) {
+    self.kept = Guarded(kept)
+    self.channel = channel
+    self.cursor = cursor
+  }
+
+  func next() async -> Entry? {
+    if let entry = kept.withLock({ $0.popFirst() }) { return entry }
+    return await channel.next(cursor)
+  }
+
+  func cancel() {
+    _ = kept.withLock { $0.popAll() }
+    _ = channel.cancel(cursor)
+  }
+
+  deinit { _ = channel.remove(cursor) }
+}
+
+extension Sequence {
+  /// Sends the actions of a history to a store, in order: a fresh one with the same reducers, whose initial state is the `stateBefore` of the first
+  /// entry, goes through the same states.
+  ///
+  /// Without middleware in the store, as the actions are what middleware made of them, and without an interceptor, as what it dispatched is among
+  /// them.
+  ///
+  /// - Throws: What the store's `send` throws.
+  public nonisolated(nonsending) func replay<State, Action>(
+    into store: some ActionHandler<Action>
+  ) async throws(StoreError) where Element == History<State, Action>.Entry {
+    for entry in self { try await store.send(entry.action) }
+  }
+}

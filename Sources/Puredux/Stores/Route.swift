@@ -1,0 +1,60 @@
+extension Route {
+  /// A route for actions that are mapped to this one's.
+  @inlinable
+  func map<Mapped: Sendable>(_ transform: @escaping @Sendable (Mapped) -> Action?) -> MappedActions<Mapped> {
+    switch target {
+    case .direct(let origin):
+      MappedActions(place: origin) { action in
+        guard let action = transform(action) else { return .unmapped }
+        return origin.dispatch(action)
+      } send: { action throws(StoreError) in
+        guard let action = transform(action) else { throw .unmapped }
+        origin.tree.announceVisit()
+        try await origin.tree.send(action, from: origin)
+      } prepare: { action throws(StoreError) in
+        guard let action = transform(action) else { throw .unmapped }
+        return { _ throws(StoreError) in try origin.tree.acceptHere(action, from: origin) }
+      }
+    case .mapped(let actions):
+      MappedActions(place: actions.place) { action in
+        guard let action = transform(action) else { return .unmapped }
+        return actions.dispatch(action)
+      } send: { action throws(StoreError) in
+        guard let action = transform(action) else { throw .unmapped }
+        try await actions.send(action)
+      } prepare: { action throws(StoreError) in
+        guard let action = transform(action) else { throw .unmapped }
+        return try actions.prepare(action)
+      }
+    }
+  }
+}
+
+/// The actions of a projection. In closures, which are specialized where they are made.
+@usableFromInline
+final class MappedActions<Action: Sendable>: Sendable {
+  @usableFromInline
+  typealias Commit = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
+
+  @usableFromInline
+  let place: any StorePlace
+  @usableFromInline
+  let dispatch: @Sendable (Action) -> DispatchResult
+  @usableFromInline
+  let send: nonisolated(nonsending) @Sendable (Action) async throws(StoreError) -> Void
+  /// Maps an action at once, and returns what commits it on the executor.
+  @usableFromInline
+  let prepare: @Sendable (Action) throws(StoreError) -> Commit
+
+  @inlinable
+  init(
+    place: any StorePlace, dispatch: @escaping @Sendable (Action) -> DispatchResult,
+    send: nonisolated(nonsending) @escaping @Sendable (Action) async throws(StoreError) -> Void,
+    prepare: @escaping @Sendable (Action) throws(StoreError) -> Commit
+  ) {
+    self.place = place
+    self.dispatch = dispatch
+    self.send = send
+    self.prepare = prepare
+  }
+}
