@@ -24,18 +24,22 @@ struct Snapshot: Sendable, Equatable {
 
 /// The kinds of stores, all of which keep the same contract.
 enum Kind: CaseIterable, Sendable {
-  case rootActor, rootProxy, scope, scopeOfScope, optionalScope, child, childProxy, scopeOfChild, grandchild
+  case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, projection, attendedRoot
+  case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
 
   static let children = allCases.filter { $0.depth > 0 }
 
   /// How many stores with local state there are on the path below the root.
   var depth: Int {
     switch self {
-    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope: 0
-    case .child, .childProxy, .scopeOfChild: 1
+    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .projection, .attendedRoot: 0
+    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild: 1
     case .grandchild: 2
     }
   }
+
+  /// Whether its stores have middleware, histories and a rule for what they publish, all of which leave everything as it is.
+  var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
 }
 
 /// The buffering policies, with room for three states where they are bounded.
@@ -61,12 +65,20 @@ struct Subject: Sendable {
     _ kind: Kind, executor: StoreExecutor = .own, interceptor: Interceptor<Int>? = nil,
     reducing also: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
-    root = RootStore(initialState: Snapshot(), executor: executor, interceptor: interceptor) { state, action in
+    let reducer: @Sendable (inout Snapshot, Int) -> Void = { state, action in
       state.root.enter(action)
       also(action)
     }
+    root =
+      if kind.isAttended {
+        RootStore(
+          initialState: Snapshot(), executor: executor, interceptor: interceptor, middleware: [.passingOn],
+          emits: .when { _, _ in true }, history: History(limit: 5), reducer: reducer)
+      } else {
+        RootStore(initialState: Snapshot(), executor: executor, interceptor: interceptor, reducer: reducer)
+      }
     var children: [StateStore<Snapshot, Int>] = []
-    if kind.depth > 0 { children.append(root.ledgerChild()) }
+    if kind.depth > 0 { children.append(kind.isAttended ? root.attendedChild() : root.ledgerChild()) }
     if kind.depth > 1 { children.append(children[0].ledgerChild()) }
     self.children = children
     store =
@@ -76,9 +88,15 @@ struct Subject: Sendable {
       case .scope: root.scope { $0 }
       case .scopeOfScope: root.scope { $0.root }.scope { Snapshot(root: $0) }
       case .optionalScope: root.scope(toOptional: { .some($0) })
+      case .selected: root.scope(to: \.self)
+      case .projection: root.projection(action: { $0 }, state: { $0 })
+      case .attendedRoot: root
       case .child, .grandchild: children[kind.depth - 1]
       case .childProxy: children[0].store()
       case .scopeOfChild: children[0].scope { $0 }
+      case .projectionOfProjection:
+        children[0].projection(action: { -$0 }, state: { $0 }).projection(action: { -$0 }, state: { $0 })
+      case .attendedChild: children[0]
       }
   }
 
@@ -94,16 +112,21 @@ struct Subject: Sendable {
   }
 }
 
-extension RootStore<Snapshot, Int> {
-  nonisolated func ledgerChild() -> StateStore<Snapshot, Int> {
+extension StoreParent<Snapshot, Int> {
+  func ledgerChild() -> StateStore<Snapshot, Int> {
     childStore(initialState: Ledger(), stateMapping: { $0.with($1) }, reducer: { $0.enter($1) })
+  }
+
+  func attendedChild() -> StateStore<Snapshot, Int> {
+    childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, middleware: [.passingOn], emits: .when { _, _ in true },
+      history: History(limit: 5), reducer: [Reducer { $0.enter($1) }])
   }
 }
 
-extension StateStore<Snapshot, Int> {
-  nonisolated func ledgerChild() -> StateStore<Snapshot, Int> {
-    childStore(initialState: Ledger(), stateMapping: { $0.with($1) }, reducer: { $0.enter($1) })
-  }
+extension Middleware {
+  /// Leaves everything as it is.
+  static var passingOn: Middleware { Middleware { action, _, next in next(action) } }
 }
 
 extension AsyncSequence where Failure == Never, Element: Sendable {

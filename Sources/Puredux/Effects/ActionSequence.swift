@@ -1,0 +1,45 @@
+extension StoreType {
+  /// Sends the actions of a sequence, one after the other, until it ends: the next one is asked for when the last is committed.
+  ///
+  ///     try await store.send(contentsOf: socket.messages.map(RoomAction.received))
+  ///
+  /// The sequence is read in a child task of the caller's, which is cancelled with the caller, and when the store ends.
+  ///
+  /// - Throws: What the sequence throws; `CancellationError` when the caller is cancelled; `StoreError.terminated` when the store ends, also while the sequence has nothing; what `send` throws for an
+  ///   action that a projection or middleware does not take. What was sent before is committed.
+  @inlinable
+  public nonisolated(nonsending) func send<Actions: AsyncSequence & Sendable>(contentsOf actions: Actions) async throws
+  where Actions.Element == Action {
+    let proxy = store()
+    try await proxy.route.place.whileAlive {
+      for try await action in actions { try await proxy.send(action) }
+    }
+  }
+}
+
+extension StorePlace {
+  /// Runs something in a child task that is cancelled when the store ends.
+  @usableFromInline
+  nonisolated(nonsending) func whileAlive(_ body: @escaping @Sendable () async throws -> Void) async throws {
+    let (end, continuation) = AsyncStream<Never>.makeStream()
+    let ending = tasks.atEnd(of: self) { continuation.finish() }
+    defer { tasks.forget(ending) }
+    try await withThrowingTaskGroup { group in
+      group.addTask {
+        try await body()
+        return true
+      }
+      group.addTask {
+        for await _ in end {}
+        return false
+      }
+      // The first to end ends the other.
+      let isFinished = try await group.next() == true
+      group.cancelAll()
+      try Task.checkCancellation()
+      if isFinished { return }
+      _ = try? await group.next()
+      throw StoreError.terminated
+    }
+  }
+}

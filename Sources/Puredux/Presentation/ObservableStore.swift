@@ -1,0 +1,94 @@
+import Observation
+
+/// A store's state on the main actor, for SwiftUI views and everybody else who observes: its `state` follows the store.
+///
+///     @MainActor func show(_ store: Store<Cart, CartAction>) async throws {
+///       let cart = try await ObservableStore(store)
+///       cart.dispatch(.add("tea"))
+///       for await count in Observations({ cart.items.count }) { print(count) }
+///     }
+///
+/// Reading a property of the state through it, as `cart.items`, observes that property: whoever reads it is told when it changes, and not when
+/// anything else does. That is so for `Equatable` properties; others, and `state` itself, count as changed at every state that comes, where `state` is
+/// not `Equatable`.
+///
+/// It follows the newest state: while the main actor is busy, those that are superseded are skipped. It does not keep the store alive, and stays at the
+/// last state when the store ends. What the observable view model is in SwiftRex.
+@MainActor
+@dynamicMemberLookup
+public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
+  private struct Property {
+    let isSame: (State, State) -> Bool
+    let willSet: (ObservableStore) -> Void
+    let didSet: (ObservableStore) -> Void
+  }
+
+  private nonisolated let store: Store<State, Action>
+  private nonisolated let registrar = ObservationRegistrar()
+  private let connection = Connection()
+  private var current: State
+  /// What has been read of the state: its properties, and itself.
+  private var properties: [PartialKeyPath<State>: Property] = [:]
+
+  /// Follows a store, from a state that is shown until the store's own has come.
+  public init(_ store: some StoreType<State, Action>, initialState: State) {
+    self.store = store.store()
+    current = initialState
+    connection.subscription = self.store.subscribe(
+      observer: Observer(bufferingPolicy: .bufferingNewest(1)) { [weak self] state in
+        await MainActor.run {
+          guard let self else { return .dead }
+          self.update(state)
+          return .active
+        }
+      })
+  }
+
+  /// Follows a store, from its state now.
+  ///
+  /// - Throws: As reading the state: `StoreError.terminated` where the store has ended, `.stateUnavailable` where an optional scope has no state.
+  public convenience init(_ store: some StoreType<State, Action>) async throws(StoreError) {
+    let proxy = store.store()
+    self.init(proxy, initialState: try await proxy.state)
+  }
+
+  /// The state. Who reads it observes all of it.
+  public var state: State { self[dynamicMember: \.self] }
+
+  /// A property of the state. Who reads it observes that property.
+  public subscript<Value>(dynamicMember keyPath: KeyPath<State, Value>) -> Value {
+    if properties[keyPath] == nil {
+      let path: KeyPath<ObservableStore, Value> = \ObservableStore[dynamicMember: keyPath]
+      properties[keyPath] = Property {
+        areEqual($0[keyPath: keyPath], $1[keyPath: keyPath])
+      } willSet: {
+        $0.registrar.willSet($0, keyPath: path)
+      } didSet: {
+        $0.registrar.didSet($0, keyPath: path)
+      }
+    }
+    registrar.access(self, keyPath: \ObservableStore[dynamicMember: keyPath])
+    return current[keyPath: keyPath]
+  }
+
+  @discardableResult
+  public nonisolated func dispatch(_ action: Action) -> DispatchResult { store.dispatch(action) }
+
+  public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
+    try await store.send(action)
+  }
+
+  private func update(_ state: State) {
+    let changed = properties.values.filter { !$0.isSame(current, state) }
+    for property in changed { property.willSet(self) }
+    current = state
+    for property in changed { property.didSet(self) }
+  }
+}
+
+/// Whether two values are equal; no where their type has no notion of it.
+private func areEqual<Value>(_ lhs: Value, _ rhs: Value) -> Bool {
+  func areEqual<Known: Equatable>(_ lhs: Known) -> Bool { lhs == rhs as? Known }
+  guard let lhs = lhs as? any Equatable else { return false }
+  return areEqual(lhs)
+}

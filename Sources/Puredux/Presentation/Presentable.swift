@@ -1,0 +1,105 @@
+/// What shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a terminal. Taken over from
+/// PureduxUIKit.
+///
+///     final class CartScreen: Presentable {
+///       struct Props: Sendable {
+///         let title: String
+///         let pay: @MainActor () -> Void
+///       }
+///       var presenter: Presenter?
+///       func setProps(_ props: Props) { … }
+///     }
+///
+///     screen.with(store: store.scope(to: \.cart), props: { cart, store in
+///       CartScreen.Props(title: "\(cart.count) things", pay: { store.dispatch(.pay) })
+///     })
+///     screen.presenter?.subscribeToStore()
+@MainActor
+public protocol Presentable: AnyObject, Sendable {
+  associatedtype Props: Sendable
+
+  /// What connects it to a store. Hold it strongly: with it goes the connection.
+  var presenter: Presenter? { get set }
+
+  /// Shows new props.
+  func setProps(_ props: Props)
+}
+
+extension Presentable {
+  /// Connects it to a store: sets its presenter, in place of the one before. `presenter?.subscribeToStore()` has it begin.
+  ///
+  /// For the state then and each that follows props are made, and set on the main actor, one after the other, the newest last, and none once the
+  /// presentable is gone. The store never waits for it.
+  ///
+  /// - Parameters:
+  ///   - props: Makes the props from a state. The store is there to dispatch to; it is not kept alive.
+  ///   - presentationQueue: Where the props are made: by default not on the main actor.
+  ///   - bufferingPolicy: What is kept of the states while props are being made and set. `.bufferingNewest(1)` skips those that are superseded.
+  ///   - equating: Leaves out a state that equals the one before: no props are made of it.
+  public func with<State, Action>(
+    store: some StoreType<State, Action>, props: @escaping @Sendable (State, Store<State, Action>) -> Props,
+    presentationQueue: StoreExecutor = .own,
+    bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<State> = .neverEqual
+  ) {
+    let store = store.store()
+    let queue = PresentationQueue(presentationQueue)
+    presenter = Presenter { [weak self] connection in
+      let observer = Observer(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) {
+        [weak self, weak connection] state in
+        guard self != nil else { return .dead }
+        let made = await queue.run { props(state, store) }
+        return await MainActor.run {
+          // Asked where nobody can let go of them meanwhile.
+          guard let self, connection != nil else { return .dead }
+          self.setProps(made)
+          return .active
+        }
+      }
+      return store.subscribe(observer: observer)
+    }
+  }
+}
+
+/// Connects a presentable to a store, from `subscribeToStore()` until it is let go of.
+@MainActor
+public final class Presenter {
+  private let subscribe: @MainActor (Connection) -> Subscription
+  private var connection: Connection?
+
+  init(subscribe: @escaping @MainActor (Connection) -> Subscription) {
+    self.subscribe = subscribe
+  }
+
+  /// Begins with the state now. Calling it again begins anew.
+  public func subscribeToStore() {
+    let connection = Connection()
+    connection.subscription = subscribe(connection)
+    self.connection = connection
+  }
+
+  /// Ends it: no more props are set.
+  public func unsubscribeFromStore() {
+    connection = nil
+  }
+}
+
+/// Cancels its subscription when it is let go of.
+@MainActor
+final class Connection {
+  var subscription: Subscription?
+
+  deinit { subscription?.cancel() }
+}
+
+/// The executor that props are made on.
+private actor PresentationQueue {
+  private nonisolated let executor: ExecutorReference
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
+
+  init(_ executor: StoreExecutor) {
+    self.executor = ExecutorReference(executor.owner)
+  }
+
+  func run<Props: Sendable>(_ make: @Sendable () -> Props) -> Props { make() }
+}
