@@ -8,7 +8,7 @@
 ///     #expect(Room.unread.select(Room()).isEmpty)
 ///     for await messages in store.states(Room.unread) { … }
 ///
-/// With `of:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the value is not worked out again. All who follow one
+/// With `of:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the value is not worked out again (`of: \.self` is all of it). All who follow one
 /// store by the same selector share that: it is worked out once a change, however many they are. What it remembers belongs to the store's
 /// tree, and goes with the last who uses it there. As it keeps the parts it is made from, a change of a collection among them copies that collection.
 ///
@@ -36,17 +36,17 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     self.init(name: name, identity: SelectorIdentity(), makeSelect: { select })
   }
 
-  /// A value worked out from parts of the state, or from values made from it, when one of them has changed.
+  /// A value worked out from parts of the state, when one of them has changed.
   @inlinable
   public init<each Input: Equatable & Sendable>(
-    _ name: String, of inputs: repeat @escaping @Sendable (State) -> each Input,
+    _ name: String, of inputs: repeat any KeyPath<State, each Input> & Sendable,
     select: @escaping @Sendable (repeat each Input) -> Value
   ) {
     let inputs = (repeat each inputs)
     self.init(name: name, identity: SelectorIdentity()) {
       var last: (inputs: (repeat each Input), value: Value)?
       return { state in
-        let new = (repeat (each inputs)(state))
+        let new = (repeat state[keyPath: each inputs])
         if let last, Self.areEqual(repeat (each last.inputs, each new)) { return last.value }
         let value = select(repeat each new)
         last = (new, value)

@@ -32,6 +32,16 @@ final class Gate: Sendable {
   }
 }
 
+/// A door for synchronous code, which waits on its thread: for threads that nobody else needs.
+final class Latch: Sendable {
+  private let semaphore = DispatchSemaphore(value: 0)
+  func open() { semaphore.signal() }
+  func wait() {
+    semaphore.wait()
+    semaphore.signal()
+  }
+}
+
 /// Opens when the current task is cancelled.
 func untilCancelled() async {
   let gate = Gate()
@@ -45,7 +55,13 @@ func untilCancelled() async {
 /// A serial executor that can be held: what is asked of a tree on it stays undone until it is let go.
 final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
+  private let key = DispatchSpecificKey<Void>()
   private let isHeld = Guarded(false)
+
+  init() { queue.setSpecific(key: key, value: ()) }
+
+  /// Whether the caller runs on it.
+  var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
@@ -111,4 +127,28 @@ final class Flag: Sendable {
   private let flag = Atomic(false)
   var isRaised: Bool { flag.load(ordering: .relaxed) }
   func raise() { flag.store(true, ordering: .relaxed) }
+  func lower() { flag.store(false, ordering: .relaxed) }
+}
+
+/// A clock that stands still but where it is moved.
+final class SteppedClock: Clock {
+  typealias Duration = Swift.Duration
+
+  struct Instant: InstantProtocol {
+    var offset = Duration.zero
+    func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+    func duration(to other: Instant) -> Duration { other.offset - offset }
+    static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
+  }
+
+  private let time = Guarded(Instant())
+  var now: Instant { time.withLock { $0 } }
+  var minimumResolution: Duration { .nanoseconds(1) }
+
+  func advance(by duration: Duration) {
+    time.withLock { $0 = $0.advanced(by: duration) }
+  }
+
+  /// Nobody sleeps by it.
+  func sleep(until deadline: Instant, tolerance: Duration?) async throws {}
 }

@@ -55,7 +55,7 @@ enum Buffering: CaseIterable, Sendable {
   }
 }
 
-/// A store of some kind, in a tree of its own.
+/// A store of some kind, in a tree of its own. What it is given beside the kind is its root store's.
 struct Subject: Sendable {
   let root: RootStore<Snapshot, Int>
   let children: [StateStore<Snapshot, Int>]
@@ -63,20 +63,17 @@ struct Subject: Sendable {
 
   init(
     _ kind: Kind, executor: StoreExecutor = .own, interceptor: Interceptor<Int>? = nil,
-    reducing also: @escaping @Sendable (Int) -> Void = { _ in }
+    middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
+    history: History<Snapshot, Int>? = nil, reducing also: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
     let reducer: @Sendable (inout Snapshot, Int) -> Void = { state, action in
       state.root.enter(action)
       also(action)
     }
-    root =
-      if kind.isAttended {
-        RootStore(
-          initialState: Snapshot(), executor: executor, interceptor: interceptor, middleware: [.passingOn],
-          emits: .when { _, _ in true }, history: History(limit: 5), reducer: reducer)
-      } else {
-        RootStore(initialState: Snapshot(), executor: executor, interceptor: interceptor, reducer: reducer)
-      }
+    root = RootStore(
+      initialState: Snapshot(), executor: executor, interceptor: interceptor,
+      middleware: kind.isAttended ? [.passingOn] + middleware : middleware, emits: emits,
+      history: history ?? (kind.isAttended ? History(limit: 5) : nil), reducer: reducer)
     var children: [StateStore<Snapshot, Int>] = []
     if kind.depth > 0 { children.append(kind.isAttended ? root.attendedChild() : root.ledgerChild()) }
     if kind.depth > 1 { children.append(children[0].ledgerChild()) }

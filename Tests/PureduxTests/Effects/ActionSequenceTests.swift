@@ -1,0 +1,93 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct ActionSequenceTests {
+  struct Failure: Error, Equatable {}
+
+  @Test(arguments: Kind.allCases)
+  func `every action of a sequence is sent, in order, until it ends`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let states = subject.store.states()
+    let (actions, continuation) = AsyncStream<Int>.makeStream()
+    for action in 1...20 { continuation.yield(action) }
+    continuation.finish()
+    try await subject.store.send(contentsOf: actions)
+    #expect(try await subject.store.state == subject.expected(after: Array(1...20)), "committed when it returns")
+    await subject.root.shutdown()
+    #expect(await states.collect() == subject.expectedStates(during: Array(1...20)))
+  }
+
+  @Test func `the next action is asked for when the last is committed`() async throws {
+    let committed = Record<Int>()
+    let store = RootStore<Int, Int>(initialState: 0) { state, action in
+      state += action
+      committed.add(action)
+    }
+    let numbers = AsyncStream<Int>(unfolding: {
+      let next = committed.all.count + 1
+      return next <= 50 ? next : nil
+    })
+    try await store.send(contentsOf: numbers)
+    #expect(committed.all == Array(1...50))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `the end of the store ends it, also while the sequence has nothing`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let (actions, continuation) = AsyncStream<Int>.makeStream()
+    let feeding = Task { [store = subject.store] in try await store.send(contentsOf: actions) }
+    let states = subject.store.states()
+    continuation.yield(1)
+    _ = await states.collect(until: { $0.root.count == 1 })
+    await subject.root.shutdown()
+    await #expect(throws: StoreError.terminated) { try await feeding.value }
+    await #expect(throws: StoreError.terminated) {
+      try await subject.store.send(contentsOf: AsyncStream<Int> { _ in })
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `the release of the store ends it`(kind: Kind) async throws {
+    var subject: Subject? = Subject(kind)
+    let proxy = try #require(subject?.store.store())
+    let feeding = Task { try await proxy.send(contentsOf: AsyncStream<Int> { _ in }) }
+    await Task.yield()
+    subject = nil
+    await #expect(throws: StoreError.terminated) { try await feeding.value }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `it is cancelled with its caller`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let (actions, continuation) = AsyncStream<Int>.makeStream()
+    let ended = Gate()
+    continuation.onTermination = { _ in ended.open() }
+    let feeding = Task { [store = subject.store] in try await store.send(contentsOf: actions) }
+    continuation.yield(1)
+    _ = await subject.store.states().collect(until: { $0.root.count == 1 })
+    feeding.cancel()
+    await ended.wait()
+    await #expect(throws: CancellationError.self) { try await feeding.value }
+    try await subject.store.send(2)
+  }
+
+  @Test func `what the sequence throws is thrown, and so is what the store does not take`() async throws {
+    let store = RootStore<Int, Int>(
+      initialState: 0, middleware: [.guarding { action, _ in action == 3 ? "three" : nil }]
+    ) { $0 += $1 }
+    let (failing, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
+    continuation.yield(1)
+    continuation.finish(throwing: Failure())
+    await #expect(throws: Failure()) { try await store.send(contentsOf: failing) }
+    let numbers = AsyncStream<Int> { continuation in
+      for number in 2...9 { continuation.yield(number) }
+    }
+    await #expect(throws: StoreError.rejected(reason: "three")) { try await store.send(contentsOf: numbers) }
+    let even = store.projection(action: { $0.isMultiple(of: 2) ? $0 : nil }, state: { $0 })
+    let mixed = AsyncStream<Int> { continuation in
+      for number in [10, 12, 13, 14] { continuation.yield(number) }
+    }
+    await #expect(throws: StoreError.unmapped) { try await even.send(contentsOf: mixed) }
+    #expect(await store.state == 1 + 2 + 10 + 12)
+  }
+}

@@ -1,0 +1,271 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct ObserverTests {
+  @Test(arguments: Kind.allCases)
+  func `it is given the state now and then every commit, one at a time in order`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let seen = Record<Snapshot>()
+    let busy = Flag()
+    try await subject.store.send(1)
+    subject.store.subscribe(
+      observer: Observer { state in
+        #expect(!busy.isRaised)
+        busy.raise()
+        await Task.yield()
+        seen.add(state)
+        busy.lower()
+        return .active
+      })
+    for action in 2...20 { subject.store.dispatch(action) }
+    await subject.root.shutdown()
+    #expect(seen.all == Array(subject.expectedStates(during: Array(1...20)).dropFirst()))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `when it is dead it is called no more`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let seen = Record<Int>()
+    let dead = Gate()
+    subject.store.subscribe(
+      observer: Observer { state in
+        seen.add(state.root.count)
+        if state.root.count < 2 { return .active }
+        dead.open()
+        return .dead
+      })
+    for action in 1...10 { subject.store.dispatch(action) }
+    await dead.wait()
+    await subject.root.shutdown()
+    #expect(seen.all == [0, 1, 2])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `it has the buffering policy and the duplicate filter that it asks for`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let (began, goOn) = (Gate(), Gate())
+    let (newest, tens) = (Record<Int>(), Record<Int>())
+    subject.store.subscribe(
+      observer: Observer(bufferingPolicy: .bufferingNewest(2)) { state in
+        newest.add(state.root.last)
+        began.open()
+        await goOn.wait()
+        return .active
+      })
+    subject.store.subscribe(
+      observer: Observer(removeStateDuplicates: .equal { $0.root.last / 10 }) { state in
+        tens.add(state.root.last)
+        return .active
+      })
+    await began.wait()
+    for action in 1...25 { try await subject.store.send(action) }
+    goOn.open()
+    await subject.root.shutdown()
+    #expect(newest.all == [0, 24, 25])
+    #expect(tens.all == [0, 10, 20])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `subscribed again it begins anew, in place of before`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let seen = Record<Int>()
+    let (began, goOn) = (Gate(), Gate())
+    let observer = Observer<Snapshot> { state in
+      seen.add(state.root.count)
+      began.open()
+      await goOn.wait()
+      return .active
+    }
+    subject.store.subscribe(observer: observer)
+    await began.wait()
+    subject.store.dispatch(1)
+    subject.store.dispatch(2)
+    subject.store.subscribe(observer: observer)
+    subject.store.dispatch(3)
+    #expect(try await subject.store.send(4) { $0.root.count } == 4)
+    #expect(seen.all == [0], "the new one waits for the call that is under way")
+    goOn.open()
+    await subject.root.shutdown()
+    #expect(seen.all == [0, 2, 3, 4])
+  }
+
+  @Test func `it has one subscription, also over several stores`() async throws {
+    let (first, second) = (Subject(.rootActor), Subject(.child))
+    let seen = Record<Int>()
+    let moved = Gate()
+    let observer = Observer<Snapshot> { state in
+      seen.add(state.root.last)
+      if state.root.last == 7 { moved.open() }
+      return .active
+    }
+    first.store.subscribe(observer: observer)
+    try await first.store.send(1)
+    let before = first.store.subscribe(observer: observer)
+    second.store.subscribe(observer: observer)
+    before.cancel()
+    first.store.dispatch(99)
+    second.store.dispatch(7)
+    await moved.wait()
+    await first.root.shutdown()
+    await second.root.shutdown()
+    #expect(!seen.all.contains(99))
+    #expect(seen.all.last == 7)
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `cancelled from outside it is called no more, and what it does is cancelled`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let seen = Record<Int>()
+    let (began, ended) = (Gate(), Gate())
+    let subscription = subject.store.subscribe(
+      observer: Observer { state in
+        seen.add(state.root.count)
+        began.open()
+        await untilCancelled()
+        ended.open()
+        return .active
+      })
+    await began.wait()
+    subject.store.dispatch(1)
+    subscription.cancel()
+    subscription.cancel()
+    await ended.wait()
+    try await subject.store.send(2)
+    await subject.root.shutdown()
+    #expect(seen.all == [0])
+    subscription.cancel()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `cancelled before it has begun it is never called`(kind: Kind) async throws {
+    let executor = HeldExecutor()
+    let subject = Subject(kind, executor: .serial(executor))
+    let seen = Record<Int>()
+    executor.hold()
+    let subscription = subject.store.subscribe(
+      observer: Observer { state in
+        seen.add(state.root.count)
+        return .active
+      })
+    subscription.cancel()
+    executor.letGo()
+    try await subject.store.send(1)
+    await subject.root.shutdown()
+    #expect(seen.all == [])
+  }
+
+  @Test(arguments: Kind.allCases, [false, true])
+  func `its task is cancelled with the store, still gets what was before, and does not outlive it`(
+    kind: Kind, isReleased: Bool
+  ) async throws {
+    let seen = Record<Int>()
+    let (began, done) = (Gate(), Gate())
+    var subject: Subject? = Subject(kind)
+    subject?.store.subscribe(
+      observer: Observer { state in
+        began.open()
+        await untilCancelled()
+        seen.add(state.root.count)
+        if state.root.count == 3 { done.open() }
+        return .active
+      })
+    await began.wait()
+    for action in 1...3 { try await subject?.store.send(action) }
+    if isReleased {
+      subject = nil
+      await done.wait()
+    } else {
+      await subject?.root.shutdown()
+    }
+    #expect(seen.all == [0, 1, 2, 3])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `on a store that has ended it is never called, and can be used again`(kind: Kind) async throws {
+    let (ended, subject) = (Subject(kind), Subject(kind))
+    await ended.root.shutdown()
+    let called = Gate()
+    let observer = Observer<Snapshot> { _ in
+      called.open()
+      return .dead
+    }
+    ended.store.subscribe(observer: observer).cancel()
+    ended.store.subscribe(observer: observer)
+    subject.store.subscribe(observer: observer)
+    await called.wait()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `it may cancel itself while its store is released`(kind: Kind) async throws {
+    for _ in 0..<50 {
+      var subject: Subject? = Subject(kind)
+      let subscriptions = Record<Subscription>()
+      let (began, known, calls) = (Gate(), Gate(), Record<Int>())
+      var token: Token? = Token()
+      let gone = try #require(token).gone
+      subscriptions.add(
+        try #require(subject).store.subscribe(
+          observer: Observer { [token] state in
+            calls.add(state.root.count)
+            began.open()
+            await known.wait()
+            subscriptions.all.first?.cancel()
+            withExtendedLifetime(token) {}
+            return .active
+          }))
+      await began.wait()
+      subject?.store.dispatch(1)
+      known.open()
+      subject = nil
+      subscriptions.all.first?.cancel()
+      token = nil
+      await gone.wait()
+      #expect(calls.all == [0])
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `it may send to the store it follows, subscribe itself again, and shut the store down`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let proxy = subject.store.store()
+    let seen = Record<Int>()
+    let observers = Record<Observer<Snapshot>>()
+    let done = Gate()
+    observers.add(
+      Observer { state in
+        seen.add(state.root.count)
+        switch state.root.count {
+        case 0: try? await proxy.send(1)
+        case 1: proxy.dispatch(2)
+        case 2:
+          proxy.dispatch(3)
+          proxy.subscribe(observer: observers.all[0])
+        default:
+          await subject.root.shutdown()
+          done.open()
+        }
+        return .active
+      })
+    subject.store.subscribe(observer: observers.all[0])
+    await done.wait()
+    #expect(seen.all == [0, 1, 2, 3])
+  }
+
+  @Test func `a subscription does not keep its store alive, nor the observer that is over its states`() async throws {
+    struct Held: Sendable {
+      var token = Token()
+    }
+    var store: RootStore<Held, Int>? = RootStore(initialState: Held()) { state, _ in state.token = Token() }
+    let called = Gate()
+    let observer = Observer<Held> { _ in
+      called.open()
+      return .dead
+    }
+    let subscription = store?.subscribe(observer: observer)
+    await called.wait()
+    let gone = try #require(await store?.state.token.gone)
+    store = nil
+    await gone.wait()
+    withExtendedLifetime((subscription, observer)) {}
+  }
+}

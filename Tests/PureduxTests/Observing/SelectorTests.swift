@@ -1,0 +1,131 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct SelectorTests {
+  struct Room: Sendable {
+    var messages: [String] = []
+    var lastRead = 0
+    var visits = 0
+  }
+
+  enum RoomAction: Sendable {
+    case say(String)
+    case read
+    case visit
+  }
+
+  static func room() -> RootStore<Room, RoomAction> {
+    RootStore(initialState: Room()) { room, action in
+      switch action {
+      case .say(let text): room.messages.append(text)
+      case .read: room.lastRead = room.messages.count
+      case .visit: room.visits += 1
+      }
+    }
+  }
+
+  /// Counts how often it is worked out.
+  static func unread(_ worked: Record<Int>) -> StateSelector<Room, Int> {
+    StateSelector("unread", of: \.messages, \.lastRead) { messages, lastRead in
+      worked.add(messages.count)
+      return messages.count - lastRead
+    }
+  }
+
+  @Test func `it is a function with a name`() {
+    let unread = Self.unread(Record())
+    #expect(unread.select(Room(messages: ["a", "b"], lastRead: 1)) == 1)
+    #expect(unread.name == "unread")
+    #expect("\(unread)" == "unread")
+    #expect(
+      StateSelector<Room, String>("shout") { $0.messages.joined().uppercased() }.select(Room(messages: ["a"])) == "A")
+    #expect(StateSelector(\Room.visits).select(Room(visits: 3)) == 3)
+  }
+
+  @Test func `it is worked out once a change, however many follow it and in whatever way`() async throws {
+    let worked = Record<Int>()
+    let unread = Self.unread(worked)
+    let store = Self.room()
+    let proxy = store.scope(to: unread)
+    let sequences =
+      (0..<50).map { _ in store.states(unread) } + (0..<50).map { _ in proxy.states() }
+      + [store.store().states(unread, removeStateDuplicates: .equal), store.scope(to: unread).scope { $0 }.states()]
+    for _ in 0..<10 { store.dispatch(.visit) }
+    store.dispatch(.say("hello"))
+    store.dispatch(.visit)
+    store.dispatch(.read)
+    #expect(try await store.scope(to: unread).send(.visit) { $0 } == 0)
+    #expect(try await proxy.state == 0)
+    await store.shutdown()
+    #expect(worked.all == [0, 1, 1])
+    for (index, states) in sequences.enumerated() {
+      let seen = await states.collect()
+      #expect(seen == (index == 100 ? [0, 1, 0] : Array(repeating: 0, count: 11) + [1, 1, 0, 0]))
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `key paths and selectors are followed as any scope is, over every kind of store`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let sum = StateSelector<Snapshot, Int>("sum", of: \.root.count, \.root.last) { $0 + $1 }
+    let (lasts, sums) = (subject.store.states(\.root.last), subject.store.states(sum))
+    let odd = subject.store.states(\.root.last, bufferingPolicy: .bufferingNewest(1), removeStateDuplicates: .equal)
+    let scoped = subject.store.scope(to: \.root.last)
+    for action in [5, 5, 6] { scoped.dispatch(action) }
+    #expect(try await scoped.send(7) { $0 } == 7)
+    #expect(try await subject.store.scope(to: sum).state == 11)
+    await subject.root.shutdown()
+    #expect(await lasts.collect() == [0, 5, 5, 6, 7])
+    #expect(await sums.collect() == [0, 6, 7, 9, 11])
+    #expect(await odd.collect() == [7])
+  }
+
+  @Test func `one by the same key path is one, and not the one by another`() async throws {
+    let evaluations = Record<Int>()
+    struct Watched: Sendable {
+      var value = 0
+      var other = 0
+      let evaluations: Record<Int>
+      var counted: Int {
+        evaluations.add(value)
+        return value
+      }
+    }
+    let store = RootStore<Watched, Int>(initialState: Watched(evaluations: evaluations)) { $0.value += $1 }
+    let sequences = (0..<20).map { _ in store.states(\.counted) }
+    let others = store.states(\.other)
+    store.dispatch(1)
+    await store.shutdown()
+    for states in sequences { #expect(await states.collect() == [0, 1]) }
+    #expect(await others.collect() == [0, 0])
+    #expect(evaluations.all.count == 21, "one for each first element, one for the commit")
+  }
+
+  @Test func `it remembers for each tree apart, and forgets with the last who uses it`() async throws {
+    let worked = Record<Int>()
+    let unread = Self.unread(worked)
+    let (first, second) = (Self.room(), Self.room())
+    let (firstUnread, secondUnread) = (first.scope(to: unread), second.scope(to: unread))
+    try await first.send(.say("a"))
+    #expect(try await firstUnread.state == 1)
+    #expect(try await secondUnread.state == 0)
+    #expect(try await firstUnread.state == 1)
+    #expect(try await secondUnread.state == 0)
+    #expect(worked.all == [1, 0])
+    #expect(try await second.scope(to: Self.unread(worked)).state == 0)
+    #expect(worked.all == [1, 0, 0], "made alike is not the same")
+  }
+
+  @Test func `many selectors that come and go leave nothing behind`() async throws {
+    let store = Self.room()
+    var kept: [Store<Int, RoomAction>] = []
+    for index in 0..<1000 {
+      let selector = StateSelector<Room, Int>("\(index)", of: \.visits) { $0 + index }
+      let scope = store.scope(to: selector)
+      if index.isMultiple(of: 100) { kept.append(scope) }
+      #expect(try await store.scope(to: selector).state == index)
+    }
+    try await store.send(.visit)
+    for (index, scope) in kept.enumerated() { #expect(try await scope.state == index * 100 + 1) }
+  }
+}

@@ -1,0 +1,165 @@
+import Observation
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) @MainActor struct ObservableStoreTests {
+  struct Page: Sendable, Equatable {
+    var title = "none"
+    var count = 0
+    var tags: [String] = []
+  }
+
+  enum PageAction: Sendable {
+    case title(String)
+    case count(Int)
+    case tag(String)
+    case nothing
+  }
+
+  nonisolated static func page(_ page: inout Page, _ action: PageAction) {
+    switch action {
+    case .title(let title): page.title = title
+    case .count(let count): page.count = count
+    case .tag(let tag): page.tags.append(tag)
+    case .nothing: break
+    }
+  }
+
+  /// Waits until what is read in the closure is as expected.
+  private func until(_ isAsExpected: @escaping @MainActor @Sendable () -> Bool) async {
+    while true {
+      let (changes, continuation) = AsyncStream<Void>.makeStream()
+      let isDone = withObservationTracking {
+        isAsExpected()
+      } onChange: {
+        continuation.finish()
+      }
+      if isDone { return }
+      // What is announced is set before anybody else is on the main actor.
+      for await _ in changes {}
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `its state follows any store`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    try await subject.store.send(1)
+    let store = try await ObservableStore(subject.store.store())
+    #expect(store.state == subject.expected(after: [1]))
+    #expect(store.root.last == 1)
+    #expect(store.dispatch(2) == .enqueued)
+    try await store.send(3)
+    await until { store.root.count == 3 }
+    #expect(store.state == subject.expected(after: [1, 2, 3]))
+    await subject.root.shutdown()
+    #expect(store.dispatch(4) == .terminated)
+    #expect(store.root.last == 3)
+    await #expect(throws: StoreError.terminated) { try await ObservableStore(subject.store.store()) }
+  }
+
+  @Test func `who reads a property is told when that changes, and not when another does`() async throws {
+    let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
+    let store = ObservableStore(root, initialState: Page(title: "initial"))
+    #expect(store.title == "initial")
+    await until { store.title == "none" }
+    let (title, tags, all) = (Flag(), Flag(), Record<Int>())
+    withObservationTracking {
+      _ = store.title
+    } onChange: {
+      title.raise()
+    }
+    withObservationTracking {
+      _ = store.tags
+    } onChange: {
+      tags.raise()
+    }
+    withObservationTracking {
+      _ = store.state
+    } onChange: {
+      all.add(1)
+    }
+    root.dispatch(.count(5))
+    await until { store.count == 5 }
+    #expect(!title.isRaised && !tags.isRaised)
+    #expect(all.all == [1])
+    root.dispatch(.nothing)
+    root.dispatch(.title("none"))
+    root.dispatch(.count(6))
+    await until { store.count == 6 }
+    #expect(!title.isRaised && !tags.isRaised)
+    root.dispatch(.title("new"))
+    await until { store.title == "new" }
+    #expect(title.isRaised && !tags.isRaised)
+    root.dispatch(.tag("x"))
+    await until { store.tags == ["x"] }
+    #expect(tags.isRaised)
+  }
+
+  @Test func `an observations loop sees the newest of what it reads`() async throws {
+    let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
+    let store = try await ObservableStore(root)
+    let reader = Task {
+      var seen: [Int] = []
+      for await count in Observations({ store.count }) {
+        seen.append(count)
+        if count == 20 { break }
+      }
+      return seen
+    }
+    for count in 1...20 {
+      root.dispatch(.title("\(count)"))
+      root.dispatch(.count(count))
+    }
+    let seen = await reader.value
+    #expect(seen == seen.sorted())
+    #expect(seen.last == 20)
+    #expect(Set(seen).count == seen.count)
+  }
+
+  @Test func `what has no notion of equality counts as changed at every state`() async throws {
+    struct Opaque: Sendable {
+      var value = 0
+      var mark: @Sendable () -> Int = { 0 }
+    }
+    let root = RootStore<Opaque, Int>(initialState: Opaque()) { $0.value += $1 }
+    let store = try await ObservableStore(root)
+    let told = Record<Int>()
+    await until { store.value == 0 }
+    withObservationTracking {
+      _ = store.mark
+    } onChange: {
+      told.add(1)
+    }
+    root.dispatch(1)
+    await until { store.value == 1 }
+    #expect(told.all == [1])
+  }
+
+  @Test func `an optional scope without a state is no store to show, but with an initial state it is`() async throws {
+    let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
+    let first = root.scope(toOptional: { $0.tags.first })
+    await #expect(throws: StoreError.stateUnavailable) { try await ObservableStore(first) }
+    let store = ObservableStore(first, initialState: "nothing yet")
+    root.dispatch(.tag("a"))
+    await until { store.state == "a" }
+  }
+
+  @Test func `it keeps no store alive, and ends its subscription when it goes`() async throws {
+    let evaluations = Record<Int>()
+    var root: RootStore<Page, PageAction>? = RootStore(initialState: Page(), reducer: Self.page)
+    let scope = try #require(root).scope { page in
+      evaluations.add(page.count)
+      return page.count
+    }
+    var store: ObservableStore<Int, PageAction>? = ObservableStore(scope, initialState: -1)
+    await until { [store] in store?.state == 0 }
+    store = nil
+    try await root?.send(.count(1))
+    try await root?.send(.count(2))
+    #expect(evaluations.all == [0])
+    let late = ObservableStore(scope, initialState: -1)
+    root = nil
+    await until { late.state == 2 }
+    #expect(late.dispatch(.nothing) == .terminated)
+  }
+}

@@ -1,0 +1,245 @@
+import Puredux
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct MiddlewareTests {
+  /// Notes when it runs, with what state.
+  static func noting(
+    _ name: String, _ steps: Record<String>, passing change: @escaping @Sendable (Int) -> Int = { $0 }
+  ) -> Middleware<Int, Int> {
+    Middleware { action, context, next in
+      steps.add("\(name) before \(action): \(context.state)")
+      next(change(action))
+      steps.add("\(name) after \(action): \(context.state)")
+    }
+  }
+
+  @Test func `it runs before in order, then the reducer, then the states are published, and after in reverse`()
+    async throws
+  {
+    let steps = Record<String>()
+    let store = RootStore<Int, Int>(
+      initialState: 0, interceptor: Interceptor(where: { steps.add("interceptor \($0)") == () && false }) { _, _ in },
+      middleware: [Self.noting("first", steps), Self.noting("second", steps) { $0 * 10 }]
+    ) { state, action in
+      steps.add("reducer \(action)")
+      state += action
+    }
+    let watched = store.scope { state in
+      steps.add("published \(state)")
+      return state
+    }
+    let states = watched.states()
+    try await store.send(1)
+    #expect(
+      steps.all == [
+        "published 0", "first before 1: 0", "second before 1: 0", "reducer 10", "published 10", "interceptor 10",
+        "second after 1: 10", "first after 1: 10",
+      ])
+    withExtendedLifetime(states) {}
+  }
+
+  @Test func `along the path all of it runs before any reducer, from the store up to the root`() async throws {
+    let steps = Record<String>()
+    func step<State>(_ name: String) -> Middleware<State, Int> {
+      Middleware { action, context, next in
+        steps.add("\(name) before \(action) of \(context.store)")
+        next(action + 1)
+        steps.add("\(name) after \(action)")
+      }
+    }
+    let root = RootStore(initialState: 0, middleware: [step("root")]) { state, action in
+      steps.add("root reduces \(action)")
+      state += action
+    }
+    let plain = root.childStore(initialState: 0) { state, action in
+      steps.add("child reduces \(action)")
+      state += action
+    }
+    let grandchild = plain.childStore(
+      initialState: 0, stateMapping: { ($0.0, $0.1, $1) }, middleware: [step("grandchild 1"), step("grandchild 2")],
+      reducer: { state, action in
+        steps.add("grandchild reduces \(action)")
+        state += action
+      })
+    #expect(try await grandchild.send(1) { [$0.0, $0.1, $0.2] } == [4, 4, 4])
+    #expect(
+      steps.all == [
+        "grandchild 1 before 1 of child 2", "grandchild 2 before 2 of child 2", "root before 3 of child 2",
+        "grandchild reduces 4", "child reduces 4", "root reduces 4", "root after 3", "grandchild 2 after 2",
+        "grandchild 1 after 1",
+      ])
+    #expect(try await plain.send(0) { [$0.0, $0.1] } == [5, 5], "only the root's is on the child's path")
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `an action that is stopped changes nothing, wakes nobody, and the sender is told why`(kind: Kind) async throws {
+    let intercepted = Record<Int>()
+    let history = History<Snapshot, Int>(limit: 10)
+    let guarded = Subject(
+      kind, interceptor: Interceptor { action, _ in intercepted.add(action) },
+      middleware: [.guarding { action, state in action < 0 ? "\(action) is below \(state.root.count)" : nil }],
+      history: history)
+    let states = guarded.store.states()
+    guarded.store.dispatch(1)
+    #expect(guarded.store.dispatch(-1) == .enqueued, "of what middleware will do nothing is known yet")
+    await #expect(throws: StoreError.rejected(reason: "-2 is below 1")) { try await guarded.store.send(-2) }
+    await #expect(throws: StoreError.rejected(reason: "-3 is below 1")) { try await guarded.store.send(-3) { $0 } }
+    try await guarded.store.send(2)
+    await guarded.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(await states.collect() == guarded.expectedStates(during: [1, 2]))
+    #expect(intercepted.all.sorted() == [1, 2], "nor does it reach the interceptor")
+    #expect(history.entries.map(\.action) == [1, 2], "nor the history")
+    #expect(history.entries.map(\.position) == [1, 2])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `an action that is stopped without a reason is rejected without one`(kind: Kind) async throws {
+    let subject = Subject(kind, middleware: [Middleware { _, _, _ in }])
+    await #expect(throws: StoreError.rejected(reason: nil)) { try await subject.store.send(1) }
+    #expect(try await subject.store.state == subject.expected(after: []))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what it passes on is what reducers, interceptor and history get`(kind: Kind) async throws {
+    let intercepted = Record<Int>()
+    let history = History<Snapshot, Int>(limit: 10)
+    let subject = Subject(
+      kind, interceptor: Interceptor { action, _ in intercepted.add(action) },
+      middleware: [
+        Middleware { action, _, next in next(action * 2) }, Middleware { action, _, next in next(action + 1) },
+      ],
+      history: history)
+    try await subject.store.send(10)
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(intercepted.all == [21])
+    #expect(history.entries.map(\.action) == [21])
+    #expect(history.entries.map(\.state.root.last) == [21])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `passed on more than once, each is a commit right behind the other`(kind: Kind) async throws {
+    let subject = Subject(
+      kind,
+      middleware: [
+        Middleware { action, _, next in
+          for part in 0..<action { next(part) }
+        }
+      ])
+    let states = subject.store.states()
+    #expect(try await subject.store.send(3) { $0.root } == Ledger(count: 3, last: 2))
+    await #expect(throws: StoreError.rejected(reason: nil)) { try await subject.store.send(0) }
+    await subject.root.shutdown()
+    #expect(await states.collect() == subject.expectedStates(during: [0, 1, 2]))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what it dispatches goes to the store of origin, later in the order`(kind: Kind) async throws {
+    let subject = Subject(
+      kind,
+      middleware: [
+        Middleware { action, context, next in
+          if action < 100 { #expect(context.dispatch(action + 100) == .enqueued) }
+          next(action)
+          if action < 100 { #expect(context.dispatch(action + 200) == .enqueued) }
+        }
+      ])
+    let states = subject.store.states()
+    subject.store.dispatch(1)
+    #expect(await states.collect(4) == subject.expectedStates(during: [1, 101, 201]))
+  }
+
+  @Test func `a child's sees the child's whole state, both halves from one commit`() async throws {
+    let seen = Record<[Int]>()
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let child = root.childStore(
+      initialState: 0,
+      middleware: [
+        Middleware { action, context, next in
+          seen.add([context.state.0, context.state.1])
+          next(action)
+          seen.add([context.state.0, context.state.1])
+        }
+      ], reducer: { $0 -= $1 })
+    try await root.send(1)
+    try await child.send(5)
+    #expect(seen.all == [[1, 0], [6, -5]])
+  }
+
+  @Test func `it knows whether the action got through`() async throws {
+    let seen = Record<Bool>()
+    let store = RootStore<Int, Int>(
+      initialState: 0,
+      middleware: [
+        Middleware { action, context, next in
+          seen.add(context.isCommitted)
+          next(action)
+          seen.add(context.isCommitted)
+        }, .guarding { action, _ in action < 0 ? "below zero" : nil },
+      ]
+    ) { $0 += $1 }
+    try await store.send(1)
+    try? await store.send(-1)
+    #expect(seen.all == [false, true, false, false])
+  }
+
+  @Test func `logging reports the action, what changed and the time taken`() async throws {
+    let logs = Record<ActionLog<Snapshot, Int>>()
+    let clock = SteppedClock()
+    let subject = Subject(
+      .grandchild,
+      middleware: [
+        .logging(clock: clock) { logs.add($0) },
+        Middleware { action, _, next in
+          clock.advance(by: .milliseconds(3))
+          next(action)
+        }, .guarding { action, _ in action < 0 ? "below zero" : nil },
+      ])
+    try await subject.store.send(7)
+    try? await subject.store.send(-1)
+    let log = try #require(logs.all.first)
+    #expect(log.action == 7)
+    #expect(log.store == subject.store.id)
+    #expect(log.isCommitted)
+    #expect(log.taken == .milliseconds(3))
+    #expect(log.changes.map(\.description) == ["root.count: 0 -> 1", "root.last: 0 -> 7"])
+    #expect(logs.all.map(\.isCommitted) == [true, false])
+    #expect(logs.all[1].changes.isEmpty)
+  }
+
+  @Test func `timing reports each action and the time that all further in took`() async throws {
+    let times = Record<Duration>()
+    let clock = SteppedClock()
+    let store = RootStore<Int, Int>(initialState: 0, middleware: [.timing(clock: clock) { times.add($0 * $1) }]) {
+      clock.advance(by: .seconds(2))
+      $0 += $1
+    }
+    try await store.send(1)
+    try await store.send(10)
+    #expect(times.all == [.seconds(2), .seconds(20)])
+  }
+
+  @Test func `a collection that middleware looks at is changed in place`() async throws {
+    let store = RootStore<[Int], Int>(
+      initialState: Array(0..<1000),
+      middleware: [
+        .guarding { action, state in state.count > 100_000 ? "too many" : nil },
+        Middleware { action, context, next in
+          let before = context.state.count
+          next(action)
+          #expect(context.state.count == before)
+        }, .timing { _, _ in },
+      ]
+    ) { state, action in state[action] += 1 }
+    let first = try await store.send(0) { state in
+      unsafe state.withUnsafeBufferPointer { Int(bitPattern: $0.baseAddress) }
+    }
+    let second = try await store.send(1) { state in
+      unsafe state.withUnsafeBufferPointer { Int(bitPattern: $0.baseAddress) }
+    }
+    #expect(first == second)
+  }
+}
+
+extension Duration {
+  fileprivate static func * (action: Int, duration: Duration) -> Duration { duration * action }
+}
