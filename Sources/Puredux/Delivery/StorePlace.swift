@@ -7,6 +7,7 @@ protocol TreeIsolation: Actor {}
 protocol StorePlace: AnyObject, Sendable {
   var id: StoreID { get }
   var parentPlace: (any StorePlace)? { get }
+  var hasStoresBelow: Bool { get }
   var treeID: ObjectIdentifier { get }
   var tasks: any StoreTasks { get }
   /// Whether this store or one above it takes nothing any more.

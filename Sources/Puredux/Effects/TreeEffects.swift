@@ -16,6 +16,14 @@ final class TreeEffects: StoreTasks {
   private struct Table {
     var stores: [ObjectIdentifier: StoreEffects] = [:]
     var endingCount = 0
+
+    /// Of the stores that there is something of, a store and those below it. Many stores without any below them, as a server's
+    /// connections, are found one by one.
+    func stores(below place: any StorePlace) -> [ObjectIdentifier] {
+      let id = ObjectIdentifier(place)
+      guard place.hasStoresBelow else { return stores[id] == nil ? [] : [id] }
+      return stores.filter { $0.value.place.isBelow(place) }.map(\.key)
+    }
   }
 
   private let spawn: Spawn
@@ -50,7 +58,7 @@ final class TreeEffects: StoreTasks {
 
   /// Changes what there is of a store, and drops it where nothing is left.
   private func change(_ id: ObjectIdentifier, _ change: (inout StoreEffects) -> Void) {
-    // Returned to be released outside the lock: the place may go with it.
+    // Returned to be released outside the lock: its place may go with it.
     _ = table.withLock { table -> StoreEffects? in
       guard var store = table.stores[id] else { return nil }
       change(&store)
@@ -86,15 +94,16 @@ final class TreeEffects: StoreTasks {
   @usableFromInline
   func end(below place: any StorePlace, cancelling: Bool) {
     for runner in runners(below: place) { runner.end(cancelling: cancelling) }
-    let endings = table.withLock { table in
-      var endings: [Int: @Sendable () -> Void] = [:]
-      for (id, store) in table.stores where store.place.isBelow(place) {
-        endings.merge(store.endings) { first, _ in first }
+    // With their places, which may go here, outside the lock.
+    let ended = table.withLock { table in
+      table.stores(below: place).compactMap { id -> StoreEffects? in
+        guard let store = table.stores[id] else { return nil }
         table.stores[id]?.endings = [:]
+        if store.runner == nil { table.stores[id] = nil }
+        return store
       }
-      return endings
     }
-    for (_, action) in endings.sorted(by: { $0.key < $1.key }) { action() }
+    for (_, action) in ended.flatMap(\.endings).sorted(by: { $0.key < $1.key }) { action() }
   }
 
   /// Returns when all effects of a store and of all below it have ended.
@@ -104,9 +113,7 @@ final class TreeEffects: StoreTasks {
   }
 
   private func runners(below place: any StorePlace) -> [EffectRunner] {
-    table.withLock { table in
-      table.stores.values.filter { $0.place.isBelow(place) }.compactMap(\.runner)
-    }
+    table.withLock { table in table.stores(below: place).compactMap { table.stores[$0]?.runner } }
   }
 }
 

@@ -176,6 +176,26 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await history.entries.replay(into: fresh) }
   }
 
+  @Test(arguments: [false, true])
+  func `a tree whose stores keep histories, and had observers, goes altogether`(isShutDown: Bool) async throws {
+    let history = History<Int, Int>(limit: 3)
+    /// What the reducers hold goes when nothing refers to the tree any more, also not the tree itself.
+    func run() async throws -> [Gate] {
+      let (rootToken, childToken) = (Token(), Token())
+      let root = RootStore<Int, Int>(initialState: 0, history: history) { state, action in
+        withExtendedLifetime(rootToken) { state += action }
+      }
+      let child = root.childStore(initialState: 0, history: history) { state, action in
+        withExtendedLifetime(childToken) { state += action }
+      }
+      child.subscribe(observer: Observer { _ in .dead })
+      try await child.send(1)
+      if isShutDown { await root.shutdown() }
+      return [rootToken.gone, childToken.gone]
+    }
+    for gate in try await run() { await gate.wait() }
+  }
+
   @Test func `what it drops is gone, and with it the states`() async throws {
     struct Held: Sendable {
       var token = Token()
