@@ -36,7 +36,8 @@ let package = Package(
     .testTarget(
       name: "LiveBoardTests",
       dependencies: [
-        "LiveBoard", "LiveBoardServer", .product(name: "HummingbirdTesting", package: "hummingbird"),
+        "LiveBoard", "LiveBoardServer", .product(name: "Puredux", package: "Puredux"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),

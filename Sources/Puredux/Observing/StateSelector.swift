@@ -8,9 +8,10 @@
 ///     #expect(Room.unread.select(Room()).isEmpty)
 ///     for await messages in store.states(Room.unread) { … }
 ///
-/// With `of:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the value is not worked out again (`of: \.self` is all of it). All who follow one
-/// store by the same selector share that: it is worked out once a change, however many they are. What it remembers belongs to the store's
-/// tree, and goes with the last who uses it there. As it keeps the parts it is made from, a change of a collection among them copies that collection.
+/// With `of:` or `whenDifferent:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the value is not worked out
+/// again (`of: \.self` is all of the state). All who follow one store by the same selector share that: it is worked out once a change, however many
+/// they are. What it remembers belongs to the store's tree, and goes with the last who uses it there. As it keeps those parts, a change of a
+/// collection among them copies that collection: of a large one, name a version of it, or its count.
 ///
 /// A selector and its copies are one and the same; two that are made alike are not, and share nothing.
 ///
@@ -42,13 +43,21 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     _ name: String, of inputs: repeat any KeyPath<State, each Input> & Sendable,
     select: @escaping @Sendable (repeat each Input) -> Value
   ) {
-    let inputs = (repeat each inputs)
+    self.init(name, whenDifferent: repeat each inputs) { state in select(repeat state[keyPath: each inputs]) }
+  }
+
+  /// A value worked out from the whole state, when one of its parts has changed: a version that it has, say. Only those parts are kept.
+  @inlinable
+  public init<each Input: Equatable & Sendable>(
+    _ name: String, whenDifferent inputs: repeat any KeyPath<State, each Input> & Sendable,
+    select: @escaping @Sendable (State) -> Value
+  ) {
     self.init(name: name, identity: SelectorIdentity()) {
       var last: (inputs: (repeat each Input), value: Value)?
       return { state in
         let new = (repeat state[keyPath: each inputs])
         if let last, Self.areEqual(repeat (each last.inputs, each new)) { return last.value }
-        let value = select(repeat each new)
+        let value = select(state)
         last = (new, value)
         return value
       }

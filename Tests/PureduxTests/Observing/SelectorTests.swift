@@ -116,6 +116,30 @@ import Testing
     #expect(worked.all == [1, 0, 0], "made alike is not the same")
   }
 
+  @Test func `made from the whole state when a part has changed, it keeps that part only`() async throws {
+    struct Held: Sendable {
+      var version = 0
+      var token = Token()
+    }
+    let worked = Record<Int>()
+    let selector = StateSelector<Held, Int>("version", whenDifferent: \.version) { state in
+      worked.add(state.version)
+      return state.version * 10
+    }
+    let store = RootStore<Held, Int>(initialState: Held()) { state, action in
+      state.version += action
+      state.token = Token()
+    }
+    var values = store.states(selector).makeAsyncIterator()
+    #expect(await values.next() == 0)
+    let first = Weak(await store.state.token)
+    for action in [0, 0, 1, 0] { try await store.send(action) }
+    #expect(first.object == nil)
+    for value in [0, 0, 10, 10] { #expect(await values.next() == value) }
+    #expect(worked.all == [0, 1])
+    #expect(selector.select(Held(version: 7)) == 70)
+  }
+
   @Test func `many selectors that come and go leave nothing behind`() async throws {
     let store = Self.room()
     var kept: [Store<Int, RoomAction>] = []

@@ -1,8 +1,12 @@
+import Puredux
+
 /// The state of the root store: all boards, and who looks at them.
 public struct Boards: Sendable {
   public private(set) var boards: [Int: Board] = [:]
   /// How many edits it was given: the position of the last one in the journal.
   public private(set) var edits = 0
+  /// How often anything of it that is shown has changed: what tells whether to publish a commit.
+  public private(set) var revision = 0
   /// What became of the last edit. Read it with `send(_:reading:)`, right after the edit's own commit.
   public private(set) var outcome = Outcome.none
   /// The names of those who look at a board, by connection.
@@ -29,12 +33,30 @@ public struct Boards: Sendable {
     case .edit(let edit):
       edits += 1
       outcome = apply(edit)
-    case .join(let board, let connection, let name): attendees[board, default: [:]][connection] = name
+      if case .done = outcome { revision += 1 }
+    case .join(let board, let connection, let name):
+      attendees[board, default: [:]][connection] = name
+      revision += 1
     case .leave(let board, let connection):
       attendees[board]?[connection] = nil
       if attendees[board]?.isEmpty == true { attendees[board] = nil }
+      revision += 1
     case .look: break
     }
+  }
+
+  /// A board without its cards.
+  public struct Summary: Codable, Sendable, Equatable {
+    public let id: Int
+    public let title: String
+    public let version: Int
+  }
+
+  /// What there is: put together when something has changed, however many ask.
+  public static let summaries = StateSelector<Boards, [Summary]>("summaries", whenDifferent: \.edits) { boards in
+    boards.boards.values
+      .map { Summary(id: $0.id, title: $0.title, version: $0.version) }
+      .sorted { $0.id < $1.id }
   }
 
   private mutating func apply(_ edit: Edit) -> Outcome {

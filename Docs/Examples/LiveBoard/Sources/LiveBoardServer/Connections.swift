@@ -9,6 +9,11 @@ struct Attendance: Codable, Sendable, Equatable {
   let unread: Int
 }
 
+/// What a client can do to its connection: say that its person has looked at the board in this version.
+struct Look: Decodable, Sendable {
+  let version: Int
+}
+
 /// A child store for each open event stream, which composes what the person has looked at with the board.
 final class Connections: Sendable {
   private struct Person: Sendable {
@@ -17,7 +22,7 @@ final class Connections: Sendable {
   }
 
   private let root: RootStore<Boards, Action>
-  private let open = Mutex<[String: Store<Attendance, Action>]>([:])
+  private let open = Mutex<[String: Store<Attendance, Look>]>([:])
 
   init(_ root: RootStore<Boards, Action>) {
     self.root = root
@@ -25,8 +30,8 @@ final class Connections: Sendable {
 
   var count: Int { open.withLock { $0.count } }
 
-  /// The store of an open connection.
-  subscript(connection: String) -> Store<Attendance, Action>? { open.withLock { $0[connection] } }
+  /// An open connection, for its client: a projection that takes nothing but looks.
+  subscript(connection: String) -> Store<Attendance, Look>? { open.withLock { $0[connection] } }
 
   /// Runs a body with a store that lives as long as the body does: the connection is here meanwhile.
   func withConnection<Result>(
@@ -41,11 +46,13 @@ final class Connections: Sendable {
           connection: person.connection, here: boards.here(on: board),
           unread: max(0, (boards.boards[board]?.version ?? 0) - person.looked))
       },
+      emits: .whenDifferent,
       reducer: { person, action in
         if case .look(let version) = action { person.looked = max(person.looked, version) }
       })
     store.dispatch(.join(board: board, connection: connection, name: name))
-    open.withLock { $0[connection] = store.store() }
+    let client = store.projection(action: { (look: Look) in .look(version: look.version) }, state: { $0 })
+    open.withLock { $0[connection] = client }
     defer {
       open.withLock { $0[connection] = nil }
       // Committed also though the store is released right after.

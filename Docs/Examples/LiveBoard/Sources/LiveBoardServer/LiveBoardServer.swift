@@ -33,13 +33,16 @@ public struct LiveBoardServer: Sendable {
     var boards = Boards()
     for edit in contents.edits { boards.reduce(.edit(edit)) }
     logger.info("The boards are back.", metadata: ["edits": "\(boards.edits)", "boards": "\(boards.boards.count)"])
+    // Each entry holds the boards as they were, which share what was not changed.
+    let history = History<Boards, Action>(limit: 200)
     try await withStore(
       initialState: boards,
       interceptor: .journal(journal) { [logger] failure in logger.critical("\(failure)") },
+      emits: .whenDifferent { $0.revision }, history: history,
       reducer: { boards, action in boards.reduce(action) }
     ) { root in
       if boards.isEmpty { try await root.send(.edit(.createBoard(title: "First board"))) }
-      let routes = Routes(root, journal: journal)
+      let routes = Routes(root, history: history, journal: journal)
       let application = Application(
         router: routes.router(),
         configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "LiveBoard"),

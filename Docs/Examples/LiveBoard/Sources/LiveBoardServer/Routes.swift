@@ -25,15 +25,20 @@ struct BoardContext: RequestContext {
 struct Routes: Sendable {
   typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
 
-  let boards: Store<Boards, Action>
+  /// A projection: what clients do to the boards are edits and nothing else.
+  let boards: Store<Boards, Edit>
+  let summaries: Store<[Boards.Summary], Edit>
   let feeds: BoardFeeds
   let connections: Connections
+  let history: History<Boards, Action>
   let journal: Journal
 
-  init(_ root: RootStore<Boards, Action>, journal: Journal) {
-    boards = root.store()
+  init(_ root: RootStore<Boards, Action>, history: History<Boards, Action>, journal: Journal) {
+    boards = root.projection(action: { .edit($0) }, state: { $0 })
+    summaries = boards.scope(to: Boards.summaries)
     feeds = BoardFeeds(root.store())
     connections = Connections(root)
+    self.history = history
     self.journal = journal
   }
 
@@ -45,6 +50,7 @@ struct Routes: Sendable {
       ("/boards", [.get: list, .post: createBoard]),
       ("/boards/:board", [.get: show]),
       ("/boards/:board/events", [.get: events]),
+      ("/boards/:board/history", [.get: changes]),
       ("/boards/:board/cards", [.post: addCard]),
       ("/boards/:board/cards/:card", [.patch: editCard, .delete: deleteCard]),
       ("/boards/:board/cards/:card/move", [.post: moveCard]),
@@ -73,21 +79,32 @@ struct Routes: Sendable {
       body: ResponseBody(byteBuffer: ByteBuffer(string: Page.html)))
   }
 
-  private struct Summary: Encodable {
-    let id: Int
-    let title: String
-    let version: Int
-  }
-
   private func list(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let summaries = try await boards.state.boards.values
-      .map { Summary(id: $0.id, title: $0.title, version: $0.version) }
-      .sorted { $0.id < $1.id }
-    return try context.responseEncoder.encode(summaries, from: request, context: context)
+    try context.responseEncoder.encode(try await summaries.state, from: request, context: context)
   }
 
   private func show(_ request: Request, _ context: BoardContext) async throws -> Response {
     try context.responseEncoder.encode(try await board(of: context), from: request, context: context)
+  }
+
+  private struct Change: Encodable {
+    let edit: Edit
+    let version: Int
+    /// How the edit stands in the order of all that happened on the server since it started.
+    let position: Int
+  }
+
+  /// The last edits of the board, the oldest first, as far as the server remembers.
+  private func changes(_ request: Request, _ context: BoardContext) async throws -> Response {
+    // Read before the history: so what has been answered is in it.
+    let id = try await board(of: context).id
+    let changes = history.entries.compactMap { entry -> Change? in
+      guard case .edit(let edit) = entry.action, case .done(id, _) = entry.state.outcome,
+        let version = entry.state.boards[id]?.version
+      else { return nil }
+      return Change(edit: edit, version: version, position: entry.position)
+    }
+    return try context.responseEncoder.encode(changes, from: request, context: context)
   }
 
   /// The board's versions from now on, and beside them who is here and what is unread.
@@ -98,7 +115,7 @@ struct Routes: Sendable {
       try await request.body.consumeWithCancellationOnInboundClose { _ in
         try await connections.withConnection(to: board.id, at: board.version, name: name) { connection in
           let versions = feeds[board.id].states(removeStateDuplicates: .equal { $0.version }).map(\.message)
-          let attendance = connection.states(removeStateDuplicates: .equal).map { ByteBuffer.event("attendance", $0) }
+          let attendance = connection.states().map { ByteBuffer.event("attendance", $0) }
           for await message in merge(versions, attendance).cancelOnGracefulShutdown() {
             try await writer.write(message)
           }
@@ -163,16 +180,12 @@ struct Routes: Sendable {
     return try await answer(.deleteCard(board: board.id, card: card), request, context)
   }
 
-  private struct Look: Decodable {
-    let version: Int
-  }
-
   private func look(_ request: Request, _ context: BoardContext) async throws -> Response {
     let look = try await body(Look.self, of: request, context)
     guard let connection = connections[context.parameters.get("connection") ?? ""] else {
       throw HTTPError(.notFound, message: "There is no such connection.")
     }
-    let attendance = try await connection.send(.look(version: look.version)) { $0 }
+    let attendance = try await connection.send(look) { $0 }
     return try context.responseEncoder.encode(attendance, from: request, context: context)
   }
 
@@ -185,7 +198,7 @@ struct Routes: Sendable {
   private func answer(
     _ edit: Edit, status: HTTPResponse.Status = .ok, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
-    let (outcome, board, position) = try await boards.send(.edit(edit)) { boards in
+    let (outcome, board, position) = try await boards.send(edit) { boards in
       if case .done(let id, _) = boards.outcome {
         (boards.outcome, boards.boards[id], boards.edits)
       } else {

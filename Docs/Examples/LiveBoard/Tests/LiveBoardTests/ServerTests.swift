@@ -5,6 +5,7 @@ import HummingbirdTesting
 import Logging
 import NIOCore
 import NIOHTTP1
+import Puredux
 import Testing
 
 @testable import LiveBoardServer
@@ -86,6 +87,7 @@ import Testing
     (.get, "/boards/9", nil, 404, "There is no board 9."),
     (.get, "/boards/x", nil, 404, "There is no board x."),
     (.get, "/boards/9/events", nil, 404, "There is no board 9."),
+    (.get, "/boards/9/history", nil, 404, "There is no board 9."),
     (.post, "/boards/9/cards", #"{"text": "a"}"#, 404, "There is no board 9."),
     (.patch, "/boards/1/cards/7", #"{"text": "a"}"#, 404, "There is no card 7 on this board."),
     (.delete, "/boards/1/cards/x", nil, 404, "There is no card x on this board."),
@@ -114,6 +116,50 @@ import Testing
       #expect(try JSONDecoder().decode(Board.self, from: Data(board.body.readableBytesView)).version == 1)
     }
     #expect(try Journal.open(at: folder.journal).1.edits.count == 1, "only the first board is in the journal")
+  }
+
+  @Test func `the history of a board has its edits in order, with the version that each made`() async throws {
+    struct Change: Decodable, Equatable {
+      let edit: Edit
+      let version: Int
+      let position: Int
+    }
+    let folder = try Folder()
+    try await withServer(journal: folder.journal) { client in
+      _ = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
+      _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
+      _ = try await request(client, .post, "/boards/2/cards", #"{"text": "b"}"#)
+      _ = try await request(client, .delete, "/boards/1/cards/9")
+      _ = try await request(client, .delete, "/boards/1/cards/1")
+      let history = try await request(client, .get, "/boards/1/history")
+      let changes = try JSONDecoder().decode([Change].self, from: Data(history.body.readableBytesView))
+      #expect(
+        changes == [
+          Change(edit: .createBoard(title: "First board"), version: 1, position: 1),
+          Change(edit: .addCard(board: 1, column: nil, text: "a"), version: 2, position: 3),
+          Change(edit: .deleteCard(board: 1, card: 1), version: 3, position: 5),
+        ])
+    }
+  }
+
+  @Test func `what a look or a refused edit leaves as it is makes no event`() async throws {
+    var boards = Boards()
+    let root = RootStore<Boards, Action>(initialState: boards, emits: .whenDifferent { $0.revision }) {
+      $0.reduce($1)
+    }
+    let states = root.states()
+    for action: Action in [
+      .edit(.createBoard(title: "one")), .look(version: 1), .edit(.deleteCard(board: 1, card: 9)),
+      .join(board: 1, connection: "c", name: "ann"), .leave(board: 1, connection: "c"),
+    ] {
+      root.dispatch(action)
+      boards.reduce(action)
+    }
+    await root.shutdown()
+    var revisions: [Int] = []
+    for await state in states { revisions.append(state.revision) }
+    #expect(revisions == [0, 1, 2, 3])
+    #expect(Boards.summaries.select(boards) == [Boards.Summary(id: 1, title: "one", version: 1)])
   }
 
   @Test func `the page is there`() async throws {
