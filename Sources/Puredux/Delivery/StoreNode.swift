@@ -141,7 +141,7 @@ final class AttendedAction<Action: Sendable> {
   @usableFromInline
   var isCommitted = false
   @usableFromInline
-  var rejection: String?
+  var rejection: RejectionReason?
 
   @inlinable
   init(

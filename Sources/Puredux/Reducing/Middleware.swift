@@ -102,7 +102,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
 
   /// Says why the action is stopped: `send` throws `StoreError.rejected` with this reason.
   @inlinable
-  public func reject(_ reason: String) {
+  public func reject(_ reason: RejectionReason) {
     attended.rejection = reason
   }
 }

@@ -6,7 +6,7 @@ extension Middleware {
   ///     }
   @inlinable
   public static func guarding(
-    _ reasonAgainst: @escaping @Sendable (_ action: Action, _ state: State) -> String?
+    _ reasonAgainst: @escaping @Sendable (_ action: Action, _ state: State) -> RejectionReason?
   ) -> Middleware {
     Middleware { action, context, next in
       if let reason = reasonAgainst(action, context.state) { return context.reject(reason) }

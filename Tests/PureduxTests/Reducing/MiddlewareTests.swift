@@ -77,13 +77,13 @@ import Testing
     let history = History<Snapshot, Int>(limit: 10)
     let guarded = Subject(
       kind, interceptor: Interceptor { action, _ in intercepted.add(action) },
-      middleware: [.guarding { action, state in action < 0 ? "\(action) is below \(state.root.count)" : nil }],
+      middleware: [.guarding { action, state in action < -state.root.count ? "too low" : nil }],
       history: history)
     let states = guarded.store.states()
     guarded.store.dispatch(1)
-    #expect(guarded.store.dispatch(-1) == .enqueued, "of what middleware will do nothing is known yet")
-    await #expect(throws: StoreError.rejected(reason: "-2 is below 1")) { try await guarded.store.send(-2) }
-    await #expect(throws: StoreError.rejected(reason: "-3 is below 1")) { try await guarded.store.send(-3) { $0 } }
+    #expect(guarded.store.dispatch(-2) == .enqueued, "of what middleware will do nothing is known yet")
+    await #expect(throws: StoreError.rejected(reason: "too low")) { try await guarded.store.send(-2) }
+    await #expect(throws: StoreError.rejected(reason: "too low")) { try await guarded.store.send(-3) { $0 } }
     try await guarded.store.send(2)
     await guarded.root.shutdown(interceptors: .finish(within: .seconds(60)))
     #expect(await states.collect() == guarded.expectedStates(during: [1, 2]))

@@ -1,0 +1,10 @@
+// Stands in for UIKit where there is none, so that the snippet of the guide is compiled: the declarations that it uses, and nothing behind them.
+
+@MainActor
+open class UIViewController {
+  open var title: String?
+
+  public init() {}
+
+  open func viewDidLoad() {}
+}
