@@ -173,7 +173,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Takes everything that waits. Only while the batch is done.
   @inlinable
   func takeBatch() {
-    inbox.withLock { $0.takeAll(into: &batch) }
+    var taken = ContiguousArray<Entry>()
+    swap(&taken, &batch)
+    inbox.withLock { $0.takeAll(into: &taken) }
+    swap(&taken, &batch)
   }
 
   /// Performs what is left of the batch, as far as the quantum goes.
@@ -181,11 +184,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// What a commit needs of its store and of the observer is looked up once for a run of actions from the same store.
   @inlinable
   func performRest(_ quantum: inout Int) {
+    guard !batch.isEmpty else { return }
     var performing = ContiguousArray<Entry>()
     swap(&performing, &batch)
     let end = batchPosition + min(quantum, performing.count - batchPosition)
     quantum -= end - batchPosition
-    var observer = self.observer
     var last: Borrowed<Origin<Action>>?
     var commit: (Action) -> Void = { _ in }
     var isAttended = false
@@ -211,7 +214,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
         count(commits)
         commits = 0
         command(self)
-        observer = self.observer
+        // It may have changed what is looked up.
         last = nil
       }
     }
