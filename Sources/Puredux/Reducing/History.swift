@@ -51,17 +51,21 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  private struct Contents {
+  @usableFromInline
+  struct Contents: Sendable {
+    @usableFromInline
     var entries = Queue<Entry>()
     /// How many stores keep their history here, and whether there were some that have ended.
     var stores = 0
     var hasEnded = false
+    @usableFromInline
     var channel = Channel<Entry>()
   }
 
   /// How many commits it keeps.
   public let limit: Int
-  private let contents = Guarded(Contents())
+  @usableFromInline
+  let contents = Guarded(Contents())
 
   /// - Parameter limit: How many commits it keeps; below one counts as one.
   public init(limit: Int) {
@@ -131,7 +135,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
         action: action, store: attended.origin.id, position: attended.position, stateBefore: before, steps: made))
   }
 
-  @usableFromInline
+  @inlinable
   func add(_ entry: Entry) {
     var scratch = Channel<Entry>.Scratch()
     let (channel, dropped) = contents.withLock { contents in

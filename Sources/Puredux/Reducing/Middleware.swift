@@ -45,7 +45,11 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// Several as one: before the reducers in order, after them in reverse.
   @inlinable
   public init(_ middleware: [Middleware]) {
-    self = middleware.reversed().reduce(Middleware { action, _, next in next(action) }) { inner, outer in
+    guard let last = middleware.last else {
+      self.init { action, _, next in next(action) }
+      return
+    }
+    self = middleware.dropLast().reversed().reduce(last) { inner, outer in
       Middleware { action, context, next in
         outer.handle(action, context) { inner.handle($0, context, next) }
       }
