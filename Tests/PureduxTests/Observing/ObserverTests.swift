@@ -83,6 +83,8 @@ import Testing
     subject.store.subscribe(observer: observer)
     subject.store.dispatch(3)
     #expect(try await subject.store.send(4) { $0.root.count } == 4)
+    // Time enough for the new one to begin if it did not wait.
+    for _ in 0..<1000 { await Task.yield() }
     #expect(seen.all == [0], "the new one waits for the call that is under way")
     goOn.open()
     await subject.root.shutdown()
