@@ -107,14 +107,20 @@ final class Downstream<Input> {
   let receive: (Input) -> Void
   @usableFromInline
   let end: () -> Void
+  @usableFromInline
+  let survey: (inout StoreStatistics) -> Void
   /// Where it stands among the downstreams of its upstream.
   @usableFromInline
   var place = 0
 
   @inlinable
-  init(receive: @escaping (Input) -> Void, end: @escaping () -> Void) {
+  init(
+    receive: @escaping (Input) -> Void, end: @escaping () -> Void,
+    survey: @escaping (inout StoreStatistics) -> Void
+  ) {
     self.receive = receive
     self.end = end
+    self.survey = survey
   }
 }
 
@@ -160,6 +166,8 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
       pass($0, source)
     } end: {
       source.end()
+    } survey: {
+      source.survey(&$0)
     }
     downstream = attached
     upstream.add(attached)
@@ -179,7 +187,7 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
 extension Source {
   /// A root store's state.
   @inlinable
-  static func root<Action>(of cell: StateCell<State, Action>) -> Source {
+  static func root(of cell: StateCell<State>) -> Source {
     Source { body in
       if let state = cell.state { body(state) }
     }
@@ -187,8 +195,8 @@ extension Source {
 
   /// A child store's state: its parent's and its own, composed.
   @inlinable
-  static func child<Parent: Sendable, Local, Action>(
-    of cell: StateCell<Local, Action>, under parent: Source<Parent>,
+  static func child<Parent: Sendable, Local>(
+    of cell: StateCell<Local>, under parent: Source<Parent>,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
   ) -> Source {
     let link = Link<Parent, State>(upstream: parent) { parentState, source in

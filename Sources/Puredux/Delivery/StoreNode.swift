@@ -19,13 +19,13 @@ final class StoreNode<Action: Sendable> {
 
   @inlinable
   init<State: Sendable>(
-    root cell: StateCell<State, Action>, source: Source<State>, features: StoreFeatures<State, State, Action>
+    root cell: StateCell<State>, source: Source<State>, features: StoreFeatures<State, State, Action>
   ) {
     let publish = {
       if source.mayBeWatched, let state = cell.state { source.publish(state) }
     }
-    commit = { action in
-      cell.reduce(action)
+    commit = { [reduce = features.reducer.reduce] action in
+      cell.reduce(action, by: reduce)
       if source.mayBeWatched, let state = cell.state { source.publish(state) }
     }
     end = { source.end() }
@@ -42,12 +42,12 @@ final class StoreNode<Action: Sendable> {
 
   @inlinable
   init<Local: Sendable, State: Sendable>(
-    child cell: StateCell<Local, Action>, source: Source<State>, features: StoreFeatures<Local, State, Action>,
+    child cell: StateCell<Local>, source: Source<State>, features: StoreFeatures<Local, State, Action>,
     under parent: StoreNode
   ) {
     let above = parent.attendance
-    commit = { [commitAbove = parent.commit] action in
-      cell.reduce(action)
+    commit = { [commitAbove = parent.commit, reduce = features.reducer.reduce] action in
+      cell.reduce(action, by: reduce)
       commitAbove(action)
     }
     end = { source.end() }
@@ -61,9 +61,9 @@ final class StoreNode<Action: Sendable> {
         if let recordingAbove { recordingAbove(action, attended) } else { commitAbove(action) }
       }
     } else {
-      recording = above?.recording.map { recordingAbove in
+      recording = above?.recording.map { [reduce = features.reducer.reduce] recordingAbove in
         { action, attended in
-          cell.reduce(action)
+          cell.reduce(action, by: reduce)
           recordingAbove(action, attended)
         }
       }

@@ -44,6 +44,8 @@ protocol StoreTasks: Sendable {
   func atEnd(of place: any StorePlace, _ action: @escaping @Sendable () -> Void) -> StoreEnding
   /// It does not need to be done any more.
   func forget(_ ending: StoreEnding)
+  /// How many tasks run.
+  var runningCount: Int { get }
   /// Ends the tasks of a store and of all below it, and does what is to be done at their end.
   func end(below place: any StorePlace, cancelling: Bool)
   /// Returns when all tasks of a store and of all below it have ended.

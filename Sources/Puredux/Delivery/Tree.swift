@@ -30,18 +30,23 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
   @usableFromInline
   nonisolated let isBusy = Atomic(false)
-  /// Sends and reads that are on their way to the executor.
+  /// Sends and reads that have set out for the executor, and those that have arrived: two counts, as only the executor writes the
+  /// second, which it can do by a plain move.
   @usableFromInline
-  nonisolated let visitors = Atomic(0)
+  nonisolated let departed = Atomic(0)
+  @usableFromInline
+  nonisolated let arrived = Atomic(0)
   @usableFromInline
   nonisolated let storeCount = Atomic(0)
+  @usableFromInline
+  nonisolated let releasedChildren = Atomic(0)
 
   @usableFromInline
   var batch: ContiguousArray<Entry> = []
   @usableFromInline
   var batchPosition = 0
   @usableFromInline
-  var observer: (any CommitObserver<Action>)?
+  let observation = Variable<(any CommitObserver<Action>)?>(nil)
   /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the run-time
   /// check of accesses that a variable has.
   @usableFromInline
@@ -118,6 +123,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// and nothing is under way in the tree, its state goes at once: a tree that was shut down starts no more tasks.
   @usableFromInline
   nonisolated func release(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
+    if origin.parent != nil { releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let schedules: Bool? = inbox.withLock { inbox in
       if origin.isClosed, inbox.phase == .idle { return nil }
       origin.close()
@@ -147,7 +153,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     var left = Self.quantum
     if batch.isEmpty { takeBatch() }
     performRest(&left)
-    let visitorExpected = visitors.load(ordering: .relaxed) > 0
+    let visitorExpected = departed.load(ordering: .relaxed) != arrived.load(ordering: .relaxed)
     let end = inbox.withLock { inbox in
       let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
       if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
@@ -189,6 +195,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     swap(&performing, &batch)
     let end = batchPosition + min(quantum, performing.count - batchPosition)
     quantum -= end - batchPosition
+    var observer = self.observer
     var last: Borrowed<Origin<Action>>?
     var commit: (Action) -> Void = { _ in }
     var isAttended = false
@@ -198,9 +205,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       case .commit(let origin, let action):
         if origin != last {
           last = origin
-          let node = origin.withObject { $0.node(on: self) }
-          commit = node.commit
-          isAttended = observer != nil || node.attendance != nil
+          commit = origin.withObject { $0.node(on: self).commit }
+          isAttended = origin.withObject { $0.isAttended }
         }
         if isAttended {
           count(commits)
@@ -209,13 +215,13 @@ final actor Tree<Action: Sendable>: TreeIsolation {
         } else {
           commits += 1
           commit(action)
+          if let observer { origin.withObject { observer.committed(action, from: $0) } }
         }
       case .command(let command):
         count(commits)
         commits = 0
         command(self)
-        // It may have changed what is looked up.
-        last = nil
+        observer = self.observer
       }
     }
     count(commits)
@@ -257,13 +263,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inlinable
   func accept(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
     guard !origin.isClosed else { throw .terminated }
-    if origin.isAttended {
-      if let rejection = attend(action, from: origin) { throw rejection }
-    } else {
-      count(1)
-      origin.node(on: self).commit(action)
-      observer?.committed(action, from: origin)
-    }
+    if let rejection = attend(action, from: origin) { throw rejection }
   }
 
   /// As `accept`, for those who are on the executor without the compiler's knowing: that is checked.
@@ -284,16 +284,16 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// returns the error that says so.
   @inlinable
   func attend(_ action: Action, from origin: Origin<Action>) -> StoreError? {
-    let node = origin.node(on: self)
-    guard let attendance = node.attendance else {
+    guard origin.isAttended else {
       count(1)
-      node.commit(action)
+      origin.node(on: self).commit(action)
       observer?.committed(action, from: origin)
       return nil
     }
+    let node = origin.node(on: self)
     let attended = AttendedAction(
       origin: origin, node: node, observer: observer, position: commitCount.load(ordering: .relaxed))
-    if let around = attendance.around { around(action, attended) } else { attended.commit(action) }
+    if let around = node.attendance?.around { around(action, attended) } else { attended.commit(action) }
     commitCount.store(attended.position, ordering: .relaxed)
     return attended.isCommitted ? nil : .rejected(reason: attended.rejection)
   }
@@ -301,13 +301,13 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// A visitor is about to go to the executor.
   @inlinable
   nonisolated func announceVisit() {
-    visitors.add(1, ordering: .relaxed)
+    departed.wrappingAdd(1, ordering: .relaxed)
   }
 
   /// Does what was asked before a visitor came.
   @inlinable
   func settle() {
-    visitors.subtract(1, ordering: .relaxed)
+    arrived.store(arrived.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     if isBusy.load(ordering: .acquiring) { performAll() }
   }
 
@@ -325,10 +325,14 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     if schedules { scheduleDrain() }
   }
 
+  /// Who is told of every commit.
+  @inlinable
+  var observer: (any CommitObserver<Action>)? { observation.value }
+
   /// Sets who is told of every commit.
   @inlinable
   func observe(with observer: some CommitObserver<Action>) {
-    self.observer = observer
+    observation.value = observer
   }
 }
 

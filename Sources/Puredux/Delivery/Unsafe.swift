@@ -61,40 +61,51 @@ struct Confined<Value>: @unchecked Sendable {
   }
 }
 
-/// The state that a store owns, and what changes it. Lives on its tree's executor.
+/// A variable of a tree's executor, without the run-time check for overlapping accesses, which costs as much as a small reducer.
 ///
-/// Without the run-time check for overlapping accesses, which would cost as much as a small reducer. Sound because the state is
-/// reached from the tree's isolation only, where one commit runs at a time, and because what runs during an access, the
-/// reducer, has no way back in: everything that can be asked of a tree takes its place in the order or waits for the executor.
+/// Sound because it is reached from the tree's isolation only, and no access calls anything: the value is copied out or set.
 @usableFromInline
-final class StateCell<State: Sendable, Action: Sendable> {
+final class Variable<Value> {
+  @usableFromInline
+  @exclusivity(unchecked)
+  var storage: Value
+
+  @inlinable
+  init(_ value: Value) {
+    unsafe storage = value
+  }
+
+  @inlinable
+  var value: Value {
+    get { unsafe storage }
+    set { unsafe storage = newValue }
+  }
+}
+
+/// The state that a store owns. Lives on its tree's executor.
+///
+/// Without the run-time check for overlapping accesses. Sound because the state is reached from the tree's isolation only, where one commit runs
+/// at a time, and because what runs during an access, a reducer, has no way back in: everything that can be asked of a tree takes its
+/// place in the order or waits for the executor.
+@usableFromInline
+final class StateCell<State: Sendable> {
   /// None once the store is released.
   @usableFromInline
   @exclusivity(unchecked)
   var storage: State?
-  @usableFromInline
-  let reducer: @Sendable (inout State, Action) -> Void
 
   @inlinable
-  init(state: State, reducer: @escaping @Sendable (inout State, Action) -> Void) {
+  init(state: State) {
     unsafe storage = state
-    self.reducer = reducer
   }
 
   @inlinable
   var state: State? { unsafe storage }
 
   @inlinable
-  func reduce(_ action: Action) {
+  func reduce<Action>(_ action: Action, by reducer: (inout State, Action) -> Void) {
     guard unsafe storage != nil else { return }
     unsafe reducer(&storage!, action)
-  }
-
-  /// Reduces by another function: one of those that the reducer consists of.
-  @inlinable
-  func reduce(_ action: Action, by step: (inout State, Action) -> Void) {
-    guard unsafe storage != nil else { return }
-    unsafe step(&storage!, action)
   }
 
   @inlinable

@@ -35,6 +35,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var endWaiters: ContiguousArray<EndWaiter> = []
   /// How many effects have been started and have not ended.
   private(set) var running = 0
+  /// How many have been added and have not ended.
+  var unfinishedCount: Int { pending.count + running }
 
   enum Addition {
     case refused

@@ -11,6 +11,9 @@ final class EffectRunner: Sendable {
 
   private let group = Guarded(Group())
 
+  /// How many effects have been added and have not ended.
+  var runningCount: Int { group.withLock { $0.unfinishedCount } }
+
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
   @usableFromInline
   func add(_ effect: @escaping Effect, spawn: (@escaping Effect) -> Void) {

@@ -90,6 +90,12 @@ final class TreeEffects: StoreTasks {
     return action
   }
 
+  @usableFromInline
+  var runningCount: Int {
+    let runners = table.withLock { $0.stores.values.compactMap(\.runner) }
+    return runners.reduce(0) { $0 + $1.runningCount }
+  }
+
   /// Ends the effects of a store and of all below it.
   @usableFromInline
   func end(below place: any StorePlace, cancelling: Bool) {

@@ -122,7 +122,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   @inlinable
   func record(
     _ action: Action, _ attended: AttendedAction<Action>, by steps: [Reducer<State, Action>],
-    in cell: StateCell<State, Action>
+    in cell: StateCell<State>
   ) {
     guard let before = cell.state else { return }
     var made: [Entry.Step] = []

@@ -23,7 +23,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable
   init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
-    let cell = Confined(StateCell(state: initialState, reducer: features.reducer.reduce))
+    let cell = Confined(StateCell(state: initialState))
     let source = cell.map { Source.root(of: $0) }
     let node = cell.map(with: source) { StoreNode(root: $0, source: $1, features: features) }
     self.init(
@@ -37,7 +37,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
-    let cell = Confined(StateCell(state: initialState, reducer: features.reducer.reduce))
+    let cell = Confined(StateCell(state: initialState))
     let source = source.map(with: cell) { Source.child(of: $1, under: $0, stateMapping: stateMapping) }
     let node = origin.node.map(with: cell.map(with: source) { ($0, $1) }) {
       StoreNode(child: $1.0, source: $1.1, features: features, under: $0)

@@ -63,9 +63,18 @@ final class HeldExecutor: SerialExecutor, Sendable {
   /// Whether the caller runs on it.
   var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
+  private let jobs = Atomic(0)
+
+  /// How many jobs wait or run.
+  var waiting: Int { jobs.load(ordering: .relaxed) }
+
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    queue.async { unsafe job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    jobs.add(1, ordering: .relaxed)
+    queue.async {
+      unsafe job.runSynchronously(on: self.asUnownedSerialExecutor())
+      self.jobs.subtract(1, ordering: .relaxed)
+    }
   }
 
   func hold() {
