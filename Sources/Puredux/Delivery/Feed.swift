@@ -111,8 +111,8 @@ extension Log.Policy {
   init<Element>(_ policy: AsyncStream<Element>.Continuation.BufferingPolicy) {
     switch policy {
     case .unbounded: self = .unbounded
-    case .bufferingNewest(let limit): self = .newest(max(limit, 1))
-    case .bufferingOldest(let limit): self = .oldest(max(limit, 1))
+    case .bufferingNewest(let limit): self = .newest(Int32(clamping: max(limit, 1)))
+    case .bufferingOldest(let limit): self = .oldest(Int32(clamping: max(limit, 1)))
     @unknown default: self = .unbounded
     }
   }

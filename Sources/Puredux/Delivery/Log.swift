@@ -8,8 +8,8 @@ struct Log<State, Waiter> {
   @usableFromInline
   enum Policy: Equatable, Sendable {
     case unbounded
-    case newest(Int)
-    case oldest(Int)
+    case newest(Int32)
+    case oldest(Int32)
   }
 
   @usableFromInline
@@ -48,6 +48,28 @@ struct Log<State, Waiter> {
     case ended
   }
 
+  /// A place in an array, or none, in four bytes.
+  @usableFromInline
+  struct Slot: Sendable {
+    @usableFromInline
+    var raw: Int32 = -1
+
+    @inlinable
+    init() {}
+
+    @inlinable
+    init(_ index: Int) { raw = Int32(index) }
+
+    @inlinable
+    var index: Int? { raw < 0 ? nil : Int(raw) }
+
+    @inlinable
+    mutating func take() -> Int? {
+      defer { raw = -1 }
+      return index
+    }
+  }
+
   @usableFromInline
   struct Cursor {
     @usableFromInline
@@ -60,9 +82,9 @@ struct Log<State, Waiter> {
     var isAbandoned = false
     /// Where it stands in `parked` and in `hungry`.
     @usableFromInline
-    var parkedAt: Int32?
+    var parkedAt = Slot()
     @usableFromInline
-    var hungryAt: Int32?
+    var hungryAt = Slot()
     @usableFromInline
     let policy: Policy
     /// The position of the next state to read; for `.oldest` the end of the log at its last delivery.
@@ -108,9 +130,9 @@ struct Log<State, Waiter> {
   var newestBehind = 0
   /// How many newest cursors there are of each limit, and the largest limit.
   @usableFromInline
-  var newestLimits: [Int: Int] = [:]
+  var newestLimits: [Int32: Int] = [:]
   @usableFromInline
-  var largestNewestLimit = 0
+  var largestNewestLimit: Int32 = 0
   /// Oldest cursors with room.
   @usableFromInline
   var hungry: ContiguousArray<Int> = []
@@ -186,7 +208,7 @@ struct Log<State, Waiter> {
       case .oldest: break
       }
       cursors[id].position = end
-      cursors[id].parkedAt = nil
+      cursors[id].parkedAt = Slot()
       if let next = cursors[id].queue.popFirst() { park(next, of: id) }
     }
     if !hungry.isEmpty { feedHungry(state, end: end) }
@@ -219,17 +241,17 @@ struct Log<State, Waiter> {
 
   @inlinable
   mutating func becomeHungry(_ id: Int) {
-    guard cursors[id].hungryAt == nil else { return }
-    cursors[id].hungryAt = Int32(hungry.count)
+    guard cursors[id].hungryAt.index == nil else { return }
+    cursors[id].hungryAt = Slot(hungry.count)
     hungry.append(id)
   }
 
   @inlinable
   mutating func becomeSated(_ id: Int) {
-    guard let index = cursors[id].hungryAt.take().map(Int.init) else { return }
+    guard let index = cursors[id].hungryAt.take() else { return }
     hungry.swapAt(index, hungry.count - 1)
     hungry.removeLast()
-    if index < hungry.count { cursors[hungry[index]].hungryAt = Int32(index) }
+    if index < hungry.count { cursors[hungry[index]].hungryAt = Slot(index) }
   }
 
   /// No state will follow: what is unread stays readable. Returns the consumers to end.
@@ -240,7 +262,7 @@ struct Log<State, Waiter> {
     for delivery in parked {
       waiters.append(delivery.waiter)
       waiters += cursors[delivery.cursor].queue.popAll()
-      cursors[delivery.cursor].parkedAt = nil
+      cursors[delivery.cursor].parkedAt = Slot()
     }
     parked = []
     return waiters
@@ -274,7 +296,7 @@ struct Log<State, Waiter> {
         garbage.append(first)
       }
       guard position < backlog.end else { return nil }
-      let oldest = max(position, backlog.end - limit)
+      let oldest = max(position, backlog.end - Int(limit))
       let state = backlog.state(at: oldest)
       cursors[id].position = oldest + 1
       if oldest + 1 == backlog.end { newestBehind -= 1 }
@@ -308,7 +330,7 @@ struct Log<State, Waiter> {
   mutating func takeOrPark(_ id: Int, _ waiter: Waiter, garbage: inout Garbage) -> Taken {
     let taken = take(id, garbage: &garbage)
     guard case .nothing = taken else { return taken }
-    if cursors[id].phase == .subscribing || cursors[id].parkedAt != nil {
+    if cursors[id].phase == .subscribing || cursors[id].parkedAt.index != nil {
       cursors[id].queue.append(waiter)
     } else {
       park(waiter, of: id)
@@ -318,7 +340,7 @@ struct Log<State, Waiter> {
 
   @inlinable
   mutating func park(_ waiter: Waiter, of id: Int) {
-    cursors[id].parkedAt = Int32(parked.count)
+    cursors[id].parkedAt = Slot(parked.count)
     parked.append(Parked(cursor: id, waiter: waiter))
   }
 
@@ -328,11 +350,11 @@ struct Log<State, Waiter> {
   @inlinable
   mutating func cancel(_ id: Int, garbage: inout Garbage) -> ContiguousArray<Waiter> {
     var waiters = ContiguousArray<Waiter>()
-    if let index = cursors[id].parkedAt.take().map(Int.init) {
+    if let index = cursors[id].parkedAt.take() {
       waiters.append(parked[index].waiter)
       parked.swapAt(index, parked.count - 1)
       parked.removeLast()
-      if index < parked.count { cursors[parked[index].cursor].parkedAt = Int32(index) }
+      if index < parked.count { cursors[parked[index].cursor].parkedAt = Slot(index) }
     }
     waiters += cursors[id].queue.popAll()
     end(id, garbage: &garbage)
@@ -395,7 +417,7 @@ struct Log<State, Waiter> {
   /// Drops some of the states that nobody needs.
   @inlinable
   mutating func trim(into garbage: inout Garbage) {
-    let kept = newestBehind > 0 ? largestNewestLimit : 0
+    let kept = newestBehind > 0 ? Int(largestNewestLimit) : 0
     var left = 64
     while backlog.count > kept, backlog.holdersOfFirst == 0, left > 0 {
       if let state = backlog.popFirst() { garbage.append(state) }

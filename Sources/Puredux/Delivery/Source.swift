@@ -3,7 +3,7 @@
 /// What differs between them is in closures, not in subclasses: a closure is specialized where it is made, with the user's
 /// types, while a method that is called through a class or a protocol is not.
 @usableFromInline
-final class Source<State: Sendable> {
+final class Source<State: Sendable>: Watchable {
   /// Shows the state in place, without a copy; where there is none, the closure is not called.
   @usableFromInline
   let withState: (_ body: (State) -> Void) -> Void
@@ -12,10 +12,10 @@ final class Source<State: Sendable> {
   let link: (any UpstreamLink<State>)?
   /// Its own subscribers, where it has any.
   @usableFromInline
-  var channel: Channel<State>?
+  var channel: Channel<State>? { didSet { noteWhetherWatched() } }
   /// The sources that take their states from this one and are watched.
   @usableFromInline
-  var downstreams: ContiguousArray<Downstream<State>> = []
+  var downstreams: ContiguousArray<Downstream<State>> = [] { didSet { noteWhetherWatched() } }
   @usableFromInline
   var scratch = Channel<State>.Scratch()
 
@@ -25,9 +25,8 @@ final class Source<State: Sendable> {
     self.withState = withState
   }
 
-  /// Whether there is anybody to publish to, cheaply.
   @inlinable
-  var mayBeWatched: Bool { channel != nil || !downstreams.isEmpty }
+  func noteWhetherWatched() { mayBeWatched = channel != nil || !downstreams.isEmpty }
 
   @inlinable
   var isWatched: Bool { !downstreams.isEmpty || channel?.isIdle == false }

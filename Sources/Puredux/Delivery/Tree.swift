@@ -187,7 +187,6 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Performs what is left of the batch, as far as the quantum goes.
   ///
-  /// What a commit needs of its store and of the observer is looked up once for a run of actions from the same store.
   @inlinable
   func performRest(_ quantum: inout Int) {
     guard !batch.isEmpty else { return }
@@ -195,36 +194,20 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     swap(&performing, &batch)
     let end = batchPosition + min(quantum, performing.count - batchPosition)
     quantum -= end - batchPosition
-    var observer = self.observer
-    var last: Borrowed<Origin<Action>>?
-    var commit: (Action) -> Void = { _ in }
-    var isAttended = false
-    var commits = 0
-    for position in batchPosition..<end {
+    var position = batchPosition
+    while position < end {
       switch performing[position] {
       case .commit(let origin, let action):
-        if origin != last {
-          last = origin
-          commit = origin.withObject { $0.node(on: self).commit }
-          isAttended = origin.withObject { $0.isAttended }
-        }
-        if isAttended {
-          count(commits)
-          commits = 0
-          _ = origin.withObject { self.attend(action, from: $0) }
-        } else {
-          commits += 1
-          commit(action)
-          if let observer { origin.withObject { observer.committed(action, from: $0) } }
+        position = origin.withObject { object in
+          guard object.isAttended else { return commitRun(from: origin, object, in: performing, position..<end) }
+          _ = attend(action, from: object)
+          return position + 1
         }
       case .command(let command):
-        count(commits)
-        commits = 0
         command(self)
-        observer = self.observer
+        position += 1
       }
     }
-    count(commits)
     if end == performing.count {
       batchPosition = 0
       performing.removeAll(keepingCapacity: true)
@@ -232,6 +215,25 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       batchPosition = end
     }
     swap(&performing, &batch)
+  }
+
+  /// Commits the actions that come one after the other from the same store, and returns where they end. What a commit needs is looked up
+  /// once for all of them.
+  @inlinable
+  func commitRun(
+    from origin: Borrowed<Origin<Action>>, _ object: Origin<Action>, in entries: ContiguousArray<Entry>,
+    _ range: Range<Int>
+  ) -> Int {
+    let commit = object.node(on: self).commit
+    let observer = observer
+    var position = range.lowerBound
+    while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
+      commit(action)
+      if let observer { observer.committed(action, from: object) }
+      position += 1
+    }
+    count(position - range.lowerBound)
+    return position
   }
 
   // MARK: Visitors

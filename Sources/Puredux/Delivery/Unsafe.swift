@@ -82,6 +82,25 @@ final class Variable<Value> {
   }
 }
 
+/// What every commit asks of a source: whether there may be anybody to publish to.
+///
+/// Without the run-time check for overlapping accesses; sound as `Variable` is. A base class, so that it costs no object of its own.
+@usableFromInline
+class Watchable {
+  @usableFromInline
+  @exclusivity(unchecked)
+  final var flag = false
+
+  @inlinable
+  final var mayBeWatched: Bool {
+    get { unsafe flag }
+    set { unsafe flag = newValue }
+  }
+
+  @inlinable
+  init() {}
+}
+
 /// The state that a store owns. Lives on its tree's executor.
 ///
 /// Without the run-time check for overlapping accesses. Sound because the state is reached from the tree's isolation only, where one commit runs
@@ -130,8 +149,8 @@ final class StateCell<State: Sendable> {
   }
 
   @inlinable
-  static func != (lhs: Borrowed, rhs: Borrowed?) -> Bool {
-    unsafe lhs.reference.toOpaque() != rhs?.reference.toOpaque()
+  static func == (lhs: Borrowed, rhs: Borrowed) -> Bool {
+    unsafe lhs.reference.toOpaque() == rhs.reference.toOpaque()
   }
 
   @inlinable

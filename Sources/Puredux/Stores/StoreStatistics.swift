@@ -84,7 +84,7 @@ extension Log {
       let behind = backlog.end - cursor.position
       return switch cursor.policy {
       case .unbounded: cursor.own.count + behind
-      case .newest(let limit): min(limit, cursor.own.count + behind)
+      case .newest(let limit): min(Int(limit), cursor.own.count + behind)
       case .oldest: cursor.own.count
       }
     }.max() ?? 0

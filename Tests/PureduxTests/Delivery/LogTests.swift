@@ -243,7 +243,7 @@ private final class LogDriver {
         if !waiters.isEmpty { return waiters.removeFirst() }
         switch policy {
         case .unbounded: buffer.append(state)
-        case .newest(let limit): buffer = Array((buffer + [state]).suffix(limit))
+        case .newest(let limit): buffer = Array((buffer + [state]).suffix(Int(limit)))
         case .oldest(let limit): if buffer.count < limit { buffer.append(state) }
         }
         return nil

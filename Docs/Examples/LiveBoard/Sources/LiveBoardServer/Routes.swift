@@ -25,6 +25,7 @@ struct BoardContext: RequestContext {
 struct Routes: Sendable {
   typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
 
+  let root: RootStore<Boards, Action>
   /// A projection: what clients do to the boards are edits and nothing else.
   let boards: Store<Boards, Edit>
   let summaries: Store<[Boards.Summary], Edit>
@@ -34,6 +35,7 @@ struct Routes: Sendable {
   let journal: Journal
 
   init(_ root: RootStore<Boards, Action>, history: History<Boards, Action>, journal: Journal) {
+    self.root = root
     boards = root.projection(action: { .edit($0) }, state: { $0 })
     summaries = boards.scope(to: Boards.summaries)
     feeds = BoardFeeds(root.store())
@@ -47,6 +49,7 @@ struct Routes: Sendable {
     router.add(middleware: JSONErrors())
     let table: [(RouterPath, [HTTPRequest.Method: Handler])] = [
       ("/", [.get: page]),
+      ("/metrics", [.get: metrics]),
       ("/boards", [.get: list, .post: createBoard]),
       ("/boards/:board", [.get: show]),
       ("/boards/:board/events", [.get: events]),
@@ -77,6 +80,30 @@ struct Routes: Sendable {
     Response(
       status: .ok, headers: [.contentType: "text/html; charset=utf-8"],
       body: ResponseBody(byteBuffer: ByteBuffer(string: Page.html)))
+  }
+
+  /// The figures of the tree, as a Prometheus server scrapes them.
+  private func metrics(_ request: Request, _ context: BoardContext) async throws -> Response {
+    let statistics = await root.statistics
+    let table: [(name: String, type: String, help: String, value: Int)] = [
+      ("commits_total", "counter", "Commits since the server started.", statistics.commits),
+      ("waiting", "gauge", "Actions and other requests that wait for their turn.", statistics.waiting),
+      ("child_stores", "gauge", "Child stores: open connections.", statistics.childStores),
+      ("subscriptions", "gauge", "Subscribed state sequences.", statistics.subscriptions),
+      ("longest_backlog", "gauge", "States that wait for the slowest subscriber.", statistics.longestBacklog),
+      ("running_tasks", "gauge", "Tasks of interceptors that run.", statistics.runningTasks),
+    ]
+    let text = table.map { figure in
+      """
+      # HELP liveboard_\(figure.name) \(figure.help)
+      # TYPE liveboard_\(figure.name) \(figure.type)
+      liveboard_\(figure.name) \(figure.value)
+
+      """
+    }
+    return Response(
+      status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text.joined())))
   }
 
   private func list(_ request: Request, _ context: BoardContext) async throws -> Response {

@@ -162,6 +162,21 @@ import Testing
     #expect(Boards.summaries.select(boards) == [Boards.Summary(id: 1, title: "one", version: 1)])
   }
 
+  @Test func `the figures of the tree are there for Prometheus to scrape`() async throws {
+    let folder = try Folder()
+    try await withServer(journal: folder.journal) { client in
+      _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
+      let metrics = try await request(client, .get, "/metrics")
+      #expect(metrics.headers[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
+      let lines = String(buffer: metrics.body).split(separator: "\n")
+      #expect(lines.contains("liveboard_commits_total 2"), "the first board, and the card")
+      #expect(lines.contains("# TYPE liveboard_longest_backlog gauge"))
+      #expect(lines.contains("liveboard_child_stores 0"))
+      #expect(lines.filter { !$0.hasPrefix("#") }.allSatisfy { Int($0.split(separator: " ")[1]) != nil })
+      #expect(lines.count == 18)
+    }
+  }
+
   @Test func `the page is there`() async throws {
     let folder = try Folder()
     try await withServer(journal: folder.journal) { client in
