@@ -1,0 +1,194 @@
+import AllocationCount
+import Benchmark
+import Puredux
+import Synchronization
+
+private let actions = 200_000
+
+private func dispatchAll(_ store: Store<Board, Action>, _ count: Int = actions) async throws {
+  for number in 1..<count {
+    store.dispatch(.add(number))
+    blackHole(number)
+  }
+  // Returns when all is committed.
+  try await store.send(.add(0))
+}
+
+private func sendAll(_ store: Store<Board, Action>, _ count: Int = actions) async throws {
+  for number in 0..<count {
+    try await store.send(.add(number))
+    blackHole(number)
+  }
+}
+
+private func awaitAll(_ plain: Plain, _ count: Int = actions) async {
+  for number in 0..<count {
+    await plain.send(.add(number))
+    // Something that is not the actor's, or the compiler stays on the actor for the whole loop.
+    blackHole(number)
+  }
+}
+
+/// A child store a level, each with a state of its own; what it shows is that.
+///
+/// Made from concrete types: through an existential parent the closures of a commit are not specialized, and cost three times as much.
+private func descend(_ levels: Int, from root: RootStore<Board, Action>) -> [StateStore<Board, Action>] {
+  var stores = [root.childStore(initialState: Board(), stateMapping: { $1 }, reducer: reduce)]
+  while stores.count < levels {
+    stores.append(stores[stores.count - 1].childStore(initialState: Board(), stateMapping: { $1 }, reducer: reduce))
+  }
+  return stores
+}
+
+func commits() {
+  let root = makeRoot()
+  let store = root.store()
+  let plain = Plain()
+
+  compare(Line(name: "dispatch, one producer", beside: "the bare reducer"), operations: actions) {
+    try await dispatchAll(store)
+  } theirs: {
+    var board = Board()
+    for number in 0..<actions {
+      reduce(&board, .add(number))
+      blackHole(board.count)
+    }
+  }
+  compare(Line(name: "dispatch, one producer", beside: "Mutex<State>", bound: 3), operations: actions) {
+    try await dispatchAll(store)
+  } theirs: {
+    let board = Mutex(Board())
+    for number in 0..<actions {
+      board.withLock { reduce(&$0, .add(number)) }
+      blackHole(number)
+    }
+  }
+  compare(Line(name: "dispatch, one producer", beside: "await of an actor's method", bound: 0.4), operations: actions) {
+    try await dispatchAll(store)
+  } theirs: {
+    await awaitAll(plain)
+  }
+  compare(Line(name: "dispatch, two producers", beside: "await of an actor's method"), operations: actions) {
+    try await concurrently(2) { try await dispatchAll(store, actions / 2) }
+  } theirs: {
+    await awaitAll(plain)
+  }
+  compare(
+    Line(name: "dispatch, eight producers", beside: "await of an actor's method", bound: 1.2), operations: actions
+  ) {
+    try await concurrently(8) { try await dispatchAll(store, actions / 8) }
+  } theirs: {
+    await awaitAll(plain)
+  }
+  compare(Line(name: "dispatch, one producer", beside: "a serial dispatch queue"), operations: actions) {
+    try await dispatchAll(store)
+  } theirs: {
+    let queue = QueueStore()
+    for number in 0..<actions {
+      queue.dispatch(.add(number))
+      blackHole(number)
+    }
+    queue.wait()
+  }
+  compare(Line(name: "send", beside: "await of an actor's method", bound: 1.3), operations: actions) {
+    try await sendAll(store)
+  } theirs: {
+    await awaitAll(plain)
+  }
+  compare(Line(name: "send, eight tasks", beside: "the same of an actor's method"), operations: actions) {
+    try await concurrently(8) { try await sendAll(store, actions / 8) }
+  } theirs: {
+    try await concurrently(8) { await awaitAll(plain, actions / 8) }
+  }
+  compare(Line(name: "send, reading", beside: "await of an actor's method"), operations: actions) {
+    for number in 0..<actions { blackHole(try await store.send(.add(number)) { $0.count }) }
+  } theirs: {
+    await awaitAll(plain)
+  }
+
+  func besideRoot(_ name: String, bound: Double? = nil, _ other: Store<Board, Action>, keeping kept: any Sendable) {
+    compare(Line(name: name, beside: "dispatch to a root store", bound: bound), operations: actions) {
+      try await dispatchAll(other)
+      _ = kept
+    } theirs: {
+      try await dispatchAll(store)
+    }
+  }
+  besideRoot("dispatch through a scope", store.scope { $0 }, keeping: root)
+  besideRoot("dispatch through a projection", store.projection(action: { $0 }, state: { $0 }), keeping: root)
+  let levels = descend(9, from: root)
+  besideRoot("a child's commit", bound: 1.3, levels[0].store(), keeping: levels)
+  besideRoot("a grandchild's commit", levels[1].store(), keeping: levels)
+  measure(Line(name: "each further level", beside: "a root store's commit", bound: 0.4)) {
+    let eighth = try await nanoseconds(actions) { try await dispatchAll(levels[8].store()) }
+    let first = try await nanoseconds(actions) { try await dispatchAll(levels[0].store()) }
+    return ((eighth - first) / 8, try await nanoseconds(actions) { try await dispatchAll(store) })
+  }
+  for (count, bound) in [(10, nil), (1_000, 1.1)] as [(Int, Double?)] {
+    let parent = makeRoot()
+    let children = (0..<count).map { _ in parent.childStore(initialState: 0) { _, _ in } }
+    besideRoot(
+      "beside \(count) children that nobody follows", bound: bound, parent.store(), keeping: (parent, children))
+  }
+
+  func feature(_ name: String, _ other: RootStore<Board, Action>) {
+    besideRoot("with \(name)", other.store(), keeping: other)
+  }
+  feature("two reducers", RootStore(initialState: Board(), reducer: [Reducer(reduce), Reducer { _, _ in }]))
+  feature(
+    "middleware that passes on",
+    RootStore(initialState: Board(), middleware: [Middleware { action, _, next in next(action) }], reducer: reduce))
+  feature("a history of 100", RootStore(initialState: Board(), history: History(limit: 100), reducer: reduce))
+  feature(
+    "emits, nobody follows", RootStore(initialState: Board(), emits: .whenDifferent { $0.items.count }, reducer: reduce)
+  )
+  feature(
+    "an interceptor that declines",
+    RootStore(initialState: Board(), interceptor: Interceptor(where: { _ in false }) { _, _ in }, reducer: reduce))
+  measure(Line(name: "an action that an interceptor takes", beside: "a task")) {
+    let taking = RootStore<Board, Action>(
+      initialState: Board(), interceptor: Interceptor { _, _ in }, reducer: reduce)
+    let ours = try await nanoseconds(20_000) {
+      try await dispatchAll(taking.store(), 20_000)
+      await taking.shutdown(interceptors: .finish(within: .seconds(10)))
+    }
+    let theirs = try await nanoseconds(20_000) {
+      await withDiscardingTaskGroup { tasks in
+        for _ in 0..<20_000 { tasks.addTask {} }
+      }
+    }
+    return (ours, theirs)
+  }
+
+  measure(Line(name: "allocations a commit, nobody follows", beside: "one", bound: 0.01, unit: ".")) {
+    (try await allocations { try await sendAll(store, $0) }, 1)
+  }
+  measure(Line(name: "allocations a commit, 100 that keep up", beside: "one", bound: 1, unit: ".")) {
+    let root = makeRoot()
+    let readers = (0..<100).map { _ in
+      let states = root.states()
+      return Task { for await _ in states {} }
+    }
+    let store = root.store()
+    let ours = try await allocations { count in
+      for number in 0..<count {
+        try await store.send(.add(number))
+        await Task.yield()
+      }
+    }
+    await root.shutdown()
+    for reader in readers { await reader.value }
+    return (ours, 1)
+  }
+}
+
+/// How many allocations one of so many operations makes, without those that a run makes once.
+private func allocations(_ run: (Int) async throws -> Void) async throws -> Double {
+  try await run(1_000)
+  let before = allocation_count()
+  try await run(1_000)
+  let between = allocation_count()
+  try await run(11_000)
+  let after = allocation_count()
+  return (Double(after - between) - Double(between - before)) / 10_000
+}

@@ -1,0 +1,151 @@
+import AsyncAlgorithms
+import Puredux
+
+/// Commits so often, with subscribers that read everything, and waits until they have.
+private func deliver(
+  _ commits: Int, to subscribers: Int, stalled: Int = 0,
+  _ policy: AsyncStream<Board>.Continuation.BufferingPolicy = .unbounded
+) async throws {
+  let root = makeRoot()
+  let store = root.store()
+  let waiting = (0..<stalled).map { _ in root.states(bufferingPolicy: policy) }
+  try await withThrowingTaskGroup { tasks in
+    for _ in 0..<subscribers {
+      let states = root.states(bufferingPolicy: policy)
+      tasks.addTask {
+        for await board in states where board.count == commits { break }
+      }
+    }
+    for _ in 0..<commits { try await store.send(.add(1)) }
+    try await tasks.waitForAll()
+  }
+  withExtendedLifetime(waiting) {}
+}
+
+private func deliverByHand(_ commits: Int, to subscribers: Int) async {
+  let store = HandWritten()
+  await withTaskGroup { tasks in
+    for _ in 0..<subscribers {
+      let states = await store.states()
+      tasks.addTask {
+        for await board in states where board.count == commits { break }
+      }
+    }
+    for _ in 0..<commits { await store.send(.add(1)) }
+  }
+}
+
+private func deliverShared(_ commits: Int, to subscribers: Int) async {
+  let (states, continuation) = AsyncStream<Board>.makeStream()
+  let shared = states.share(bufferingPolicy: .unbounded)
+  let store = Plain()
+  await withTaskGroup { tasks in
+    for _ in 0..<subscribers {
+      tasks.addTask {
+        for await board in shared where board.count == commits { break }
+      }
+    }
+    // Time to subscribe: a subscriber that is late misses nothing but the first states, and needs the last only.
+    for _ in 0..<100 { await Task.yield() }
+    for number in 1...commits {
+      await store.send(.add(1))
+      continuation.yield(Board(count: number))
+      if number.isMultiple(of: 8) { await Task.yield() }
+    }
+    continuation.finish()
+  }
+}
+
+private func deliverOnQueue(_ commits: Int, to subscribers: Int) {
+  let store = QueueStore()
+  for _ in 0..<subscribers {
+    let own = Own()
+    store.observe { own.count = $0.count }
+  }
+  for _ in 0..<commits { store.dispatch(.add(1)) }
+  store.wait()
+}
+
+/// What one observer keeps: only touched on the store's queue.
+private final class Own: @unchecked Sendable {
+  var count = 0
+}
+
+func deliveries() {
+  for (subscribers, commits, bound) in [
+    (1, 20_000, nil), (10, 5_000, nil), (100, 500, nil), (1_000, 100, 0.2), (10_000, 20, nil),
+  ]
+    as [(Int, Int, Double?)]
+  {
+    compare(
+      Line(name: "a delivery, \(subscribers) subscribers", beside: "a continuation for each", bound: bound),
+      operations: subscribers * commits
+    ) {
+      try await deliver(commits, to: subscribers)
+    } theirs: {
+      await deliverByHand(commits, to: subscribers)
+    }
+  }
+  compare(Line(name: "a delivery, 1000 subscribers", beside: "share()", bound: 0.1), operations: 100_000, iterations: 5)
+  {
+    try await deliver(100, to: 1_000)
+  } theirs: {
+    await deliverShared(100, to: 1_000)
+  }
+  compare(
+    Line(name: "a delivery, 1000 subscribers", beside: "callbacks on a dispatch queue", bound: 1.5), operations: 100_000
+  ) {
+    try await deliver(100, to: 1_000)
+  } theirs: {
+    deliverOnQueue(100, to: 1_000)
+  }
+  compare(Line(name: "the same, conflated", beside: "each reading everything"), operations: 100_000) {
+    try await deliver(100, to: 1_000, .bufferingNewest(1))
+  } theirs: {
+    try await deliver(100, to: 1_000)
+  }
+  compare(Line(name: "the same, beside as many stalled", beside: "each reading everything"), operations: 100_000) {
+    try await deliver(100, to: 1_000, stalled: 1_000)
+  } theirs: {
+    try await deliver(100, to: 1_000)
+  }
+
+  @Sendable func stalled(_ count: Int, _ policy: AsyncStream<Board>.Continuation.BufferingPolicy) async throws -> Double
+  {
+    let root = makeRoot()
+    let waiting = (0..<count).map { _ in root.states(bufferingPolicy: policy) }
+    let store = root.store()
+    try await store.send(.add(1))
+    let taken = try await nanoseconds(20_000) {
+      for number in 1..<20_000 { store.dispatch(.add(number)) }
+      try await store.send(.add(0))
+    }
+    withExtendedLifetime(waiting) {}
+    return taken
+  }
+  measure(Line(name: "a commit beside 10000 stalled", beside: "beside one", bound: 1.2)) {
+    (try await stalled(10_000, .unbounded), try await stalled(1, .unbounded))
+  }
+  measure(Line(name: "the same, .bufferingNewest(1)", beside: "beside one", bound: 1.2)) {
+    (try await stalled(10_000, .bufferingNewest(1)), try await stalled(1, .bufferingNewest(1)))
+  }
+  measure(Line(name: "a commit beside 1000 scopes that do not change, each", beside: "100 ns", bound: 1)) {
+    let root = makeRoot(Board(items: Array(repeating: 0, count: 1_000)))
+    let scoped = (0..<1_000).map { index in
+      root.scope { $0.items[index] }.states(removeStateDuplicates: .equal)
+    }
+    let readers = scoped.map { states in Task { for await _ in states {} } }
+    let store = root.store()
+    try await store.send(.add(1))
+    let taken = try await nanoseconds(200 * 1_000) {
+      for number in 0..<200 { try await store.send(.set(number, number + 1)) }
+    }
+    await root.shutdown()
+    for reader in readers { await reader.value }
+    return (taken, 100)
+  }
+
+  for isLoaded in [false, true] {
+    latency("from dispatch to a waiting subscriber's element, \(isLoaded ? "under load" : "idle")", isLoaded: isLoaded)
+  }
+}

@@ -1,0 +1,77 @@
+import Benchmark
+import Synchronization
+
+/// What one line of the table is about: something of ours, something beside it, and how much of the other ours may cost.
+///
+/// Both are measured in each iteration, one right after the other: so the machine's moods fall on both.
+struct Line: Sendable {
+  let name: String
+  /// What it is compared with.
+  let beside: String
+  /// The highest ratio allowed.
+  var bound: Double?
+  /// Whether the figures are bytes or counts, and not nanoseconds.
+  var unit = "ns"
+
+  /// The name under which the harness knows it: the reader takes it apart.
+  var key: String {
+    let number = lineNumber.add(1, ordering: .relaxed).newValue
+    return "\(number) | \(name) | \(beside) | \(bound.map { "\($0)" } ?? "-") | \(unit)"
+  }
+}
+
+/// The lines in the order in which they are registered.
+private let lineNumber = Atomic(0)
+
+/// The figures of a line, in thousandths so that they are whole numbers.
+enum Figure {
+  static let ours = BenchmarkMetric.custom("ours", polarity: .prefersSmaller, useScalingFactor: false)
+  static let theirs = BenchmarkMetric.custom("theirs", polarity: .prefersSmaller, useScalingFactor: false)
+  static let ratio = BenchmarkMetric.custom("ratio", polarity: .prefersSmaller, useScalingFactor: false)
+}
+
+/// Registers a line whose two figures a closure answers.
+func measure(
+  _ line: Line, iterations: Int = 9, _ figures: @escaping @Sendable () async throws -> (ours: Double, theirs: Double)
+) {
+  Benchmark(
+    line.key,
+    configuration: .init(
+      metrics: [.throughput, Figure.ours, Figure.theirs, Figure.ratio], warmupIterations: 1, maxDuration: .seconds(4),
+      maxIterations: iterations)
+  ) { benchmark in
+    let (ours, theirs) = try await figures()
+    benchmark.measurement(Figure.ours, Int(ours * 1000))
+    benchmark.measurement(Figure.theirs, Int(theirs * 1000))
+    benchmark.measurement(Figure.ratio, Int(ours / max(theirs, 0.001) * 1000))
+  }
+}
+
+/// Registers a line that compares the time two closures take for so many operations.
+func compare(
+  _ line: Line, operations: Int, iterations: Int = 9, ours: @escaping @Sendable () async throws -> Void,
+  theirs: @escaping @Sendable () async throws -> Void
+) {
+  measure(line, iterations: iterations) {
+    (try await nanoseconds(operations, ours), try await nanoseconds(operations, theirs))
+  }
+}
+
+/// The time for one of so many operations, done on the thread pool.
+func nanoseconds(_ operations: Int, _ body: @escaping @Sendable () async throws -> Void) async throws -> Double {
+  try await Task.detached {
+    let clock = ContinuousClock()
+    let began = clock.now
+    try await body()
+    let taken = clock.now - began
+    return (Double(taken.components.seconds) * 1e9 + Double(taken.components.attoseconds) / 1e9) / Double(operations)
+  }.value
+}
+
+/// Runs a body in several tasks at once.
+func concurrently(_ count: Int, _ body: @escaping @Sendable () async throws -> Void) async throws {
+  try await withThrowingTaskGroup { tasks in
+    for _ in 0..<count { tasks.addTask { try await body() } }
+    try await tasks.waitForAll()
+  }
+}

@@ -1,0 +1,132 @@
+import AllocationCount
+import Puredux
+
+/// The time to change one element of a state of this size, with subscribers that keep up.
+private func change(_ size: Int, subscribers: Int, inTable: Bool) async throws -> Double {
+  let board =
+    inTable
+    ? Board(table: Dictionary(uniqueKeysWithValues: (0..<size).map { ($0, 0) }))
+    : Board(items: Array(repeating: 0, count: size))
+  let root = makeRoot(board)
+  let store = root.store()
+  let counts = (0..<subscribers).map { _ in root.scope { $0.count }.states() }
+  let readers = counts.map { states in Task { for await _ in states {} } }
+  try await store.send(.add(1))
+  let count = subscribers > 10 ? 500 : 20_000
+  let taken = try await nanoseconds(count) {
+    for number in 0..<count {
+      // The same thousand in either size: what is asked here is the store's cost, not the memory's.
+      try await store.send(inTable ? .enter(number % 1_000, number) : .set(number % 1_000, number))
+    }
+  }
+  await root.shutdown()
+  for reader in readers { await reader.value }
+  return taken
+}
+
+/// The bytes that so many of something take, each, while they are there.
+private func bytes<Thing>(_ count: Int, _ make: () -> Thing) -> Double {
+  var things: [Thing] = []
+  things.reserveCapacity(count)
+  let before = heap_bytes_in_use()
+  for _ in 0..<count { things.append(make()) }
+  let during = heap_bytes_in_use()
+  withExtendedLifetime(things) {}
+  return (Double(during) - Double(before)) / Double(count)
+}
+
+/// What is left of each of so many things when they are gone, and what goes with them later is gone as well.
+private func left<Thing>(of count: Int, _ make: () -> Thing) async throws -> Double {
+  // The first round leaves behind what is kept for the next.
+  for _ in 0..<count { _ = make() }
+  var before = heap_bytes_in_use()
+  // Their release takes its place in the order of their trees: wait until nothing more goes.
+  while true {
+    try await Task.sleep(for: .milliseconds(10))
+    let now = heap_bytes_in_use()
+    if now >= before { break }
+    before = now
+  }
+  for _ in 0..<count { _ = make() }
+  for _ in 0..<100 where heap_bytes_in_use() > before + UInt64(count) { try await Task.sleep(for: .milliseconds(2)) }
+  return max(Double(heap_bytes_in_use()) - Double(before), 0) / Double(count)
+}
+
+func sizes() {
+  for inTable in [false, true] {
+    let kind = inTable ? "a dictionary" : "an array"
+    for subscribers in [0, 1, 100] {
+      measure(
+        Line(
+          name: "one element of \(kind) of 1000000, \(subscribers) subscribers", beside: "of 1000", bound: 1.5),
+        iterations: 5
+      ) {
+        (
+          try await change(1_000_000, subscribers: subscribers, inTable: inTable),
+          try await change(1_000, subscribers: subscribers, inTable: inTable)
+        )
+      }
+    }
+  }
+
+  @Sendable func backlog(_ subscribers: Int) async throws -> Double {
+    let root = makeRoot()
+    let waiting = (0..<subscribers).map { _ in root.states() }
+    try await root.send(.add(1))
+    let before = heap_bytes_in_use()
+    for number in 0..<10_000 { root.dispatch(.add(number)) }
+    try await root.send(.add(0))
+    let after = heap_bytes_in_use()
+    withExtendedLifetime(waiting) {}
+    return (Double(after) - Double(before)) / 10_000
+  }
+  for (count, bound) in [(100, nil), (1_000, 1.2)] as [(Int, Double?)] {
+    measure(
+      Line(name: "a backlog behind \(count), a state", beside: "behind one", bound: bound, unit: "bytes"), iterations: 3
+    ) {
+      (try await backlog(count), try await backlog(1))
+    }
+  }
+
+  measure(Line(name: "an idle root store", beside: "512 bytes", bound: 1, unit: "bytes"), iterations: 3) {
+    (bytes(100_000) { makeRoot() }, 512)
+  }
+  let parent = makeRoot()
+  @Sendable func child() -> StateStore<(Board, Int), Action> { parent.childStore(initialState: 0) { _, _ in } }
+  measure(Line(name: "an idle child store", beside: "768 bytes", bound: 1, unit: "bytes"), iterations: 3) {
+    (bytes(10_000) { child() }, 768)
+  }
+  measure(Line(name: "a subscription", beside: "512 bytes", bound: 1, unit: "bytes"), iterations: 3) {
+    _ = await parent.state
+    let each = bytes(10_000) { parent.states() }
+    try await parent.send(.add(1))
+    return (each, 512)
+  }
+  measure(Line(name: "left of 100000 root stores", beside: "one byte each", bound: 1, unit: "bytes"), iterations: 2) {
+    (try await left(of: 100_000) { makeRoot() }, 1)
+  }
+  measure(
+    Line(name: "left of 10000 children and subscriptions", beside: "one byte each", bound: 1, unit: "bytes"),
+    iterations: 2
+  ) {
+    let root = makeRoot()
+    return (try await left(of: 10_000) { (root.childStore(initialState: 0) { _, _ in }, root.states()) }, 1)
+  }
+  compare(Line(name: "making a root store and letting it go", beside: "an actor and a task"), operations: 10_000) {
+    for _ in 0..<10_000 { _ = makeRoot() }
+  } theirs: {
+    for _ in 0..<10_000 {
+      let plain = Plain()
+      Task { await plain.send(.add(1)) }
+    }
+  }
+  compare(Line(name: "making a child store and letting it go", beside: "an actor and a task"), operations: 10_000) {
+    for _ in 0..<10_000 { _ = child() }
+    try await parent.send(.add(1))
+  } theirs: {
+    for _ in 0..<10_000 {
+      let plain = Plain()
+      Task { await plain.send(.add(1)) }
+    }
+  }
+}
