@@ -35,20 +35,11 @@ private func bytes<Thing>(_ count: Int, _ make: () -> Thing) -> Double {
   return (Double(during) - Double(before)) / Double(count)
 }
 
-/// What is left of each of so many things when they are gone, and what goes with them later is gone as well.
-private func left<Thing>(of count: Int, _ make: () -> Thing) async throws -> Double {
-  // The first round leaves behind what is kept for the next.
-  for _ in 0..<count { _ = make() }
-  var before = heap_bytes_in_use()
-  // Their release takes its place in the order of their trees: wait until nothing more goes.
-  while true {
-    try await Task.sleep(for: .milliseconds(10))
-    let now = heap_bytes_in_use()
-    if now >= before { break }
-    before = now
-  }
-  for _ in 0..<count { _ = make() }
-  for _ in 0..<100 where heap_bytes_in_use() > before + UInt64(count) { try await Task.sleep(for: .milliseconds(2)) }
+/// What is left of each of so many things once they have come to their end.
+private func left(of count: Int, _ makeAndEnd: () async throws -> Void) async throws -> Double {
+  // What is kept from one time to the next is there since the harness's warm-up.
+  let before = heap_bytes_in_use()
+  try await makeAndEnd()
   return max(Double(heap_bytes_in_use()) - Double(before), 0) / Double(count)
 }
 
@@ -103,14 +94,22 @@ func sizes() {
     return (each, 512)
   }
   measure(Line(name: "left of 100000 root stores", beside: "one byte each", bound: 1, unit: "bytes"), iterations: 2) {
-    (try await left(of: 100_000) { makeRoot() }, 1)
+    let each = try await left(of: 100_000) {
+      let roots = (0..<100_000).map { _ in makeRoot() }
+      for root in roots { await root.shutdown() }
+    }
+    return (each, 1)
   }
   measure(
     Line(name: "left of 10000 children and subscriptions", beside: "one byte each", bound: 1, unit: "bytes"),
     iterations: 2
   ) {
-    let root = makeRoot()
-    return (try await left(of: 10_000) { (root.childStore(initialState: 0) { _, _ in }, root.states()) }, 1)
+    let each = try await left(of: 10_000) {
+      let root = makeRoot()
+      _ = (0..<10_000).map { _ in (root.childStore(initialState: 0) { _, _ in }, root.states()) }
+      await root.shutdown()
+    }
+    return (each, 1)
   }
   compare(Line(name: "making a root store and letting it go", beside: "an actor and a task"), operations: 10_000) {
     for _ in 0..<10_000 { _ = makeRoot() }
