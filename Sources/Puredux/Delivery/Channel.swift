@@ -64,14 +64,24 @@ final class Channel<State: Sendable>: Sendable {
     for waiter in log.withLock({ $0.finish() }) { waiter.resume(returning: nil) }
   }
 
+  /// What there is to read now.
   @inlinable
-  func next(_ cursor: Int) async -> State? {
-    switch update({ $0.take(cursor, garbage: &$1) }) {
-    case .state(let state): return state
-    case .end: return nil
-    case .nothing: break
+  func take(_ cursor: Int) -> Machine.Taken {
+    update { $0.take(cursor, garbage: &$1) }
+  }
+
+  @inlinable
+  nonisolated(nonsending) func next(_ cursor: Int) async -> State? {
+    switch take(cursor) {
+    case .state(let state): state
+    case .end: nil
+    case .nothing: await wait(cursor)
     }
-    return await Waiter<State?>.wait { waiter in
+  }
+
+  @inlinable
+  nonisolated(nonsending) func wait(_ cursor: Int) async -> State? {
+    await Waiter<State?>.wait { waiter in
       switch update({ $0.takeOrPark(cursor, waiter, garbage: &$1) }) {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)

@@ -79,17 +79,13 @@ final class Feed<State: Sendable>: Sendable {
   @inlinable
   func subscribe(
     _ policy: AsyncStream<State>.Continuation.BufferingPolicy, through place: some StorePlace
-  ) -> AsyncStream<State> {
+  ) -> StateSequence<State> {
     let reading = makeReading(policy, through: place)
     let isAccepted = place.order { [source, channel = reading.channel, cursor = reading.cursor] tree in
       source(on: tree).activate(cursor, in: channel)
     }
     if !isAccepted { reading.refuse() }
-    return AsyncStream {
-      await reading.next()
-    } onCancel: {
-      reading.cancel()
-    }
+    return StateSequence(reading: reading)
   }
 }
 
@@ -139,7 +135,23 @@ final class Reading<State: Sendable>: Sendable {
   }
 
   @inlinable
-  func next() async -> State? { await channel.next(cursor) }
+  nonisolated(nonsending) func next() async -> State? { await channel.next(cursor) }
+
+  /// As `next`, for a consumer whose cancellation ends the sequence.
+  @inlinable
+  nonisolated(nonsending) func nextUnlessCancelled() async -> State? {
+    if Task.isCancelled { cancel() }
+    return switch channel.take(cursor) {
+    case .state(let state): state
+    case .end: nil
+    case .nothing:
+      await withTaskCancellationHandler {
+        await channel.wait(cursor)
+      } onCancel: {
+        cancel()
+      }
+    }
+  }
 
   @inlinable
   func cancel() {

@@ -80,6 +80,15 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> AsyncStream<State> {
+    AsyncStream(states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) as StateSequence)
+  }
+
+  @_disfavoredOverload
+  @inlinable
+  public func states(
+    bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<State> = .neverEqual
+  ) -> StateSequence<State> {
     let feed = feed.removingDuplicates(equating)
     switch route.target {
     case .direct(let origin): return feed.subscribe(bufferingPolicy, through: origin)

@@ -97,6 +97,16 @@ extension StoreType {
     store().states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
+  /// As the `states()` that answers an `AsyncStream`, and what that is a view of.
+  @_disfavoredOverload
+  @inlinable
+  public func states(
+    bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<State> = .neverEqual
+  ) -> StateSequence<State> {
+    store().states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+  }
+
   /// A proxy whose state is a part of this store's, or a view of it. Actions go to this store.
   ///
   /// The transform runs on the tree's executor, once a commit for all subscribers of the scope and its copies, and not at all while
@@ -141,6 +151,16 @@ extension StoreType {
     scope(to: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
+  @_disfavoredOverload
+  @inlinable
+  public func states<Value: Sendable>(
+    _ selector: StateSelector<State, Value>,
+    bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<Value> = .neverEqual
+  ) -> StateSequence<Value> {
+    scope(to: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+  }
+
   /// The parts of the states at a key path, one for each commit, as `states()` delivers them.
   @inlinable
   public func states<Value: Sendable>(
@@ -148,6 +168,16 @@ extension StoreType {
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Value> = .neverEqual
   ) -> AsyncStream<Value> {
+    scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+  }
+
+  @_disfavoredOverload
+  @inlinable
+  public func states<Value: Sendable>(
+    _ keyPath: any KeyPath<State, Value> & Sendable,
+    bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<Value> = .neverEqual
+  ) -> StateSequence<Value> {
     scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 

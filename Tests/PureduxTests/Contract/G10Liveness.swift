@@ -59,7 +59,7 @@ import Testing
     let proxies = Record<Store<Snapshot, Int>>()
     let subject = Subject(kind, reducing: { if $0 < 10 { proxies.all[0].dispatch($0 * 10) } })
     proxies.add(subject.store.store())
-    let states = subject.store.states()
+    let states = subject.states()
     try await subject.store.send(1)
     #expect(await states.collect(3).map(\.root.last) == [0, 1, 10])
   }

@@ -37,7 +37,7 @@ import Testing
           intercepted.add($0); return false
         }, { _, _ in }),
       reducing: { reduced.add($0) })
-    let ours = subject.store.states()
+    let ours = subject.states()
     let roots = subject.root.states()
     await withTaskGroup { group in
       for producer in 0..<8 {

@@ -6,8 +6,8 @@ import Testing
   @Test(arguments: Kind.children)
   func `nobody sees a torn state under load from eight producers`(kind: Kind) async throws {
     let subject = Subject(kind)
-    let every = subject.store.states()
-    let newest = subject.store.states(bufferingPolicy: .bufferingNewest(1))
+    let every = subject.states()
+    let newest = subject.states(bufferingPolicy: .bufferingNewest(1))
     let halves = subject.store.scope { [$0.root] + $0.locals }.states()
     await withTaskGroup { group in
       for _ in 0..<8 {

@@ -6,7 +6,7 @@ import Testing
   @Test(arguments: Kind.allCases, [false, true])
   func `every commit of the store itself is delivered once`(kind: Kind, sends: Bool) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states()
+    let states = subject.states()
     for action in 1...100 {
       if sends { try await subject.store.send(action) } else { subject.store.dispatch(action) }
     }
@@ -21,7 +21,7 @@ import Testing
     let subject = Subject(kind)
     let sibling = subject.root.ledgerChild()
     let below = subject.children.last?.ledgerChild() ?? subject.root.ledgerChild()
-    let states = subject.store.states()
+    let states = subject.states()
     subject.root.dispatch(1)
     sibling.dispatch(2)
     below.dispatch(3)
@@ -36,12 +36,12 @@ import Testing
   func `a duplicate filter leaves out what equals the state delivered before, and nothing else`(kind: Kind) async throws
   {
     let subject = Subject(kind)
-    let tens = subject.store.states(removeStateDuplicates: .equal { $0.root.last / 10 })
-    let both = subject.store.states(removeStateDuplicates: .equal { $0.root.last / 10 } && .equal { $0.root.last / 4 })
-    let rising = subject.store.states(removeStateDuplicates: Equating { $1.root.last < $0.root.last + 10 })
-    let first = subject.store.states(removeStateDuplicates: .alwaysEqual)
-    let every = subject.store.states(removeStateDuplicates: .neverEqual)
-    let different = subject.store.states(removeStateDuplicates: .equal)
+    let tens = subject.states(removeStateDuplicates: .equal { $0.root.last / 10 })
+    let both = subject.states(removeStateDuplicates: .equal { $0.root.last / 10 } && .equal { $0.root.last / 4 })
+    let rising = subject.states(removeStateDuplicates: Equating { $1.root.last < $0.root.last + 10 })
+    let first = subject.states(removeStateDuplicates: .alwaysEqual)
+    let every = subject.states(removeStateDuplicates: .neverEqual)
+    let different = subject.states(removeStateDuplicates: .equal)
     for action in 1...25 { subject.store.dispatch(action) }
     await subject.root.shutdown()
     #expect(await tens.collect().map(\.root.last) == [0, 10, 20])

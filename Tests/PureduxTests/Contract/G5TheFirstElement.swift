@@ -11,7 +11,7 @@ import Testing
     let subject = Subject(kind, executor: .serial(executor))
     executor.hold()
     subject.store.dispatch(1)
-    let states = subject.store.states()
+    let states = subject.states()
     subject.store.dispatch(2)
     executor.letGo()
     #expect(await states.collect(2) == [subject.expected(after: [1]), subject.expected(after: [1, 2])])
@@ -20,7 +20,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `nothing is lost between the call and the loop`(kind: Kind) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states()
+    let states = subject.states()
     for action in 1...50 { try await subject.store.send(action) }
     await subject.root.shutdown()
     #expect(await states.collect() == subject.expectedStates(during: Array(1...50)))
@@ -33,7 +33,7 @@ import Testing
     let subject = Subject(kind, executor: .serial(executor))
     executor.hold()
     subject.store.dispatch(1)
-    let states = subject.store.states()
+    let states = subject.states()
     async let first = states.collect(1)
     await Task.yield()
     executor.letGo()

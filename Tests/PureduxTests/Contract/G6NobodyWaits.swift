@@ -8,10 +8,10 @@ import Testing
   func `a subscriber that never reads delays neither commits nor one that reads`(kind: Kind) async throws {
     let subject = Subject(kind)
     let stalled = [
-      subject.store.states(), subject.store.states(bufferingPolicy: .bufferingNewest(3)),
-      subject.store.states(bufferingPolicy: .bufferingOldest(3)),
+      subject.states(), subject.states(bufferingPolicy: .bufferingNewest(3)),
+      subject.states(bufferingPolicy: .bufferingOldest(3)),
     ]
-    let read = subject.store.states()
+    let read = subject.states()
     let actions = Array(1...1000)
     for action in actions { subject.store.dispatch(action) }
     #expect(await read.collect(1001) == subject.expectedStates(during: actions))
@@ -25,7 +25,7 @@ import Testing
   @Test(arguments: Kind.allCases, [-1, 0, 1, 2, 5, 100])
   func `the newest n are kept, and the last state is never lost`(kind: Kind, limit: Int) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states(bufferingPolicy: .bufferingNewest(limit))
+    let states = subject.states(bufferingPolicy: .bufferingNewest(limit))
     for action in 1...20 { subject.store.dispatch(action) }
     await subject.root.shutdown()
     let kept = min(max(limit, 1), 21)
@@ -35,7 +35,7 @@ import Testing
   @Test(arguments: Kind.allCases, [-1, 0, 1, 2, 5, 100])
   func `the oldest n are kept, and reading makes room`(kind: Kind, limit: Int) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states(bufferingPolicy: .bufferingOldest(limit))
+    let states = subject.states(bufferingPolicy: .bufferingOldest(limit))
     let kept = min(max(limit, 1), 21)
     for action in 1...20 { subject.store.dispatch(action) }
     _ = try await subject.store.state
@@ -51,11 +51,11 @@ import Testing
     let policies: [AsyncStream<Snapshot>.Continuation.BufferingPolicy] = [
       .unbounded, .bufferingNewest(1), .bufferingOldest(1),
     ]
-    var iterators = policies.map { subject.store.states(bufferingPolicy: $0).makeAsyncIterator() }
+    var iterators = policies.map { subject.states(bufferingPolicy: $0).makeAsyncIterator() }
     for action in 0...50 {
       if action > 0 { subject.store.dispatch(action) }
       for index in iterators.indices {
-        #expect(await iterators[index].next()?.root.last == action)
+        #expect(try await iterators[index].next()?.root.last == action)
       }
     }
   }

@@ -8,7 +8,7 @@ import Testing
   func `a consumer that is cancelled while it waits ends at once`(kind: Kind) async throws {
     let subject = Subject(kind)
     let started = Gate()
-    let states = subject.store.states()
+    let states = subject.states()
     let consumer = Task {
       var seen: [Snapshot] = []
       for await state in states {
@@ -27,7 +27,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `a consumer that is cancelled before it looks gets nothing more`(kind: Kind) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states()
+    let states = subject.states()
     for action in 1...10 { subject.store.dispatch(action) }
     let cancelled = Gate()
     let consumer = Task {
@@ -76,8 +76,8 @@ import Testing
     async throws
   {
     var subject: Subject? = Subject(kind)
-    let waiting = try #require(subject?.store.states())
-    let late = try #require(subject?.store.states())
+    let waiting = try #require(subject?.states())
+    let late = try #require(subject?.states())
     let expected = try #require(subject?.expectedStates(during: [1, 2, 3]))
     let hasAll = Gate()
     let consumer = Task { [waiting] in
@@ -101,7 +101,7 @@ import Testing
   ) async throws {
     let executor = HeldExecutor()
     var subject: Subject? = Subject(kind, executor: .serial(executor))
-    let states = try #require(subject?.store.states(bufferingPolicy: buffering.policy))
+    let states = try #require(subject?.states(bufferingPolicy: buffering.policy))
     let expected = try #require(subject?.expectedStates(during: Array(1...50)))
     executor.hold()
     for action in 1...50 { subject?.store.dispatch(action) }
@@ -122,7 +122,7 @@ import Testing
     var subject: Subject? = Subject(kind)
     let waits = (0..<2).map { _ in Gate() }
     let consumers = try waits.map { gate in
-      let states = try #require(subject?.store.states(bufferingPolicy: buffering.policy))
+      let states = try #require(subject?.states(bufferingPolicy: buffering.policy))
       return Task {
         for await _ in states { gate.open() }
       }
@@ -139,7 +139,7 @@ import Testing
     var subject: Subject? = Subject(kind)
     let root = Weak(try #require(subject?.root))
     let children = try #require(subject?.children.map(Weak.init))
-    let states = try #require(subject?.store.states())
+    let states = try #require(subject?.states())
     let waits = Gate()
     let consumer = Task {
       for await _ in states { waits.open() }
@@ -195,7 +195,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `two tasks that iterate one sequence share its elements, and both end`(kind: Kind) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states()
+    let states = subject.states()
     let consumers = (0..<2).map { _ in Task { await states.collect() } }
     let actions = Array(1...500)
     for action in actions { subject.store.dispatch(action) }
@@ -208,7 +208,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `two tasks that wait at one sequence both end when one of them is cancelled`(kind: Kind) async throws {
     let subject = Subject(kind)
-    let states = subject.store.states()
+    let states = subject.states()
     #expect(await states.collect(1).count == 1)
     let consumers = (0..<2).map { _ in Task { await states.collect() } }
     consumers[0].cancel()

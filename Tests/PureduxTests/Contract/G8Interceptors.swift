@@ -21,7 +21,7 @@ import Testing
       #expect(dispatch(action + 200) == .enqueued)
     }
     let subject = Subject(kind, interceptor: answer)
-    let states = subject.store.states()
+    let states = subject.states()
     subject.store.dispatch(1)
     let seen = await states.collect(4)
     #expect(seen == subject.expectedStates(during: [1, 101, 201]))

@@ -12,8 +12,8 @@ import Testing
     #expect(subject.store.dispatch(2) == .terminated)
     await #expect(throws: StoreError.terminated) { try await subject.store.send(3) }
     await #expect(throws: StoreError.terminated) { try await subject.store.send(4) { $0 } }
-    #expect(await subject.store.states().collect().isEmpty)
-    #expect(await subject.store.states(removeStateDuplicates: .equal).collect().isEmpty)
+    #expect(await subject.states().collect().isEmpty)
+    #expect(await subject.states(removeStateDuplicates: .equal).collect().isEmpty)
     await #expect(throws: StoreError.terminated) { try await subject.store.store().state }
     #expect(reduced.all == [1])
     #expect(await subject.root.state.root.last == 1, "the root store itself still tells its last state")
@@ -51,7 +51,7 @@ import Testing
     let executor = HeldExecutor()
     let reduced = Record<Int>()
     var subject: Subject? = Subject(kind, executor: .serial(executor), reducing: { reduced.add($0) })
-    let states = try #require(subject?.store.states())
+    let states = try #require(subject?.states())
     executor.hold()
     for action in 1...10 { #expect(subject?.store.dispatch(action) == .enqueued) }
     subject = nil

@@ -64,12 +64,17 @@ final class HeldExecutor: SerialExecutor, Sendable {
   var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
   private let jobs = Atomic(0)
+  private let allJobs = Atomic(0)
 
   /// How many jobs wait or run.
   var waiting: Int { jobs.load(ordering: .relaxed) }
 
+  /// How many jobs there have been.
+  var enqueued: Int { allJobs.load(ordering: .relaxed) }
+
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
+    allJobs.add(1, ordering: .relaxed)
     jobs.add(1, ordering: .relaxed)
     queue.async {
       unsafe job.runSynchronously(on: self.asUnownedSerialExecutor())

@@ -26,20 +26,26 @@ struct Snapshot: Sendable, Equatable {
 enum Kind: CaseIterable, Sendable {
   case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, projection, attendedRoot
   case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
+  case rootSequence, scopeSequence, childSequence
 
   static let children = allCases.filter { $0.depth > 0 }
 
   /// How many stores with local state there are on the path below the root.
   var depth: Int {
     switch self {
-    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .projection, .attendedRoot: 0
-    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild: 1
+    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .projection, .attendedRoot,
+      .rootSequence, .scopeSequence:
+      0
+    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence: 1
     case .grandchild: 2
     }
   }
 
   /// Whether its stores have middleware, histories and a rule for what they publish, all of which leave everything as it is.
   var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
+
+  /// Whether its states are read as a `StateSequence`, and not through an `AsyncStream`.
+  var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
 }
 
 /// The buffering policies, with room for three states where they are bounded.
@@ -60,12 +66,14 @@ struct Subject: Sendable {
   let root: RootStore<Snapshot, Int>
   let children: [StateStore<Snapshot, Int>]
   let store: any StoreType<Snapshot, Int>
+  private let kind: Kind
 
   init(
     _ kind: Kind, executor: StoreExecutor = .own, interceptor: Interceptor<Int>? = nil,
     middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
     history: History<Snapshot, Int>? = nil, reducing also: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
+    self.kind = kind
     let reducer: @Sendable (inout Snapshot, Int) -> Void = { state, action in
       state.root.enter(action)
       also(action)
@@ -80,21 +88,32 @@ struct Subject: Sendable {
     self.children = children
     store =
       switch kind {
-      case .rootActor: root
+      case .rootActor, .rootSequence: root
       case .rootProxy: root.store()
-      case .scope: root.scope { $0 }
+      case .scope, .scopeSequence: root.scope { $0 }
       case .scopeOfScope: root.scope { $0.root }.scope { Snapshot(root: $0) }
       case .optionalScope: root.scope(toOptional: { .some($0) })
       case .selected: root.scope(to: \.self)
       case .projection: root.projection(action: { $0 }, state: { $0 })
       case .attendedRoot: root
-      case .child, .grandchild: children[kind.depth - 1]
+      case .child, .grandchild, .childSequence: children[kind.depth - 1]
       case .childProxy: children[0].store()
       case .scopeOfChild: children[0].scope { $0 }
       case .projectionOfProjection:
         children[0].projection(action: { -$0 }, state: { $0 }).projection(action: { -$0 }, state: { $0 })
       case .attendedChild: children[0]
       }
+  }
+
+  /// The store's states, in the form of its kind.
+  func states(
+    bufferingPolicy: AsyncStream<Snapshot>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<Snapshot> = .neverEqual
+  ) -> any AsyncSequence<Snapshot, Never> & Sendable {
+    if kind.isSequence {
+      return store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) as StateSequence
+    }
+    return store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
   /// What the store's state is after these actions were given to it, and nothing else to the tree.

@@ -1,0 +1,72 @@
+import Puredux
+import Testing
+
+/// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by the kinds of stores that are
+/// read as a sequence.
+@Suite(.timeLimit(.minutes(1))) struct StateSequenceTests {
+  @Test func `every call that answers a stream answers a sequence where one is asked for`() async throws {
+    let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
+    let child = root.ledgerChild()
+    let selector = StateSelector<Snapshot, Int>(\.root.last)
+    #expect(type(of: root.states()) == AsyncStream<Snapshot>.self)
+    #expect(type(of: root.store().states(\.root)) == AsyncStream<Ledger>.self)
+    let whole: [StateSequence<Snapshot>] = [
+      root.states(), child.states(bufferingPolicy: .bufferingNewest(9)), child.store().states(),
+      (child as any StoreType<Snapshot, Int>).states(removeStateDuplicates: .equal),
+    ]
+    let parts: [StateSequence<Int>] = [root.states(\.root.last), child.states(selector)]
+    for action in [1, 1, 2] { try await child.send(action) }
+    await root.shutdown()
+    #expect(await whole[0].collect().map(\.root.last) == [0, 1, 1, 2])
+    #expect(await whole[1].collect().map(\.locals[0].last) == [0, 1, 1, 2])
+    #expect(await whole[2].collect().map(\.locals[0].last) == [0, 1, 1, 2])
+    #expect(await whole[3].collect().map(\.root.count) == [0, 1, 2, 3])
+    for part in parts { #expect(await part.collect() == [0, 1, 1, 2]) }
+  }
+
+  @Test func `a stream made of a sequence shares its elements, and ends it`() async throws {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 = $1 }
+    let sequence: StateSequence<Int> = root.states()
+    let stream = AsyncStream(sequence)
+    for action in 1...3 { try await root.send(action) }
+    #expect(await sequence.collect(1) == [0])
+    #expect(await stream.collect(1) == [1])
+    #expect(await sequence.collect(1) == [2])
+    let waits = Gate()
+    let consumer = Task {
+      for await state in stream where state == 3 { waits.open() }
+    }
+    await waits.wait()
+    consumer.cancel()
+    await consumer.value
+    #expect(await sequence.collect().isEmpty)
+  }
+
+  @Test func `a consumer on an actor does not leave it for states that are there`() async throws {
+    let executor = HeldExecutor()
+    let consumer = Consumer(executor)
+    let root = RootStore<Int, Int>(initialState: 0) { $0 = $1 }
+    let sequence: StateSequence<Int> = root.states()
+    for action in 1...100 { try await root.send(action) }
+    #expect(await consumer.read(101, of: sequence) == 0)
+  }
+}
+
+/// An actor that reads states.
+private actor Consumer {
+  private let executor: HeldExecutor
+
+  init(_ executor: HeldExecutor) {
+    self.executor = executor
+  }
+
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
+
+  /// Answers how often it was put on its executor meanwhile.
+  func read(_ count: Int, of states: StateSequence<Int>) async -> Int {
+    let before = executor.enqueued
+    var iterator = states.makeAsyncIterator()
+    for _ in 0..<count { _ = await iterator.next(isolation: self) }
+    return executor.enqueued - before
+  }
+}
