@@ -23,7 +23,7 @@ final class Origin<Action: Sendable>: StorePlace {
   let isAttended: Bool
 
   @inlinable
-  init(tree: Tree<Action>, parent: Origin?, node: Confined<StoreNode<Action>>, isAttended: Bool) {
+  init(tree: Tree<Action>, parent: Origin?, node: consuming Confined<StoreNode<Action>>, isAttended: Bool) {
     self.isAttended = isAttended || parent?.isAttended == true
     self.tree = tree
     self.parent = parent
@@ -40,8 +40,18 @@ final class Origin<Action: Sendable>: StorePlace {
   @inlinable
   var isClosed: Bool {
     if closed.load(ordering: .relaxed) { return true }
-    guard let parent else { return false }
-    return parent.isClosed
+    return parent != nil && isClosedAbove
+  }
+
+  /// Without counting references on the way up, which would cost more than the reducers on it.
+  @inlinable
+  var isClosedAbove: Bool {
+    var next = parent.map(Borrowed.init)
+    while let place = next {
+      if place.withObject({ $0.closed.load(ordering: .relaxed) }) { return true }
+      next = place.withObject { $0.parent.map(Borrowed.init) }
+    }
+    return false
   }
 
   /// Closes the store. Only under the inbox's lock.

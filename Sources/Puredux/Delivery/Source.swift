@@ -40,6 +40,13 @@ final class Source<State: Sendable>: Watchable {
     for downstream in downstreams { downstream.receive(state) }
   }
 
+  /// Publishes a store's own state. Kept out of what commits where nobody watches.
+  @inline(never)
+  @inlinable
+  func publish(_ cell: StateCell<State>) {
+    if let state = cell.state { publish(state) }
+  }
+
   /// Ends all sequences, here and below.
   @inlinable
   func end() {

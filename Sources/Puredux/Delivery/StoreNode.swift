@@ -1,12 +1,15 @@
 /// What a tree does with one of its stores. Lives on the tree's executor.
 ///
 /// Closures that are made where the user's types are known, one within the other along the path: calling one costs no more
-/// than the reducers in it.
+/// than the reducers in it. Not copyable, so that they are called where they lie: a copy would be counted, at two atomic operations a commit.
 @usableFromInline
-final class StoreNode<Action: Sendable> {
+struct StoreNode<Action: Sendable>: ~Copyable {
+  @usableFromInline
+  typealias Commit = (borrowing Action) -> Void
+
   /// Takes an action through every reducer on its path, from this store up to the root, and publishes what came of it.
   @usableFromInline
-  let commit: (Action) -> Void
+  let commit: Commit
   /// Ends the sequences of the store and of everything below it.
   @usableFromInline
   let end: () -> Void
@@ -21,35 +24,34 @@ final class StoreNode<Action: Sendable> {
   init<State: Sendable>(
     root cell: StateCell<State>, source: Source<State>, features: StoreFeatures<State, State, Action>
   ) {
-    let publish = {
-      if source.mayBeWatched, let state = cell.state { source.publish(state) }
-    }
-    commit = { [reduce = features.reducer.reduce] action in
+    let commit: Commit = { [reduce = features.reducer.reduce] action in
       cell.reduce(action, by: reduce)
-      if source.mayBeWatched, let state = cell.state { source.publish(state) }
+      if source.mayBeWatched { source.publish(cell) }
     }
+    self.commit = commit
     end = { source.end() }
     release = { cell.release() }
     attendance = Attendance(
       around: features.middleware.map { $0.around(source: source, above: nil) },
-      recording: features.history.map { [steps = features.reducer.steps] history in
-        { action, attended in
+      recording: features.history.map { history in
+        { [steps = features.reducer.steps] action, attended in
           history.record(action, attended, by: steps, in: cell)
-          publish()
+          if source.mayBeWatched { source.publish(cell) }
         }
-      })
+      }, commit: commit)
   }
 
   @inlinable
   init<Local: Sendable, State: Sendable>(
     child cell: StateCell<Local>, source: Source<State>, features: StoreFeatures<Local, State, Action>,
-    under parent: StoreNode
+    under parent: borrowing StoreNode
   ) {
     let above = parent.attendance
-    commit = { [commitAbove = parent.commit, reduce = features.reducer.reduce] action in
+    let commit: Commit = { [commitAbove = parent.commit, reduce = features.reducer.reduce] action in
       cell.reduce(action, by: reduce)
       commitAbove(action)
     }
+    self.commit = commit
     end = { source.end() }
     release = { cell.release() }
     let recording: Attendance<Action>.Recording?
@@ -70,7 +72,7 @@ final class StoreNode<Action: Sendable> {
     }
     attendance = Attendance(
       around: features.middleware.map { $0.around(source: source, above: above?.around) } ?? above?.around,
-      recording: recording)
+      recording: recording, commit: commit)
   }
 }
 
@@ -116,12 +118,16 @@ final class Attendance<Action: Sendable> {
   let around: Around?
   @usableFromInline
   let recording: Recording?
+  @usableFromInline
+  let commit: StoreNode<Action>.Commit
 
+  /// None where there are only reducers.
   @inlinable
-  init?(around: Around?, recording: Recording?) {
+  init?(around: Around?, recording: Recording?, commit: @escaping StoreNode<Action>.Commit) {
     guard around != nil || recording != nil else { return nil }
     self.around = around
     self.recording = recording
+    self.commit = commit
   }
 }
 
@@ -132,7 +138,7 @@ final class AttendedAction<Action: Sendable> {
   @usableFromInline
   let origin: Origin<Action>
   @usableFromInline
-  let node: StoreNode<Action>
+  let attendance: Attendance<Action>
   @usableFromInline
   let observer: (any CommitObserver<Action>)?
   /// How many commits the tree has seen, with those of this action.
@@ -145,10 +151,10 @@ final class AttendedAction<Action: Sendable> {
 
   @inlinable
   init(
-    origin: Origin<Action>, node: StoreNode<Action>, observer: (any CommitObserver<Action>)?, position: Int
+    origin: Origin<Action>, attendance: Attendance<Action>, observer: (any CommitObserver<Action>)?, position: Int
   ) {
     self.origin = origin
-    self.node = node
+    self.attendance = attendance
     self.observer = observer
     self.position = position
   }
@@ -158,7 +164,7 @@ final class AttendedAction<Action: Sendable> {
   func commit(_ action: Action) {
     position += 1
     isCommitted = true
-    if let record = node.attendance?.recording { record(action, self) } else { node.commit(action) }
+    if let record = attendance.recording { record(action, self) } else { attendance.commit(action) }
     observer?.committed(action, from: origin)
   }
 }

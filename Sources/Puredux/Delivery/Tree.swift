@@ -109,7 +109,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       guard !origin.isClosed else { return false }
       origin.close()
       let end = Entry.command { tree in
-        origin.node(on: tree).end()
+        origin.node.withValue(on: tree) { $0.end() }
         finally()
       }
       return append(end, to: &inbox)
@@ -128,8 +128,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       if origin.isClosed, inbox.phase == .idle { return nil }
       origin.close()
       let release = Entry.command { tree in
-        origin.node(on: tree).end()
-        origin.node(on: tree).release()
+        origin.node.withValue(on: tree) {
+          $0.end()
+          $0.release()
+        }
         finally()
       }
       return append(release, to: &inbox)
@@ -224,13 +226,14 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     from origin: Borrowed<Origin<Action>>, _ object: Origin<Action>, in entries: ContiguousArray<Entry>,
     _ range: Range<Int>
   ) -> Int {
-    let commit = object.node(on: self).commit
     let observer = observer
     var position = range.lowerBound
-    while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
-      commit(action)
-      if let observer { observer.committed(action, from: object) }
-      position += 1
+    object.node.withValue(on: self) { node in
+      while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
+        node.commit(action)
+        if let observer { observer.committed(action, from: object) }
+        position += 1
+      }
     }
     count(position - range.lowerBound)
     return position
@@ -282,20 +285,24 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     commitCount.store(commitCount.load(ordering: .relaxed) &+ commits, ordering: .relaxed)
   }
 
-  /// Commits an action, with the middleware and the histories on its path, and tells the observer. Where middleware stops the action,
-  /// returns the error that says so.
+  /// Commits an action and tells the observer. Where middleware stops the action, returns the error that says so.
   @inlinable
   func attend(_ action: Action, from origin: Origin<Action>) -> StoreError? {
-    guard origin.isAttended else {
-      count(1)
-      origin.node(on: self).commit(action)
-      observer?.committed(action, from: origin)
-      return nil
-    }
-    let node = origin.node(on: self)
+    if origin.isAttended { return attendFully(action, from: origin) }
+    count(1)
+    origin.node.withValue(on: self) { $0.commit(action) }
+    if let observer { observer.committed(action, from: origin) }
+    return nil
+  }
+
+  /// With the middleware and the histories on its path.
+  @inline(never)
+  @inlinable
+  func attendFully(_ action: Action, from origin: Origin<Action>) -> StoreError? {
+    guard let attendance = origin.node.withValue(on: self, { $0.attendance }) else { return nil }
     let attended = AttendedAction(
-      origin: origin, node: node, observer: observer, position: commitCount.load(ordering: .relaxed))
-    if let around = node.attendance?.around { around(action, attended) } else { attended.commit(action) }
+      origin: origin, attendance: attendance, observer: observer, position: commitCount.load(ordering: .relaxed))
+    if let around = attendance.around { around(action, attended) } else { attended.commit(action) }
     commitCount.store(attended.position, ordering: .relaxed)
     return attended.isCommitted ? nil : .rejected(reason: attended.rejection)
   }

@@ -7,40 +7,54 @@
 /// the release of a store that has ended before. One tree's values never meet another tree: they are made from that tree's
 /// stores alone.
 @usableFromInline
-struct Confined<Value>: @unchecked Sendable {
+struct Confined<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
   @usableFromInline
   let value: Value
 
   @inlinable
-  init(_ value: sending Value) {
+  init(storing value: consuming Value) {
     self.value = value
   }
 
+  /// Shows the value in its place.
   @inlinable
-  init(storing value: Value) {
-    self.value = value
+  func withValue<Result: ~Copyable, Failure: Error>(
+    on tree: isolated any TreeIsolation, _ body: (borrowing Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try body(value)
+  }
+
+  /// Looks inside from anywhere, for a store that is gone and had ended before, while nothing is under way in its tree: what runs on
+  /// the executor later asks first whether the store has ended, and the inbox's lock was taken after what ran before.
+  @usableFromInline
+  func withValueOfEndedStore(_ body: (borrowing Value) -> Void) {
+    body(value)
+  }
+
+  /// Another confined value that is made from this one and a second one of the same tree, without a look inside.
+  @inlinable
+  func map<Second, Other: ~Copyable>(
+    with second: Confined<Second>, _ make: (borrowing Value, Second) -> Other
+  ) -> Confined<Other> {
+    Confined<Other>(storing: make(value, second.value))
+  }
+}
+
+extension Confined: Copyable where Value: Copyable {}
+
+extension Confined {
+  @inlinable
+  init(_ value: sending Value) {
+    self.init(storing: value)
   }
 
   @inlinable
   func callAsFunction(on tree: isolated any TreeIsolation) -> Value { value }
 
-  /// Looks inside from anywhere, for a store that is gone and had ended before, while nothing is under way in its tree: what runs on
-  /// the executor later asks first whether the store has ended, and the inbox's lock was taken after what ran before.
-  @usableFromInline
-  func withValueOfEndedStore(_ body: (Value) -> Void) {
-    body(value)
-  }
-
   /// Another confined value that is made from this one, without a look inside.
   @inlinable
   func map<Other>(_ make: (Value) -> Other) -> Confined<Other> {
     Confined<Other>(storing: make(value))
-  }
-
-  /// Another confined value that is made from this one and a second one of the same tree, without a look inside.
-  @inlinable
-  func map<Second, Other>(with second: Confined<Second>, _ make: (Value, Second) -> Other) -> Confined<Other> {
-    Confined<Other>(storing: make(value, second.value))
   }
 }
 
@@ -121,8 +135,9 @@ final class StateCell<State: Sendable> {
   @inlinable
   var state: State? { unsafe storage }
 
+  @inline(__always)
   @inlinable
-  func reduce<Action>(_ action: Action, by reducer: (inout State, Action) -> Void) {
+  func reduce<Action>(_ action: borrowing Action, by reducer: (inout State, borrowing Action) -> Void) {
     guard unsafe storage != nil else { return }
     unsafe reducer(&storage!, action)
   }
@@ -137,7 +152,8 @@ final class StateCell<State: Sendable> {
 ///
 /// Sound because an origin goes only after everything that was accepted from it: it is held by its store, and the release of
 /// a store is itself an entry of the inbox, behind all that the store was given, and holds the origin until it is done.
-/// (`Tree.release` orders it; where nothing is under way, there is nothing that could borrow the origin.)
+/// (`Tree.release` orders it; where nothing is under way, there is nothing that could borrow the origin.) On the way up from an origin, each
+/// holds the next.
 @usableFromInline
 @safe struct Borrowed<Object: AnyObject & Sendable>: @unchecked Sendable {
   @usableFromInline

@@ -26,7 +26,7 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable, ExpressibleB
 
   @inlinable
   public init(_ reduce: @escaping @Sendable (inout State, Action) -> Void) {
-    self.init(name: nil, parts: nil, reduce: reduce)
+    self.init(name: nil, parts: nil) { state, action in reduce(&state, action) }
   }
 
   @inlinable
