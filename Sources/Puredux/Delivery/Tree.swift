@@ -125,7 +125,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   nonisolated func release(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
     if origin.parent != nil { releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let schedules: Bool? = inbox.withLock { inbox in
-      if origin.isClosed, inbox.phase == .idle { return nil }
+      if inbox.phase == .idle, origin.isClosed { return nil }
       origin.close()
       let release = Entry.command { tree in
         origin.node.withValue(on: tree) {
