@@ -68,8 +68,6 @@ final class Origin<Action: Sendable>: StorePlace {
   var parentPlace: (any StorePlace)? { parent }
   @usableFromInline
   var treeID: ObjectIdentifier { ObjectIdentifier(tree) }
-  @usableFromInline
-  var tasks: any StoreTasks { tree.tasks }
 
   @inlinable
   func order(_ command: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {

@@ -12,6 +12,9 @@ final class ReleaseQueue: Sendable {
   private let waiting = Guarded(Waiting())
 
   @usableFromInline
+  init() {}
+
+  @usableFromInline
   func release(_ object: any AnyObject & Sendable) {
     let isFirst = waiting.withLock { waiting in
       waiting.objects.append(object)

@@ -140,7 +140,7 @@ final class AttendedAction<Action: Sendable> {
   @usableFromInline
   let attendance: Attendance<Action>
   @usableFromInline
-  let observer: (any CommitObserver<Action>)?
+  let observer: Tree<Action>.CommitObserver?
   /// How many commits the tree has seen, with those of this action.
   @usableFromInline
   var position: Int
@@ -151,7 +151,7 @@ final class AttendedAction<Action: Sendable> {
 
   @inlinable
   init(
-    origin: Origin<Action>, attendance: Attendance<Action>, observer: (any CommitObserver<Action>)?, position: Int
+    origin: Origin<Action>, attendance: Attendance<Action>, observer: Tree<Action>.CommitObserver?, position: Int
   ) {
     self.origin = origin
     self.attendance = attendance
@@ -165,6 +165,6 @@ final class AttendedAction<Action: Sendable> {
     position += 1
     isCommitted = true
     if let record = attendance.recording { record(action, self) } else { attendance.commit(action) }
-    observer?.committed(action, from: origin)
+    observer?(action, origin)
   }
 }

@@ -9,7 +9,8 @@ protocol StorePlace: AnyObject, Sendable {
   var parentPlace: (any StorePlace)? { get }
   var hasStoresBelow: Bool { get }
   var treeID: ObjectIdentifier { get }
-  var tasks: any StoreTasks { get }
+  /// The tasks of the tree's stores.
+  var effects: TreeEffects { get }
   /// Whether this store or one above it takes nothing any more.
   var isClosed: Bool { get }
 
@@ -33,23 +34,6 @@ extension StorePlace {
     }
     return false
   }
-}
-
-/// The tasks that belong to the stores of a tree, and what is to be done when a store ends.
-@usableFromInline
-protocol StoreTasks: Sendable {
-  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended.
-  func start(_ work: @escaping @Sendable () async -> Void, of place: any StorePlace)
-  /// Has something done when a store ends, after its last commit; at once where it has ended.
-  func atEnd(of place: any StorePlace, _ action: @escaping @Sendable () -> Void) -> StoreEnding
-  /// It does not need to be done any more.
-  func forget(_ ending: StoreEnding)
-  /// How many tasks run.
-  var runningCount: Int { get }
-  /// Ends the tasks of a store and of all below it, and does what is to be done at their end.
-  func end(below place: any StorePlace, cancelling: Bool)
-  /// Returns when all tasks of a store and of all below it have ended.
-  func untilEnded(below place: any StorePlace) async
 }
 
 /// What is to be done at the end of a store, to be able to take it back.

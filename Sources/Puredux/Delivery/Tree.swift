@@ -13,6 +13,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     case command(@Sendable (isolated Tree) -> Void)
   }
 
+  /// What is done about an action once it is committed.
+  @usableFromInline
+  typealias CommitObserver = (Action, Origin<Action>) -> Void
+
   /// How many entries a drain works off before it lets others on the executor (G10).
   @inlinable
   static var quantum: Int { 1024 }
@@ -21,10 +25,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   nonisolated let executor: ExecutorReference
   @usableFromInline
   nonisolated let priority: TaskPriority?
+  /// The tasks of its stores, once there are any.
   @usableFromInline
-  nonisolated let tasks: any StoreTasks
+  nonisolated let effects: Lazily<TreeEffects>
   @usableFromInline
-  nonisolated let releaseQueue = ReleaseQueue()
+  nonisolated let releaseQueue = Lazily<ReleaseQueue>()
   @usableFromInline
   nonisolated let inbox = Guarded(Inbox<Entry, Waiter<Void>>())
   /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
@@ -46,17 +51,17 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline
   var batchPosition = 0
   @usableFromInline
-  let observation = Variable<(any CommitObserver<Action>)?>(nil)
+  let observation = Lazily<Variable<CommitObserver?>>()
   /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the run-time
   /// check of accesses that a variable has.
   @usableFromInline
   nonisolated let commitCount = Atomic(0)
 
   @inlinable
-  init(executor: StoreExecutor, priority: TaskPriority?, tasks: any StoreTasks) {
-    self.executor = ExecutorReference(executor.owner)
+  init(executor: StoreExecutor, priority: TaskPriority?, effects: TreeEffects? = nil) {
+    self.executor = ExecutorReference(executor)
     self.priority = priority
-    self.tasks = tasks
+    self.effects = Lazily(effects)
   }
 
   @inlinable
@@ -231,7 +236,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     object.node.withValue(on: self) { node in
       while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
         node.commit(action)
-        if let observer { observer.committed(action, from: object) }
+        observer?(action, object)
         position += 1
       }
     }
@@ -291,7 +296,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     if origin.isAttended { return attendFully(action, from: origin) }
     count(1)
     origin.node.withValue(on: self) { $0.commit(action) }
-    if let observer { observer.committed(action, from: origin) }
+    observer?(action, origin)
     return nil
   }
 
@@ -336,18 +341,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Who is told of every commit.
   @inlinable
-  var observer: (any CommitObserver<Action>)? { observation.value }
+  var observer: CommitObserver? { observation.withObject { $0.value } ?? nil }
 
   /// Sets who is told of every commit.
   @inlinable
-  func observe(with observer: some CommitObserver<Action>) {
-    observation.value = observer
+  func observe(with observer: @escaping CommitObserver) {
+    observation(orMake: { Variable(nil) }).value = observer
   }
-}
-
-/// What is done about an action once it is committed. Called on the tree's executor.
-@usableFromInline
-protocol CommitObserver<Action>: Sendable {
-  associatedtype Action: Sendable
-  func committed(_ action: Action, from origin: Origin<Action>)
 }

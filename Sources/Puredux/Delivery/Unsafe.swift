@@ -1,5 +1,7 @@
 // Every unsafe construct of the library is in this file, each with the reason why it is sound.
 
+import Synchronization
+
 /// A reference to what lives on a tree's executor. Anybody may hold and pass it on; only code that runs there can look inside.
 ///
 /// Sound because the value is reached in three ways only: through `callAsFunction`, which the compiler lets nobody call but from
@@ -60,20 +62,71 @@ extension Confined {
 
 /// A serial executor, looked up once and kept alive.
 ///
-/// Sound because the reference that is not counted lies beside the owner that keeps its executor alive.
+/// Sound because the reference that is not counted lies beside the object that keeps its executor alive. The main actor's lives for ever.
 @usableFromInline
 @safe struct ExecutorReference: Sendable {
   @usableFromInline
   let unowned: UnownedSerialExecutor
   @usableFromInline
-  let owner: any SerialExecutorOwner
+  let owner: (any AnyObject & Sendable)?
 
-  @inlinable
-  init(_ owner: any SerialExecutorOwner) {
-    self.owner = owner
-    unsafe unowned = owner.unownedExecutor
+  @usableFromInline
+  init(_ executor: StoreExecutor) {
+    switch executor.kind {
+    case .own:
+      let own = OwnExecutor()
+      owner = own
+      unsafe unowned = own.unownedExecutor
+    case .mainActor:
+      owner = nil
+      unsafe unowned = MainActor.sharedUnownedExecutor
+    case .brought(let executor):
+      owner = executor
+      unsafe unowned = executor.asUnownedSerialExecutor()
+    }
   }
 }
+
+private actor OwnExecutor {}
+
+/// An object that is made when it is first needed, and stays as long as its owner: eight bytes where it is not.
+///
+/// Sound because the reference is counted once, is never replaced, and is given back when the owner goes and nobody can ask any more.
+@usableFromInline
+@safe struct Lazily<Object: AnyObject>: ~Copyable {
+  @usableFromInline
+  let reference: Atomic<Unmanaged<Object>?>
+
+  @inlinable
+  init(_ object: Object? = nil) {
+    unsafe reference = Atomic(object.map { unsafe .passRetained($0) })
+  }
+
+  /// The object, where there is one.
+  @inlinable
+  func withObject<Result>(_ body: (Object) -> Result) -> Result? {
+    guard let object = unsafe reference.load(ordering: .acquiring) else { return nil }
+    return unsafe object._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  @inlinable
+  func callAsFunction(orMake make: () -> Object) -> Object {
+    if let object = withObject({ $0 }) { return object }
+    let made = unsafe Unmanaged.passRetained(make())
+    let (isStored, winner) = unsafe reference.compareExchange(
+      expected: nil, desired: made, ordering: .acquiringAndReleasing)
+    guard let winner = unsafe winner, !isStored else { return unsafe made.takeUnretainedValue() }
+    unsafe made.release()
+    return unsafe winner.takeUnretainedValue()
+  }
+
+  @inlinable
+  deinit {
+    unsafe reference.load(ordering: .acquiring)?.release()
+  }
+}
+
+extension Lazily: Sendable where Object: Sendable {}
 
 /// A variable of a tree's executor, without the run-time check for overlapping accesses, which costs as much as a small reducer.
 ///

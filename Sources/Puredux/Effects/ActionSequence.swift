@@ -22,8 +22,8 @@ extension StorePlace {
   @usableFromInline
   nonisolated(nonsending) func whileAlive(_ body: @escaping @Sendable () async throws -> Void) async throws {
     let (end, continuation) = AsyncStream<Never>.makeStream()
-    let ending = tasks.atEnd(of: self) { continuation.finish() }
-    defer { tasks.forget(ending) }
+    let ending = effects.atEnd(of: self) { continuation.finish() }
+    defer { effects.forget(ending) }
     try await withThrowingTaskGroup { group in
       group.addTask {
         try await body()

@@ -1,10 +1,6 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 @usableFromInline
-final class TreeEffects: StoreTasks {
-  /// Starts the task of a runner.
-  @usableFromInline
-  typealias Spawn = @Sendable (@escaping EffectRunner.Effect) -> Void
-
+final class TreeEffects: Sendable {
   private struct StoreEffects {
     let place: any StorePlace
     var runner: EffectRunner?
@@ -26,14 +22,26 @@ final class TreeEffects: StoreTasks {
     }
   }
 
-  private let spawn: Spawn
+  private let priority: TaskPriority?
+  /// What the tasks are children of, where they are not on their own.
+  private let trunk: EffectRunner?
   private let table = Guarded(Table())
 
   @usableFromInline
-  init(spawn: @escaping Spawn) {
-    self.spawn = spawn
+  init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil) {
+    self.priority = priority
+    self.trunk = trunk
   }
 
+  private func spawn(_ run: @escaping EffectRunner.Effect) {
+    if let trunk {
+      trunk.add(run) { _ in }
+    } else {
+      Task.detached(priority: priority, operation: run)
+    }
+  }
+
+  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended.
   @usableFromInline
   func start(_ work: @escaping @Sendable () async -> Void, of place: any StorePlace) {
     let id = ObjectIdentifier(place)
@@ -43,7 +51,7 @@ final class TreeEffects: StoreTasks {
       table.stores[id, default: StoreEffects(place: place)].runner = runner
       return runner
     }
-    runner.add(work) { [spawn, tree = place.treeID] run in
+    runner.add(work) { [tree = place.treeID] run in
       spawn {
         let trees = EffectContext.trees.union([tree])
         await EffectContext.$trees.withValue(trees) { await run() }
@@ -66,6 +74,7 @@ final class TreeEffects: StoreTasks {
     }
   }
 
+  /// Has something done when a store ends, after its last commit; at once where it has ended.
   @usableFromInline
   func atEnd(of place: any StorePlace, _ action: @escaping @Sendable () -> Void) -> StoreEnding {
     let ending = table.withLock { table in
@@ -79,6 +88,7 @@ final class TreeEffects: StoreTasks {
     return ending
   }
 
+  /// It does not need to be done any more.
   @usableFromInline
   func forget(_ ending: StoreEnding) {
     _ = take(ending)
@@ -90,13 +100,14 @@ final class TreeEffects: StoreTasks {
     return action
   }
 
+  /// How many tasks run.
   @usableFromInline
   var runningCount: Int {
     let runners = table.withLock { $0.stores.values.compactMap(\.runner) }
     return runners.reduce(0) { $0 + $1.runningCount }
   }
 
-  /// Ends the effects of a store and of all below it.
+  /// Ends the effects of a store and of all below it, and does what is to be done at their end.
   @usableFromInline
   func end(below place: any StorePlace, cancelling: Bool) {
     for runner in runners(below: place) { runner.end(cancelling: cancelling) }
@@ -123,27 +134,23 @@ final class TreeEffects: StoreTasks {
   }
 }
 
+extension Origin {
+  /// The tasks of the tree's stores. Made under the inbox's lock, so that a store that ends at the same time either finds them or is seen to be
+  /// closed by who asked for them.
+  @usableFromInline
+  var effects: TreeEffects {
+    tree.effects.withObject { $0 } ?? tree.inbox.withLock { _ in tree.effects { TreeEffects(priority: tree.priority) } }
+  }
+
+  /// Ends the tasks of the store and of all below it, where there are any.
+  @usableFromInline
+  func endEffects(cancelling: Bool) {
+    tree.effects.withObject { $0.end(below: self, cancelling: cancelling) }
+  }
+}
+
 /// The trees whose effects the current task is part of: one of them cannot wait for the end of them all.
 @usableFromInline
 enum EffectContext {
   @TaskLocal static var trees: Set<ObjectIdentifier> = []
-}
-
-/// Hands every commit of a tree to an interceptor.
-@usableFromInline
-struct Interception<Action: Sendable>: CommitObserver {
-  @usableFromInline
-  let interceptor: Interceptor<Action>
-
-  @inlinable
-  init(interceptor: Interceptor<Action>) {
-    self.interceptor = interceptor
-  }
-
-  @inlinable
-  func committed(_ action: Action, from origin: Origin<Action>) {
-    for effect in interceptor.effects(action) {
-      origin.tasks.start({ await effect(Dispatch(origin: origin)) }, of: origin)
-    }
-  }
 }

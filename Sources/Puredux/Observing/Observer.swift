@@ -74,7 +74,7 @@ extension Feed {
     previous?.cancel()
     let isAccepted = place.order { [source = reading.feed.source] tree in
       source(on: tree).activate(reading.cursor, in: reading.channel)
-      place.tasks.start({ await subscription.run(reading, after: previous, observer.observe) }, of: place)
+      place.effects.start({ await subscription.run(reading, after: previous, observer.observe) }, of: place)
     }
     if !isAccepted {
       reading.refuse()

@@ -98,7 +98,7 @@ private actor PresentationQueue {
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
 
   init(_ executor: StoreExecutor) {
-    self.executor = ExecutorReference(executor.owner)
+    self.executor = ExecutorReference(executor)
   }
 
   func run<Props: Sendable>(_ make: @Sendable () -> Props) -> Props { make() }

@@ -30,10 +30,8 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
     interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
     emits: Emission<State> = .always, history: History<State, Action>? = nil, reducer: Reducer<State, Action>
   ) {
-    let effects = TreeEffects { run in Task.detached(priority: priority, operation: run) }
     self.init(
-      initialState: initialState, tree: Tree(executor: executor, priority: priority, tasks: effects),
-      interceptor: interceptor,
+      initialState: initialState, tree: Tree(executor: executor, priority: priority), interceptor: interceptor,
       features: StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history))
   }
 

@@ -54,7 +54,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   func keep<Owned>(_ history: History<Owned, Action>?) {
     guard let history else { return }
     history.attach()
-    _ = origin.tasks.atEnd(of: origin) { history.detach() }
+    _ = origin.effects.atEnd(of: origin) { history.detach() }
   }
 
   @inlinable
@@ -71,34 +71,39 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable
   func intercept(with interceptor: Interceptor<Action>) {
-    let interception = Interception(interceptor: interceptor)
-    _ = origin.tree.order(for: origin) { $0.observe(with: interception) }
+    _ = origin.tree.order(for: origin) { tree in
+      tree.observe { action, origin in
+        for effect in interceptor.effects(action) {
+          origin.effects.start({ await effect(Dispatch(origin: origin)) }, of: origin)
+        }
+      }
+    }
   }
 
   /// The store is gone.
   @inlinable
   func release() {
-    origin.tree.release(origin) { [origin] in origin.tasks.end(below: origin, cancelling: true) }
+    origin.tree.release(origin) { [origin] in origin.endEffects(cancelling: true) }
   }
 
   @usableFromInline
   nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
     let cancels = interceptors == .cancel
-    let tasks = origin.tasks
-    origin.tree.end(origin) { [origin] in tasks.end(below: origin, cancelling: cancels) }
+    origin.tree.end(origin) { [origin] in origin.endEffects(cancelling: cancels) }
     // All that was accepted is committed when this returns, and the sequences have ended.
     try? await origin.tree.visit { _ throws(StoreError) in }
-    if cancels { tasks.end(below: origin, cancelling: true) }
+    if cancels { origin.endEffects(cancelling: true) }
     guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
+    guard let effects = origin.tree.effects.withObject({ $0 }) else { return }
     switch interceptors {
-    case .cancel: await tasks.untilEnded(below: origin)
+    case .cancel: await effects.untilEnded(below: origin)
     case .finish(let limit):
       await withTaskGroup { [origin] group in
         group.addTask {
           try? await clock.sleep(for: limit)
-          tasks.end(below: origin, cancelling: true)
+          origin.endEffects(cancelling: true)
         }
-        await tasks.untilEnded(below: origin)
+        await effects.untilEnded(below: origin)
         group.cancelAll()
       }
     }

@@ -52,7 +52,7 @@ extension Tree {
       commits: commitCount.load(ordering: .relaxed),
       waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },
       childStores: storeCount.load(ordering: .relaxed) - 1 - releasedChildren.load(ordering: .relaxed),
-      runningTasks: tasks.runningCount)
+      runningTasks: effects.withObject { $0.runningCount } ?? 0)
     source(on: self).survey(&statistics)
     settle()
     return statistics

@@ -16,9 +16,8 @@ public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
-  let effects = TreeEffects { run in trunk.add(run) { _ in } }
   let store = RootStore(
-    initialState: initialState, tree: Tree(executor: executor, priority: priority, tasks: effects),
+    initialState: initialState, tree: Tree(executor: executor, priority: priority, effects: TreeEffects(trunk: trunk)),
     interceptor: interceptor,
     features: StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history))
   let outcome = await withTaskGroup { tasks in
