@@ -1,7 +1,7 @@
 import AsyncAlgorithms
 import Puredux
 
-/// Commits so often, with subscribers that read everything, and waits until they have.
+/// Commits so often, with subscribers that read everything through a stream, and waits until they have.
 private func deliver(
   _ commits: Int, to subscribers: Int, stalled: Int = 0,
   _ policy: AsyncStream<Board>.Continuation.BufferingPolicy = .unbounded
@@ -22,6 +22,22 @@ private func deliver(
   withExtendedLifetime(waiting) {}
 }
 
+/// The same through a sequence.
+private func deliverInSequence(_ commits: Int, to subscribers: Int) async throws {
+  let root = makeRoot()
+  let store = root.store()
+  try await withThrowingTaskGroup { tasks in
+    for _ in 0..<subscribers {
+      let states = root.states() as StateSequence
+      tasks.addTask {
+        for await board in states where board.count == commits { break }
+      }
+    }
+    for _ in 0..<commits { try await store.send(.add(1)) }
+    try await tasks.waitForAll()
+  }
+}
+
 private func deliverByHand(_ commits: Int, to subscribers: Int) async {
   let store = HandWritten()
   await withTaskGroup { tasks in
@@ -32,6 +48,16 @@ private func deliverByHand(_ commits: Int, to subscribers: Int) async {
       }
     }
     for _ in 0..<commits { await store.send(.add(1)) }
+  }
+}
+
+/// What `AsyncStream` itself takes: a stream that makes its elements of nothing.
+private func constants(_ count: Int) -> AsyncStream<Board> {
+  let made = Own()
+  return AsyncStream {
+    made.count += 1
+    return made.count <= count ? Board() : nil
+  } onCancel: {
   }
 }
 
@@ -56,48 +82,79 @@ private func deliverShared(_ commits: Int, to subscribers: Int) async {
   }
 }
 
-private func deliverOnQueue(_ commits: Int, to subscribers: Int) {
+private func deliverOnQueue(_ commits: Int, to subscribers: Int, completing: Bool = false) {
   let store = QueueStore()
   for _ in 0..<subscribers {
     let own = Own()
-    store.observe { own.count = $0.count }
+    if completing {
+      store.observe { board, complete in
+        own.count = board.count
+        complete(.active)
+      }
+    } else {
+      store.observe { own.count = $0.count }
+    }
   }
   for _ in 0..<commits { store.dispatch(.add(1)) }
   store.wait()
 }
 
-/// What one observer keeps: only touched on the store's queue.
+/// What one observer keeps, or one stream: touched by one at a time.
 private final class Own: @unchecked Sendable {
   var count = 0
 }
 
 func deliveries() {
-  for (subscribers, commits, bound) in [
-    (1, 20_000, nil), (10, 5_000, nil), (100, 500, nil), (1_000, 100, 0.2), (10_000, 20, nil),
-  ]
-    as [(Int, Int, Double?)]
-  {
+  for (subscribers, commits, streamBound, sequenceBound) in [
+    (1, 20_000, nil, nil), (10, 5_000, nil, nil), (100, 500, nil, nil), (1_000, 100, 0.2, 0.15), (10_000, 20, nil, nil),
+  ] as [(Int, Int, Double?, Double?)] {
     compare(
-      Line(name: "a delivery, \(subscribers) subscribers", beside: "a continuation for each", bound: bound),
+      Line(name: "a delivery, \(subscribers) subscribers", beside: "a continuation for each", bound: streamBound),
       operations: subscribers * commits
     ) {
       try await deliver(commits, to: subscribers)
     } theirs: {
       await deliverByHand(commits, to: subscribers)
     }
+    compare(
+      Line(
+        name: "a delivery in a StateSequence, \(subscribers) subscribers", beside: "a continuation for each",
+        bound: sequenceBound), operations: subscribers * commits
+    ) {
+      try await deliverInSequence(commits, to: subscribers)
+    } theirs: {
+      await deliverByHand(commits, to: subscribers)
+    }
   }
-  compare(Line(name: "a delivery, 1000 subscribers", beside: "share()", bound: 0.1), operations: 100_000, iterations: 5)
-  {
-    try await deliver(100, to: 1_000)
-  } theirs: {
-    await deliverShared(100, to: 1_000)
+  for (form, bound, ours) in [
+    ("a delivery", 0.1, { @Sendable in try await deliver(100, to: 1_000) }),
+    ("a delivery in a StateSequence", 0.05, { @Sendable in try await deliverInSequence(100, to: 1_000) }),
+  ] as [(String, Double, @Sendable () async throws -> Void)] {
+    compare(
+      Line(name: "\(form), 1000 subscribers", beside: "share()", bound: bound), operations: 100_000, iterations: 5,
+      ours: ours
+    ) {
+      await deliverShared(100, to: 1_000)
+    }
+    compare(
+      Line(name: "\(form), 1000 subscribers", beside: "callbacks on a dispatch queue", bound: 1.5), operations: 100_000,
+      ours: ours
+    ) {
+      deliverOnQueue(100, to: 1_000)
+    }
+    compare(
+      Line(name: "\(form), 1000 subscribers", beside: "callbacks that complete, as Puredux's", bound: 1.5),
+      operations: 100_000, ours: ours
+    ) {
+      deliverOnQueue(100, to: 1_000, completing: true)
+    }
   }
   compare(
-    Line(name: "a delivery, 1000 subscribers", beside: "callbacks on a dispatch queue", bound: 1.5), operations: 100_000
+    Line(name: "a delivery, 1000 subscribers", beside: "an AsyncStream of a constant", bound: 1.5), operations: 100_000
   ) {
     try await deliver(100, to: 1_000)
   } theirs: {
-    deliverOnQueue(100, to: 1_000)
+    for await _ in constants(100_000) {}
   }
   compare(Line(name: "the same, conflated", beside: "each reading everything"), operations: 100_000) {
     try await deliver(100, to: 1_000, .bufferingNewest(1))

@@ -53,18 +53,35 @@ actor HandWritten {
 
 /// A store on a serial dispatch queue, which calls its observers back.
 final class QueueStore: @unchecked Sendable {
+  enum Status {
+    case active
+    case dead
+  }
+
   private let queue = DispatchQueue(label: "store")
   private var board = Board()
   private var observers: [@Sendable (Board) -> Void] = []
+  private var completingObservers: [@Sendable (Board, @escaping @Sendable (Status) -> Void) -> Void] = []
 
   func observe(_ observer: @escaping @Sendable (Board) -> Void) {
     queue.sync { observers.append(observer) }
+  }
+
+  /// With an observer that says by a handler whether it wants more, as Puredux's do: the handler may be called later and from anywhere.
+  func observe(_ observer: @escaping @Sendable (Board, @escaping @Sendable (Status) -> Void) -> Void) {
+    queue.sync { completingObservers.append(observer) }
   }
 
   func dispatch(_ action: Action) {
     queue.async {
       reduce(&self.board, action)
       for observer in self.observers { observer(self.board) }
+      for (index, observer) in self.completingObservers.enumerated() {
+        observer(self.board) { [weak self] status in
+          guard status == .dead, let store = self else { return }
+          store.queue.async { store.completingObservers.remove(at: index) }
+        }
+      }
     }
   }
 
