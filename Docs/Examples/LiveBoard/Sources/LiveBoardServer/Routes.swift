@@ -141,9 +141,9 @@ struct Routes: Sendable {
     let body = ResponseBody { writer in
       try await request.body.consumeWithCancellationOnInboundClose { _ in
         try await connections.withConnection(to: board.id, at: board.version, name: name) { connection in
-          let versions = feeds[board.id].states(removeStateDuplicates: .equal { $0.version }).map(\.message)
-          let attendance = connection.states().map { ByteBuffer.event("attendance", $0) }
-          for await message in merge(versions, attendance).cancelOnGracefulShutdown() {
+          let versions = feeds[board.id].states(removeStateDuplicates: .equal { $0.version }) as StateSequence
+          let attendance = (connection.states() as StateSequence).map { ByteBuffer.event("attendance", $0) }
+          for await message in merge(versions.map(\.message), attendance).cancelOnGracefulShutdown() {
             try await writer.write(message)
           }
         }
