@@ -121,6 +121,13 @@ final class Attendance<Action: Sendable> {
   @usableFromInline
   let commit: StoreNode<Action>.Commit
 
+  @inlinable
+  init(commit: @escaping StoreNode<Action>.Commit) {
+    around = nil
+    recording = nil
+    self.commit = commit
+  }
+
   /// None where there are only reducers.
   @inlinable
   init?(around: Around?, recording: Recording?, commit: @escaping StoreNode<Action>.Commit) {
@@ -131,16 +138,64 @@ final class Attendance<Action: Sendable> {
   }
 }
 
-/// An action that middleware handles, or that goes into a history.
+/// An action that middleware handles, or that goes into a history. One object for all that come one after the other from the same store, as
+/// making it costs as much as three commits.
 @usableFromInline
-final class AttendedAction<Action: Sendable> {
+final class AttendedAction<Action: Sendable>: Variable<AttendedOutcome> {
+  /// Called where they lie, as those of a `StoreNode` are.
+  @usableFromInline
+  struct Steps: ~Copyable {
+    @usableFromInline
+    let around: Attendance<Action>.Around?
+    @usableFromInline
+    let recording: Attendance<Action>.Recording?
+    @usableFromInline
+    let commit: StoreNode<Action>.Commit
+    @usableFromInline
+    let observer: Tree<Action>.CommitObserver?
+
+    @inlinable
+    init(attendance: Attendance<Action>, observer: Tree<Action>.CommitObserver?) {
+      around = attendance.around
+      recording = attendance.recording
+      commit = attendance.commit
+      self.observer = observer
+    }
+  }
+
   /// The store that it was given to.
   @usableFromInline
   let origin: Origin<Action>
   @usableFromInline
-  let attendance: Attendance<Action>
-  @usableFromInline
-  let observer: Tree<Action>.CommitObserver?
+  let steps: Steps
+
+  @inlinable
+  init(origin: Origin<Action>, attendance: Attendance<Action>, observer: Tree<Action>.CommitObserver?, position: Int) {
+    self.origin = origin
+    steps = Steps(attendance: attendance, observer: observer)
+    super.init(AttendedOutcome(position: position))
+  }
+
+  /// Lets the middleware handle the next action, or commits it where there is none.
+  @inlinable
+  func handle(_ action: Action) {
+    value = AttendedOutcome(position: value.position)
+    if steps.around != nil { steps.around?(action, self) } else { commit(action) }
+  }
+
+  /// Commits what the middleware made of it.
+  @inlinable
+  func commit(_ action: Action) {
+    value.position += 1
+    value.isCommitted = true
+    if steps.recording != nil { steps.recording?(action, self) } else { steps.commit(action) }
+    steps.observer?(action, origin)
+  }
+}
+
+/// What became of an attended action so far.
+@usableFromInline
+struct AttendedOutcome {
   /// How many commits the tree has seen, with those of this action.
   @usableFromInline
   var position: Int
@@ -150,21 +205,7 @@ final class AttendedAction<Action: Sendable> {
   var rejection: RejectionReason?
 
   @inlinable
-  init(
-    origin: Origin<Action>, attendance: Attendance<Action>, observer: Tree<Action>.CommitObserver?, position: Int
-  ) {
-    self.origin = origin
-    self.attendance = attendance
-    self.observer = observer
+  init(position: Int) {
     self.position = position
-  }
-
-  /// Commits what the middleware made of it.
-  @inlinable
-  func commit(_ action: Action) {
-    position += 1
-    isCommitted = true
-    if let record = attendance.recording { record(action, self) } else { attendance.commit(action) }
-    observer?(action, origin)
   }
 }

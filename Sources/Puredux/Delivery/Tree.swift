@@ -38,9 +38,9 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Sends and reads that have set out for the executor, and those that have arrived: two counts, as only the executor writes the
   /// second, which it can do by a plain move.
   @usableFromInline
-  nonisolated let departed = Atomic(0)
+  nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline
-  nonisolated let arrived = Atomic(0)
+  nonisolated let arrived = Atomic<UInt32>(0)
   @usableFromInline
   nonisolated let storeCount = Atomic(0)
   @usableFromInline
@@ -50,6 +50,9 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   var batch: ContiguousArray<Entry> = []
   @usableFromInline
   var batchPosition = 0
+  /// What attended the last action, where one was attended. Forgotten when a store ends, and with the observer.
+  @usableFromInline
+  var lastAttended: AttendedAction<Action>?
   @usableFromInline
   let observation = Lazily<Variable<CommitObserver?>>()
   /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the run-time
@@ -114,6 +117,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       guard !origin.isClosed else { return false }
       origin.close()
       let end = Entry.command { tree in
+        tree.lastAttended = nil
         origin.node.withValue(on: tree) { $0.end() }
         finally()
       }
@@ -133,6 +137,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       if inbox.phase == .idle, origin.isClosed { return nil }
       origin.close()
       let release = Entry.command { tree in
+        tree.lastAttended = nil
         origin.node.withValue(on: tree) {
           $0.end()
           $0.release()
@@ -204,11 +209,12 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     var position = batchPosition
     while position < end {
       switch performing[position] {
-      case .commit(let origin, let action):
+      case .commit(let origin, _):
         position = origin.withObject { object in
-          guard object.isAttended else { return commitRun(from: origin, object, in: performing, position..<end) }
-          _ = attend(action, from: object)
-          return position + 1
+          let rest = position..<end
+          return object.isAttended
+            ? attendRun(from: origin, object, in: performing, rest)
+            : commitRun(from: origin, object, in: performing, rest)
         }
       case .command(let command):
         command(self)
@@ -241,6 +247,23 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       }
     }
     count(position - range.lowerBound)
+    return position
+  }
+
+  /// As `commitRun`, with the middleware and the histories on the path.
+  @inlinable
+  func attendRun(
+    from origin: Borrowed<Origin<Action>>, _ object: Origin<Action>, in entries: ContiguousArray<Entry>,
+    _ range: Range<Int>
+  ) -> Int {
+    let attended = takeAttended(for: object)
+    var position = range.lowerBound
+    while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
+      attended.handle(action)
+      position += 1
+    }
+    commitCount.store(attended.value.position, ordering: .relaxed)
+    lastAttended = attended
     return position
   }
 
@@ -304,12 +327,24 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inline(never)
   @inlinable
   func attendFully(_ action: Action, from origin: Origin<Action>) -> StoreError? {
-    guard let attendance = origin.node.withValue(on: self, { $0.attendance }) else { return nil }
-    let attended = AttendedAction(
-      origin: origin, attendance: attendance, observer: observer, position: commitCount.load(ordering: .relaxed))
-    if let around = attendance.around { around(action, attended) } else { attended.commit(action) }
-    commitCount.store(attended.position, ordering: .relaxed)
-    return attended.isCommitted ? nil : .rejected(reason: attended.rejection)
+    let attended = takeAttended(for: origin)
+    attended.handle(action)
+    let outcome = attended.value
+    commitCount.store(outcome.position, ordering: .relaxed)
+    lastAttended = attended
+    return outcome.isCommitted ? nil : .rejected(reason: outcome.rejection)
+  }
+
+  /// What attends the next action of a store that is attended: what attended the last one, if that was of the same store.
+  @inlinable
+  func takeAttended(for origin: Origin<Action>) -> AttendedAction<Action> {
+    let position = commitCount.load(ordering: .relaxed)
+    if let last = lastAttended.take(), last.origin === origin {
+      last.value.position = position
+      return last
+    }
+    let attendance = origin.node.withValue(on: self) { $0.attendance ?? Attendance(commit: $0.commit) }
+    return AttendedAction(origin: origin, attendance: attendance, observer: observer, position: position)
   }
 
   /// A visitor is about to go to the executor.
@@ -346,6 +381,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Sets who is told of every commit.
   @inlinable
   func observe(with observer: @escaping CommitObserver) {
+    lastAttended = nil
     observation(orMake: { Variable(nil) }).value = observer
   }
 }

@@ -132,10 +132,10 @@ extension Lazily: Sendable where Object: Sendable {}
 ///
 /// Sound because it is reached from the tree's isolation only, and no access calls anything: the value is copied out or set.
 @usableFromInline
-final class Variable<Value> {
+class Variable<Value> {
   @usableFromInline
   @exclusivity(unchecked)
-  var storage: Value
+  final var storage: Value
 
   @inlinable
   init(_ value: Value) {
@@ -143,7 +143,7 @@ final class Variable<Value> {
   }
 
   @inlinable
-  var value: Value {
+  final var value: Value {
     get { unsafe storage }
     set { unsafe storage = newValue }
   }

@@ -132,7 +132,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     }
     add(
       Entry(
-        action: action, store: attended.origin.id, position: attended.position, stateBefore: before, steps: made))
+        action: action, store: attended.origin.id, position: attended.value.position, stateBefore: before, steps: made))
   }
 
   @inlinable

@@ -98,7 +98,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
 
   /// Whether the action has been committed: no before `next`, and no after it where other middleware has stopped the action.
   @inlinable
-  public var isCommitted: Bool { attended.isCommitted }
+  public var isCommitted: Bool { attended.value.isCommitted }
 
   /// Dispatches to the store that the action was given to.
   @inlinable
@@ -107,6 +107,6 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   /// Says why the action is stopped: `send` throws `StoreError.rejected` with this reason.
   @inlinable
   public func reject(_ reason: RejectionReason) {
-    attended.rejection = reason
+    attended.value.rejection = reason
   }
 }
