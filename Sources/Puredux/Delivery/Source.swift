@@ -3,22 +3,13 @@
 /// What differs between them is in closures, not in subclasses: a closure is specialized where it is made, with the user's
 /// types, while a method that is called through a class or a protocol is not.
 @usableFromInline
-final class Source<State: Sendable>: Watchable {
+final class Source<State: Sendable>: SourceVariables<State> {
   /// Shows the state in place, without a copy; where there is none, the closure is not called.
   @usableFromInline
   let withState: (_ body: (State) -> Void) -> Void
   /// What it takes its states from; nothing for a root store.
   @usableFromInline
   let link: (any UpstreamLink<State>)?
-  /// Its own subscribers, where it has any.
-  @usableFromInline
-  var channel: Channel<State>? { didSet { noteWhetherWatched() } }
-  /// The sources that take their states from this one and are watched.
-  @usableFromInline
-  var downstreams: ContiguousArray<Downstream<State>> = [] { didSet { noteWhetherWatched() } }
-  @usableFromInline
-  var scratch = Channel<State>.Scratch()
-
   @inlinable
   init(link: (any UpstreamLink<State>)? = nil, withState: @escaping (_ body: (State) -> Void) -> Void) {
     self.link = link
@@ -26,18 +17,15 @@ final class Source<State: Sendable>: Watchable {
   }
 
   @inlinable
-  func noteWhetherWatched() { mayBeWatched = channel != nil || !downstreams.isEmpty }
-
-  @inlinable
-  var isWatched: Bool { !downstreams.isEmpty || channel?.isIdle == false }
+  var isWatched: Bool { withDownstreams { !$0.isEmpty } || channel?.isIdle == false }
 
   // MARK: Publishing
 
   /// Hands a state to everybody who watches, here and below.
   @inlinable
   func publish(_ state: State) {
-    channel?.publish(state, scratch: &scratch)
-    for downstream in downstreams { downstream.receive(state) }
+    publishToChannel(state)
+    withDownstreams { downstreams in downstreams.forEach { $0.receive(state) } }
   }
 
   /// Publishes a store's own state. Kept out of what commits where nobody watches.
@@ -52,9 +40,7 @@ final class Source<State: Sendable>: Watchable {
   func end() {
     channel?.finish()
     channel = nil
-    let ending = downstreams
-    downstreams = []
-    for downstream in ending { downstream.end() }
+    for downstream in changeDownstreams({ $0.removeAll() }) { downstream.end() }
     link?.detach()
   }
 
@@ -82,35 +68,50 @@ final class Source<State: Sendable>: Watchable {
   func detachIfUnwatched() {
     if channel?.isIdle == true {
       channel = nil
-      scratch = Channel<State>.Scratch()
+      dropScratch()
     }
     if !isWatched { link?.detach() }
   }
 
   @inlinable
   func add(_ downstream: Downstream<State>) {
-    downstream.place = downstreams.count
-    downstreams.append(downstream)
+    changeDownstreams { downstreams in
+      downstream.place = downstreams.count
+      downstreams.append(downstream)
+    }
     attach()
   }
 
   @inlinable
   func remove(_ downstream: Downstream<State>) {
-    let place = downstream.place
-    if place < downstreams.count, downstreams[place] === downstream {
-      downstreams.swapAt(place, downstreams.count - 1)
-      downstreams.removeLast()
-      if place < downstreams.count { downstreams[place].place = place }
+    changeDownstreams { downstreams in
+      let place = downstream.place
+      if downstreams.has(downstream, at: place) { downstreams.remove(at: place)?.place = place }
     }
     detachIfUnwatched()
   }
+}
+
+/// A closure that is called in its place: what cannot be copied is not counted either.
+@usableFromInline
+struct Uncounted<Input>: ~Copyable {
+  @usableFromInline
+  let body: (borrowing Input) -> Void
+
+  @inlinable
+  init(_ body: @escaping (borrowing Input) -> Void) {
+    self.body = body
+  }
+
+  @inlinable
+  func callAsFunction(_ input: borrowing Input) { body(input) }
 }
 
 /// A watched source as the source above it sees it.
 @usableFromInline
 final class Downstream<Input> {
   @usableFromInline
-  let receive: (Input) -> Void
+  let receive: Uncounted<Input>
   @usableFromInline
   let end: () -> Void
   @usableFromInline
@@ -121,10 +122,10 @@ final class Downstream<Input> {
 
   @inlinable
   init(
-    receive: @escaping (Input) -> Void, end: @escaping () -> Void,
+    receive: @escaping (borrowing Input) -> Void, end: @escaping () -> Void,
     survey: @escaping (inout StoreStatistics) -> Void
   ) {
-    self.receive = receive
+    self.receive = Uncounted(receive)
     self.end = end
     self.survey = survey
   }

@@ -149,23 +149,123 @@ class Variable<Value> {
   }
 }
 
-/// What every commit asks of a source: whether there may be anybody to publish to.
+/// The variables of a source. A base class, so that they cost no object of their own.
 ///
-/// Without the run-time check for overlapping accesses; sound as `Variable` is. A base class, so that it costs no object of its own.
+/// Without the run-time checks for overlapping accesses, which cost more than what most sources do; sound because they are reached from the tree's
+/// isolation only, and what is called during an access has no way back in: a publication changes nothing but the channel and its scratch.
 @usableFromInline
-class Watchable {
+class SourceVariables<State: Sendable> {
   @usableFromInline
   @exclusivity(unchecked)
   final var flag = false
+  @usableFromInline
+  @exclusivity(unchecked)
+  final var channelStorage: Channel<State>?
+  @usableFromInline
+  @exclusivity(unchecked)
+  final var downstreamStorage = CallList<Downstream<State>>()
+  @usableFromInline
+  @exclusivity(unchecked)
+  final var scratchStorage = Channel<State>.Scratch()
+
+  /// What every commit asks: whether there may be anybody to publish to.
+  @inlinable
+  final var mayBeWatched: Bool { unsafe flag }
+
+  /// Its own subscribers, where it has any.
+  @inlinable
+  final var channel: Channel<State>? {
+    get { unsafe channelStorage }
+    set {
+      unsafe channelStorage = newValue
+      noteWhetherWatched()
+    }
+  }
+
+  /// The sources that take their states from this one and are watched.
+  @inlinable
+  final func withDownstreams<Result>(_ body: (borrowing CallList<Downstream<State>>) -> Result) -> Result {
+    body(unsafe downstreamStorage)
+  }
 
   @inlinable
-  final var mayBeWatched: Bool {
-    get { unsafe flag }
-    set { unsafe flag = newValue }
+  final func changeDownstreams<Result>(_ body: (inout CallList<Downstream<State>>) -> Result) -> Result {
+    defer { noteWhetherWatched() }
+    return unsafe body(&downstreamStorage)
+  }
+
+  @inlinable
+  final func publishToChannel(_ state: State) {
+    if let channel = unsafe channelStorage { unsafe channel.publish(state, scratch: &scratchStorage) }
+  }
+
+  @inlinable
+  final func dropScratch() {
+    unsafe scratchStorage = Channel<State>.Scratch()
+  }
+
+  @inlinable
+  final func noteWhetherWatched() {
+    unsafe flag = channelStorage != nil || !downstreamStorage.isEmpty
   }
 
   @inlinable
   init() {}
+}
+
+/// Objects that are called one after the other without counting references, which would cost more than most of the calls.
+///
+/// Sound because the list counts each object once for as long as it is in it, and does not change while it calls them: it lives on a tree's
+/// executor, and what is called has no way back in.
+@usableFromInline
+@safe struct CallList<Object: AnyObject>: ~Copyable {
+  @usableFromInline
+  var objects: ContiguousArray<Unmanaged<Object>> = unsafe []
+
+  @inlinable
+  init() {}
+
+  @inlinable
+  var count: Int { unsafe objects.count }
+  @inlinable
+  var isEmpty: Bool { unsafe objects.isEmpty }
+
+  @inlinable
+  func has(_ object: Object, at place: Int) -> Bool {
+    unsafe place < objects.count && objects[place].toOpaque() == Unmanaged.passUnretained(object).toOpaque()
+  }
+
+  @inlinable
+  mutating func append(_ object: Object) {
+    unsafe objects.append(.passRetained(object))
+  }
+
+  /// Removes the object at a place, and puts the last one there, which it returns.
+  @inlinable
+  mutating func remove(at place: Int) -> Object? {
+    unsafe objects.swapAt(place, objects.count - 1)
+    unsafe objects.removeLast().release()
+    return unsafe place < objects.count ? objects[place].takeUnretainedValue() : nil
+  }
+
+  @inlinable
+  mutating func removeAll() -> ContiguousArray<Object> {
+    let all = ContiguousArray(unsafe objects.map { unsafe $0.takeRetainedValue() })
+    unsafe objects = []
+    return all
+  }
+
+  @inlinable
+  func forEach(_ call: (Object) -> Void) {
+    unsafe objects.withUnsafeBufferPointer { objects in
+      for place in objects.indices { unsafe objects[place]._withUnsafeGuaranteedRef { call($0) } }
+    }
+  }
+
+  @inlinable
+  deinit {
+    for place in unsafe objects.indices { unsafe objects[place].release() }
+  }
 }
 
 /// The state that a store owns. Lives on its tree's executor.

@@ -109,16 +109,17 @@ struct StateMemory<State> {
   static func value<Value>(
     _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
   ) -> StateMemory {
-    var last: Value?
-    var compared: Value?
+    let last = Variable<Value?>(nil)
+    let compared = Variable<Value?>(nil)
     return StateMemory { state in
-      guard let previous = last else { return false }
+      guard let previous = last.value else { return false }
       let new = value(state)
       let isEqual = areEqual(previous, new)
-      compared = isEqual ? nil : new
+      compared.value = isEqual ? nil : new
       return isEqual
     } remember: { state in
-      last = compared.take() ?? value(state)
+      last.value = compared.value ?? value(state)
+      compared.value = nil
     }
   }
 }

@@ -64,7 +64,7 @@ extension Source {
   @inlinable
   func survey(_ statistics: inout StoreStatistics) {
     if let channel { channel.survey(&statistics) }
-    for downstream in downstreams { downstream.survey(&statistics) }
+    withDownstreams { downstreams in downstreams.forEach { $0.survey(&statistics) } }
   }
 }
 
