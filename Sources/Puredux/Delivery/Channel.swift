@@ -121,10 +121,17 @@ final class Channel<State: Sendable>: Sendable {
   @inlinable
   func update<Result>(_ body: (inout Machine, inout Machine.Garbage) -> Result) -> Result {
     var garbage = Machine.Garbage()
-    var (result, isToTrim) = log.withLock { log in
+    let (result, isToTrim) = log.withLock { log in
       let result = body(&log, &garbage)
       return (result, log.needsTrim)
     }
+    if isToTrim { trim(&garbage) }
+    return result
+  }
+
+  @inlinable
+  func trim(_ garbage: inout Machine.Garbage) {
+    var isToTrim = true
     while isToTrim {
       garbage.removeAll(keepingCapacity: true)
       isToTrim = log.withLock { log in
@@ -132,6 +139,5 @@ final class Channel<State: Sendable>: Sendable {
         return log.needsTrim
       }
     }
-    return result
   }
 }

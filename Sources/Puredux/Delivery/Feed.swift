@@ -2,22 +2,13 @@
 @usableFromInline
 final class Feed<State: Sendable>: Sendable {
   @usableFromInline
-  struct Shared: Sendable {
-    /// Made with the first subscription.
-    @usableFromInline
-    var channel: Channel<State>?
-    /// The feeds that selectors have made of this one, as long as somebody uses them.
-    @usableFromInline
-    var selected: [SelectorIdentity: WeakFeed]?
-
-    @inlinable
-    init() {}
-  }
-
-  @usableFromInline
   let source: Confined<Source<State>>
+  /// Made with the first subscription.
   @usableFromInline
-  let shared = Guarded(Shared())
+  let madeChannel = Lazily<Channel<State>>()
+  /// The feeds that selectors have made of this one.
+  @usableFromInline
+  let selections = Lazily<Selections>()
 
   @inlinable
   init(source: Confined<Source<State>>) {
@@ -44,15 +35,8 @@ final class Feed<State: Sendable>: Sendable {
   /// The feed of what a selector makes of this one's states: one for all who use it.
   @inlinable
   func select<Value>(_ selector: StateSelector<State, Value>) -> Feed<Value> {
-    shared.withLock { shared in
-      if let feed = shared.selected?[selector.identity]?.feed as? Feed<Value> { return feed }
-      let feed = Feed<Value>(source: source.map { .selecting(selector, of: $0) })
-      var selected = shared.selected ?? [:]
-      // Room is made only by those that nobody uses any more.
-      if selected.count == selected.capacity { selected = selected.filter { $0.value.feed != nil } }
-      selected[selector.identity] = WeakFeed(feed)
-      shared.selected = selected
-      return feed
+    selections(orMake: { Selections() }).feed(of: selector.identity) {
+      Feed<Value>(source: source.map { .selecting(selector, of: $0) })
     }
   }
 
@@ -62,17 +46,15 @@ final class Feed<State: Sendable>: Sendable {
     equating.isNeverEqual ? self : Feed(source: source.map { .removingDuplicates(of: $0, equating: equating) })
   }
 
+  @inlinable
+  var channel: Channel<State> { madeChannel(orMake: { Channel() }) }
+
   /// A cursor that has not taken its place in the order.
   @inlinable
   func makeReading(_ policy: AsyncStream<State>.Continuation.BufferingPolicy, through place: any StorePlace)
     -> Reading<State>
   {
-    let channel = shared.withLock { shared in
-      let made = shared.channel ?? Channel()
-      shared.channel = made
-      return made
-    }
-    return Reading(feed: self, channel: channel, cursor: channel.subscribe(Log.Policy(policy)), place: place)
+    Reading(feed: self, cursor: channel.subscribe(Log.Policy(policy)), place: place)
   }
 
   /// Subscribes now: the place in the tree's order is taken when this returns.
@@ -89,15 +71,28 @@ final class Feed<State: Sendable>: Sendable {
   }
 }
 
-/// Holds a feed weakly.
+/// The feeds that selectors have made of one, as long as somebody uses them.
 @usableFromInline
-struct WeakFeed: Sendable {
-  @usableFromInline
-  weak let feed: (any AnyObject & Sendable)?
+final class Selections: Sendable {
+  private struct WeakFeed: Sendable {
+    weak let feed: (any AnyObject & Sendable)?
+  }
 
-  @inlinable
-  init(_ feed: any AnyObject & Sendable) {
-    self.feed = feed
+  private let feeds = Guarded<[SelectorIdentity: WeakFeed]>([:])
+
+  @usableFromInline
+  init() {}
+
+  @usableFromInline
+  func feed<Value>(of selector: SelectorIdentity, orMake make: () -> Feed<Value>) -> Feed<Value> {
+    feeds.withLock { feeds in
+      if let feed = feeds[selector]?.feed as? Feed<Value> { return feed }
+      let feed = make()
+      // Room is made only by those that nobody uses any more.
+      if feeds.count == feeds.capacity { feeds = feeds.filter { $0.value.feed != nil } }
+      feeds[selector] = WeakFeed(feed: feed)
+      return feed
+    }
   }
 }
 
@@ -115,47 +110,117 @@ extension Log.Policy {
 }
 
 /// One sequence's place in its channel, for as long as somebody holds the sequence.
+///
+/// A consumer that is behind takes several states ahead at a time, so that many of them do not stand in each other's way at the log. Those are
+/// the sequence's, and shared by all who iterate it.
 @usableFromInline
 final class Reading<State: Sendable>: Sendable {
   @usableFromInline
-  let cursor: Int
+  typealias Machine = Channel<State>.Machine
+
+  /// How many states a consumer takes ahead.
+  @inlinable
+  static var limit: Int { 31 }
+
   @usableFromInline
   let feed: Feed<State>
   @usableFromInline
-  let channel: Channel<State>
-  @usableFromInline
   let place: any StorePlace
+  /// States taken ahead, the next one last. Its lock is taken before the log's.
+  @usableFromInline
+  let ahead = Guarded(ContiguousArray<State>())
+  @usableFromInline
+  let cursorNumber: Int32
 
   @inlinable
-  init(feed: Feed<State>, channel: Channel<State>, cursor: Int, place: any StorePlace) {
+  init(feed: Feed<State>, cursor: Int, place: any StorePlace) {
     self.feed = feed
-    self.channel = channel
-    self.cursor = cursor
     self.place = place
+    cursorNumber = Int32(cursor)
   }
 
   @inlinable
-  nonisolated(nonsending) func next() async -> State? { await channel.next(cursor) }
+  var cursor: Int { Int(cursorNumber) }
+  @inlinable
+  var channel: Channel<State> { feed.channel }
+
+  // MARK: Reading
+
+  @inlinable
+  nonisolated(nonsending) func next() async -> State? {
+    switch take() {
+    case .state(let state): state
+    case .end: nil
+    case .nothing: await wait()
+    }
+  }
 
   /// As `next`, for a consumer whose cancellation ends the sequence.
   @inlinable
   nonisolated(nonsending) func nextUnlessCancelled() async -> State? {
     if Task.isCancelled { cancel() }
-    return switch channel.take(cursor) {
+    return switch take() {
     case .state(let state): state
     case .end: nil
     case .nothing:
       await withTaskCancellationHandler {
-        await channel.wait(cursor)
+        await wait()
       } onCancel: {
         cancel()
       }
     }
   }
 
+  /// What there is to read now.
+  @inlinable
+  func take() -> Machine.Taken {
+    takeAhead { [cursor] log, ahead, garbage in
+      log.takeAhead(cursor, limit: Self.limit, into: &ahead, garbage: &garbage)
+    }
+  }
+
+  /// The next state, or nil after the last.
+  @inlinable
+  nonisolated(nonsending) func wait() async -> State? {
+    await Waiter<State?>.wait { waiter in
+      switch takeAhead({ [cursor] log, _, garbage in log.takeOrPark(cursor, waiter, garbage: &garbage) }) {
+      case .state(let state): waiter.resume(returning: state)
+      case .end: waiter.resume(returning: nil)
+      case .nothing: break
+      }
+    }
+  }
+
+  /// Takes what is there already, or asks the log; no two consumers at a time, so that each sees its states in order.
+  @inlinable
+  func takeAhead(
+    _ ask: (inout Machine, inout ContiguousArray<State>, inout Machine.Garbage) -> Machine.Taken
+  ) -> Machine.Taken {
+    let channel = channel
+    // What it holds is released outside the locks.
+    var garbage = Machine.Garbage()
+    let (taken, isToTrim) = ahead.withLock { ahead in
+      if let state = ahead.popLast() {
+        if ahead.isEmpty { ahead = [] }
+        return (Machine.Taken.state(state), false)
+      }
+      return channel.log.withLock { log in (ask(&log, &ahead, &garbage), log.needsTrim) }
+    }
+    if isToTrim { channel.trim(&garbage) }
+    return taken
+  }
+
+  // MARK: Ending
+
   @inlinable
   func cancel() {
-    if channel.cancel(cursor) { detach() }
+    let isLast = channel.cancel(cursor)
+    // Released outside the lock.
+    _ = ahead.withLock { ahead in
+      defer { ahead = [] }
+      return ahead
+    }
+    if isLast { detach() }
   }
 
   /// Its place in the order will not come.

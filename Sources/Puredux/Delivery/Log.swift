@@ -93,9 +93,6 @@ struct Log<State, Waiter> {
     /// The state it was subscribed at, until that is read, and what `.oldest` keeps.
     @usableFromInline
     var own = Queue<State>()
-    /// Further consumers of the same cursor; while it is subscribing, all of them.
-    @usableFromInline
-    var queue = Queue<Waiter>()
 
     @inlinable
     init(policy: Policy) {
@@ -120,6 +117,9 @@ struct Log<State, Waiter> {
   var freeCursors: ContiguousArray<Int> = []
   @usableFromInline
   var parked: ContiguousArray<Parked> = []
+  /// Further consumers of a cursor; while it is subscribing, all of them. Few cursors have any.
+  @usableFromInline
+  var queues: [Int: Queue<Waiter>] = [:]
   /// Unbounded cursors at the end of the log.
   @usableFromInline
   var unboundedAtEnd = 0
@@ -174,7 +174,7 @@ struct Log<State, Waiter> {
     cursors[id].position = backlog.end
     var served: Waiter?
     if let first {
-      served = cursors[id].queue.popFirst()
+      served = nextQueued(of: id)
       if served == nil { cursors[id].own.append(first) }
     }
     switch cursors[id].policy {
@@ -186,7 +186,7 @@ struct Log<State, Waiter> {
     case .oldest(let limit):
       if cursors[id].own.count < limit { becomeHungry(id) }
     }
-    if let next = cursors[id].queue.popFirst() { park(next, of: id) }
+    if let next = nextQueued(of: id) { park(next, of: id) }
     return served
   }
 
@@ -209,7 +209,7 @@ struct Log<State, Waiter> {
       }
       cursors[id].position = end
       cursors[id].parkedAt = Slot()
-      if let next = cursors[id].queue.popFirst() { park(next, of: id) }
+      if let next = nextQueued(of: id) { park(next, of: id) }
     }
     if !hungry.isEmpty { feedHungry(state, end: end) }
     let holders = unboundedAtEnd - unboundedServed
@@ -261,7 +261,7 @@ struct Log<State, Waiter> {
     var waiters = ContiguousArray<Waiter>()
     for delivery in parked {
       waiters.append(delivery.waiter)
-      waiters += cursors[delivery.cursor].queue.popAll()
+      waiters += takeQueued(of: delivery.cursor)
       cursors[delivery.cursor].parkedAt = Slot()
     }
     parked = []
@@ -325,13 +325,37 @@ struct Log<State, Waiter> {
     return state
   }
 
+  /// As `take`. Of an unbounded cursor also takes up to `limit` of the states that follow, in reverse order: they are the consumer's from then on,
+  /// and it asks for them without the log.
+  @inlinable
+  mutating func takeAhead(
+    _ id: Int, limit: Int, into ahead: inout ContiguousArray<State>, garbage: inout Garbage
+  ) -> Taken {
+    let taken = take(id, garbage: &garbage)
+    guard case .state = taken, case .unbounded = cursors[id].policy, cursors[id].phase == .live else { return taken }
+    let position = cursors[id].position
+    let count = min(limit, backlog.end - position)
+    guard count > 0 else { return taken }
+    // The holders of each position stand before its state: this cursor moves from the first to behind the last.
+    backlog.addHolders(-1, at: position)
+    for position in position..<position + count {
+      let isNeededNoMore = position == backlog.start && backlog.holdersOfFirst == 0 && newestBehind == 0
+      if let state = isNeededNoMore ? backlog.popFirst() : backlog.state(at: position) { ahead.append(state) }
+    }
+    ahead.reverse()
+    cursors[id].position = position + count
+    if position + count == backlog.end { unboundedAtEnd += 1 } else { backlog.addHolders(1, at: position + count) }
+    trim(into: &garbage)
+    return taken
+  }
+
   /// As `take`, and where there is nothing the consumer waits.
   @inlinable
   mutating func takeOrPark(_ id: Int, _ waiter: Waiter, garbage: inout Garbage) -> Taken {
     let taken = take(id, garbage: &garbage)
     guard case .nothing = taken else { return taken }
     if cursors[id].phase == .subscribing || cursors[id].parkedAt.index != nil {
-      cursors[id].queue.append(waiter)
+      queues[id, default: Queue()].append(waiter)
     } else {
       park(waiter, of: id)
     }
@@ -342,6 +366,19 @@ struct Log<State, Waiter> {
   mutating func park(_ waiter: Waiter, of id: Int) {
     cursors[id].parkedAt = Slot(parked.count)
     parked.append(Parked(cursor: id, waiter: waiter))
+  }
+
+  @inlinable
+  mutating func nextQueued(of id: Int) -> Waiter? {
+    guard !queues.isEmpty, let next = queues[id]?.popFirst() else { return nil }
+    if queues[id]?.isEmpty == true { queues[id] = nil }
+    return next
+  }
+
+  @inlinable
+  mutating func takeQueued(of id: Int) -> ContiguousArray<Waiter> {
+    guard !queues.isEmpty, var queue = queues.removeValue(forKey: id) else { return [] }
+    return queue.popAll()
   }
 
   // MARK: Ending
@@ -356,7 +393,7 @@ struct Log<State, Waiter> {
       parked.removeLast()
       if index < parked.count { cursors[parked[index].cursor].parkedAt = Slot(index) }
     }
-    waiters += cursors[id].queue.popAll()
+    waiters += takeQueued(of: id)
     end(id, garbage: &garbage)
     return waiters
   }

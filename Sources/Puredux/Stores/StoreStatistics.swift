@@ -10,7 +10,7 @@ public struct StoreStatistics: Sendable, Equatable {
   public var childStores = 0
   /// How many state sequences and observers are subscribed.
   public var subscriptions = 0
-  /// How many states wait for the subscriber that has most to read.
+  /// How many states wait for the subscriber that has most to read, but for those, 31 at most, that its consumer has taken ahead.
   public var longestBacklog = 0
   /// How many tasks of interceptors and observers run.
   public var runningTasks = 0

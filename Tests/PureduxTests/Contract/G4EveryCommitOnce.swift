@@ -3,6 +3,18 @@ import Testing
 
 /// After its first element a sequence yields one element for each commit of the tree, in order: no gap, no repeat.
 @Suite(.timeLimit(.minutes(1))) struct G4EveryCommitOnce {
+  @Test(arguments: Kind.allCases)
+  func `a consumer that leaves its loop and comes back goes on where it was`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let states = subject.states()
+    for action in 1...100 { try await subject.store.send(action) }
+    await subject.root.shutdown()
+    var seen: [Snapshot] = []
+    for count in [1, 2, 40, 3] { seen += await states.collect(count) }
+    #expect(seen == Array(subject.expectedStates(during: Array(1...100)).prefix(46)))
+    #expect(await (seen + states.collect()) == subject.expectedStates(during: Array(1...100)))
+  }
+
   @Test(arguments: Kind.allCases, [false, true])
   func `every commit of the store itself is delivered once`(kind: Kind, sends: Bool) async throws {
     let subject = Subject(kind)

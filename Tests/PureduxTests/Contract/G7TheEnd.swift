@@ -71,6 +71,23 @@ import Testing
     #expect(await other.collect() == [0, 1, 2, 3, 4])
   }
 
+  @Test(arguments: Kind.allCases)
+  func `a consumer that is cancelled in the middle of its backlog gets nothing more`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    let states = subject.states()
+    for action in 1...100 { try await subject.store.send(action) }
+    let consumer = Task {
+      var seen: [Snapshot] = []
+      for await state in states {
+        seen.append(state)
+        if seen.count == 3 { withUnsafeCurrentTask { unsafe $0?.cancel() } }
+      }
+      return seen
+    }
+    #expect(await consumer.value == subject.expectedStates(during: [1, 2]))
+    #expect(await states.collect().isEmpty)
+  }
+
   @Test(arguments: Kind.allCases, [false, true])
   func `the end comes after every earlier state, also for a consumer that waits`(kind: Kind, isReleased: Bool)
     async throws

@@ -32,6 +32,15 @@ private final class LogDriver {
     return states
   }
 
+  /// In order.
+  func takeAhead(_ cursor: Int, limit: Int) -> [Int] {
+    var ahead = ContiguousArray<Int>()
+    guard case .state(let first) = log.takeAhead(cursor, limit: limit, into: &ahead, garbage: &garbage) else {
+      return []
+    }
+    return [first] + ahead.reversed()
+  }
+
   func hasEnded(_ cursor: Int) -> Bool {
     if case .end = log.take(cursor, garbage: &garbage) { true } else { false }
   }
@@ -141,6 +150,29 @@ private final class LogDriver {
     #expect(driver.log.backlogCount == 10)
     #expect(driver.takeAll(cursors[99]) == Array(0...10))
     #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test func `what an unbounded cursor takes ahead is its own, and nobody else's business any more`() {
+    let driver = LogDriver()
+    let (fast, slow) = (driver.subscribe(), driver.subscribe())
+    for state in 1...9 { driver.publish(state) }
+    #expect(driver.takeAhead(fast, limit: 4) == [0, 1, 2, 3, 4])
+    #expect(driver.log.backlogCount == 9, "the other has still to read all")
+    #expect(driver.takeAhead(slow, limit: 6) == [0, 1, 2, 3, 4, 5, 6])
+    #expect(driver.log.backlogCount == 5)
+    #expect(driver.takeAhead(fast, limit: 31) == [5, 6, 7, 8, 9])
+    #expect(driver.park(fast, 1))
+    #expect(driver.takeAll(slow) == [7, 8, 9])
+    #expect(driver.log.backlogCount == 0)
+    #expect(driver.publish(10) == [1])
+  }
+
+  @Test(arguments: policies.dropFirst())
+  fileprivate func `a bounded cursor takes nothing ahead`(policy: Log<Int, Int>.Policy) {
+    let driver = LogDriver()
+    let cursor = driver.subscribe(policy)
+    for state in 1...9 { driver.publish(state) }
+    #expect(driver.takeAhead(cursor, limit: 4).count == 1)
   }
 
   @Test func `a stalled newest cursor keeps its newest, and what it is past becomes garbage`() {
@@ -270,7 +302,15 @@ private final class LogDriver {
         let woken = driver.publish(state)
         let expected = naive.subscribers.keys.sorted().compactMap { naive.subscribers[$0]?.receive(state) }
         #expect(woken.sorted() == expected.sorted(), "seed \(seed)")
-      case 5..<9:
+      case 5:
+        guard let cursor, let subscriber = naive.subscribers[cursor] else { continue }
+        let limit = Int.random(in: 0...4, using: &random)
+        let taken = driver.takeAhead(cursor, limit: limit)
+        #expect(taken == Array(subscriber.buffer.prefix(taken.count)), "seed \(seed)")
+        let hasMore = subscriber.policy == .unbounded ? subscriber.buffer.count : min(1, subscriber.buffer.count)
+        #expect(taken.count == min(limit + 1, hasMore), "seed \(seed)")
+        naive.subscribers[cursor]?.buffer.removeFirst(taken.count)
+      case 6..<9:
         guard let cursor, let buffer = naive.subscribers[cursor]?.buffer else { continue }
         waiter += 1
         switch driver.log.takeOrPark(cursor, waiter, garbage: &driver.garbage) {
