@@ -80,7 +80,7 @@ import Testing
       var seen: [Snapshot] = []
       for await state in states {
         seen.append(state)
-        if seen.count == 3 { withUnsafeCurrentTask { unsafe $0?.cancel() } }
+        if seen.count == 3 { unsafe withUnsafeCurrentTask { unsafe $0?.cancel() } }
       }
       return seen
     }
