@@ -21,7 +21,7 @@ final class Feed<State: Sendable>: Sendable {
     on tree: isolated any TreeIsolation, _ body: (State) -> Result
   ) throws(StoreError) -> Result {
     var result: Result?
-    source(on: tree).withState { result = body($0) }
+    source.withValue(on: tree) { $0.withState { result = body($0) } }
     guard let result else { throw .stateUnavailable }
     return result
   }

@@ -4,17 +4,20 @@
 /// types, while a method that is called through a class or a protocol is not.
 @usableFromInline
 final class Source<State: Sendable>: SourceVariables<State> {
-  /// Shows the state in place, without a copy; where there is none, the closure is not called.
   @usableFromInline
-  let withState: (_ body: (State) -> Void) -> Void
+  let access: StateAccess<State>
   /// What it takes its states from; nothing for a root store.
   @usableFromInline
   let link: (any UpstreamLink<State>)?
   @inlinable
   init(link: (any UpstreamLink<State>)? = nil, withState: @escaping (_ body: (State) -> Void) -> Void) {
     self.link = link
-    self.withState = withState
+    access = StateAccess(withState)
   }
+
+  /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  @inlinable
+  func withState(_ body: (State) -> Void) { access.withState(body) }
 
   @inlinable
   var isWatched: Bool { withDownstreams { !$0.isEmpty } || channel?.isIdle == false }
@@ -89,6 +92,18 @@ final class Source<State: Sendable>: SourceVariables<State> {
       if downstreams.has(downstream, at: place) { downstreams.remove(at: place)?.place = place }
     }
     detachIfUnwatched()
+  }
+}
+
+/// The way to a source's state: not copyable, as `Uncounted` is not.
+@usableFromInline
+struct StateAccess<State>: ~Copyable {
+  @usableFromInline
+  let withState: (_ body: (State) -> Void) -> Void
+
+  @inlinable
+  init(_ withState: @escaping (_ body: (State) -> Void) -> Void) {
+    self.withState = withState
   }
 }
 
