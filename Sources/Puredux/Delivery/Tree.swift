@@ -35,12 +35,12 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
   @usableFromInline
   nonisolated let isBusy = Atomic(false)
-  /// Sends and reads that have set out for the executor, and those that have arrived: two counts, as only the executor writes the
+  /// Sends and reads that have set out for the executor, and those that are through: two counts, as only the executor writes the
   /// second, which it can do by a plain move.
   @usableFromInline
   nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline
-  nonisolated let arrived = Atomic<UInt32>(0)
+  nonisolated let ended = Atomic<UInt32>(0)
   @usableFromInline
   nonisolated let storeCount = Atomic(0)
   @usableFromInline
@@ -128,14 +128,16 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// The store is gone: ends it, and then drops its state.
   ///
-  /// The origin is held until everything that was accepted from it is done, as that borrows it. Where the store had ended before
-  /// and nothing is under way in the tree, its state goes at once: a tree that was shut down starts no more tasks.
+  /// The origin is held until everything that was accepted from it is done, as that borrows it. Where nothing is under way in the tree, and the
+  /// store had ended before or is the root, so that nothing can follow, it goes at once, without a task.
   @usableFromInline
   nonisolated func release(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
     if origin.parent != nil { releasedChildren.wrappingAdd(1, ordering: .relaxed) }
-    let schedules: Bool? = inbox.withLock { inbox in
-      if inbox.phase == .idle, origin.isClosed { return nil }
+    let way = inbox.withLock { inbox -> Release in
+      let isIdle = inbox.phase == .idle
+      if isIdle, origin.isClosed { return .endedBefore }
       origin.close()
+      if isIdle, isLastAndAlone(origin) { return .alone }
       let release = Entry.command { tree in
         tree.lastAttended = nil
         origin.node.withValue(on: tree) {
@@ -144,13 +146,34 @@ final actor Tree<Action: Sendable>: TreeIsolation {
         }
         finally()
       }
-      return append(release, to: &inbox)
+      return .ordered(schedules: append(release, to: &inbox))
     }
-    switch schedules {
-    case true?: scheduleDrain()
-    case false?: break
-    case nil: origin.node.withValueOfEndedStore { $0.release() }
+    switch way {
+    case .ordered(let schedules): if schedules { scheduleDrain() }
+    case .endedBefore: origin.node.withValueOfReleasedStore { $0.release() }
+    case .alone:
+      origin.node.withValueOfReleasedStore {
+        $0.end()
+        $0.release()
+      }
+      finally()
     }
+  }
+
+  /// How a store that is gone is released.
+  private enum Release {
+    case ordered(schedules: Bool)
+    case endedBefore
+    case alone
+  }
+
+  /// Whether a root store that has just been closed is the only one to know of its tree. A visitor that sets out later sees that it is closed: it
+  /// counts itself in the same variable.
+  @usableFromInline
+  nonisolated func isLastAndAlone(_ origin: Origin<Action>) -> Bool {
+    guard origin.parent == nil, !origin.isAttended else { return false }
+    let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
+    return departed == ended.load(ordering: .acquiring)
   }
 
   @inlinable
@@ -165,7 +188,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     var left = Self.quantum
     if batch.isEmpty { takeBatch() }
     performRest(&left)
-    let visitorExpected = departed.load(ordering: .relaxed) != arrived.load(ordering: .relaxed)
+    let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
     let end = inbox.withLock { inbox in
       let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
       if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
@@ -282,6 +305,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   func visitNow<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
+    defer { endVisit() }
     settle()
     return try body(self)
   }
@@ -289,6 +313,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Commits an action after everything that was asked before. The visit has been announced.
   @inlinable
   func send(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
+    defer { endVisit() }
     settle()
     try accept(action, from: origin)
   }
@@ -350,13 +375,18 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// A visitor is about to go to the executor.
   @inlinable
   nonisolated func announceVisit() {
-    departed.wrappingAdd(1, ordering: .relaxed)
+    departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
+  }
+
+  /// A visitor is through.
+  @inlinable
+  func endVisit() {
+    ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
   }
 
   /// Does what was asked before a visitor came.
   @inlinable
   func settle() {
-    arrived.store(arrived.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     if isBusy.load(ordering: .acquiring) { performAll() }
   }
 

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Sound because the value is reached in three ways only: through `callAsFunction`, which the compiler lets nobody call but from
 /// the tree's isolation; in `map`, whose closures in this library do nothing but store it in another confined value; and for
-/// the release of a store that has ended before. One tree's values never meet another tree: they are made from that tree's
+/// the release of a store that nothing can be asked of any more. One tree's values never meet another tree: they are made from that tree's
 /// stores alone.
 @usableFromInline
 struct Confined<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
@@ -26,10 +26,10 @@ struct Confined<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     try body(value)
   }
 
-  /// Looks inside from anywhere, for a store that is gone and had ended before, while nothing is under way in its tree: what runs on
-  /// the executor later asks first whether the store has ended, and the inbox's lock was taken after what ran before.
+  /// Looks inside from anywhere, for a store that is gone and closed, while nothing is under way in its tree: what runs on the executor later
+  /// asks first whether the store is closed, and what ran before was seen to be through.
   @usableFromInline
-  func withValueOfEndedStore(_ body: (borrowing Value) -> Void) {
+  func withValueOfReleasedStore(_ body: (borrowing Value) -> Void) {
     body(value)
   }
 

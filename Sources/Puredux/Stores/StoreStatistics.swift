@@ -48,6 +48,7 @@ extension Tree {
 
   @inlinable
   func take<State>(of source: Confined<Source<State>>) -> StoreStatistics {
+    defer { endVisit() }
     var statistics = StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
       waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },

@@ -91,6 +91,48 @@ import Testing
     #expect(reduced.all.sorted() == accepted.all.sorted())
   }
 
+  @Test(arguments: Kind.allCases)
+  func `what is accepted while the store is released from elsewhere is committed, and the rest refused`(
+    kind: Kind
+  ) async throws {
+    for round in 0..<20 {
+      let reduced = Record<Int>()
+      let accepted = Record<Int>()
+      var subject: Subject? = Subject(kind, reducing: { reduced.add($0) })
+      let proxy = try #require(subject?.store.store())
+      // In half of the rounds nobody follows the store.
+      let states = round.isMultiple(of: 2) ? subject?.states() : nil
+      await withTaskGroup { group in
+        for producer in 0..<2 {
+          group.addTask {
+            for number in 1... {
+              let action = producer * 1_000_000 + number
+              // A send to an idle tree leaves no thread free: the others need one as well.
+              await Task.yield()
+              do {
+                switch number % 4 {
+                case 0: try await proxy.send(action)
+                case 1: _ = try await proxy.send(action) { $0.root.last }
+                case 2: if proxy.dispatch(action) == .terminated { return }
+                default:
+                  _ = try await proxy.state
+                  continue
+                }
+              } catch { return }
+              accepted.add(action)
+            }
+          }
+        }
+        while accepted.all.count < round { await Task.yield() }
+        subject = nil
+      }
+      _ = await states?.collect()
+      // The end of the drain, where one is under way: it is behind what was accepted.
+      while reduced.all.count < accepted.all.count { await Task.yield() }
+      #expect(reduced.all.sorted() == accepted.all.sorted())
+    }
+  }
+
   @Test func `a child keeps its root alive, and a factory's proxies do not`() async throws {
     var factory: StoreFactory<Int, Int>? = StoreFactory(initialState: 0) { $0 += $1 }
     let proxy = try #require(factory?.rootStore())
