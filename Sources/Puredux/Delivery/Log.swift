@@ -335,7 +335,8 @@ struct Log<State, Waiter> {
     guard case .state = taken, case .unbounded = cursors[id].policy, cursors[id].phase == .live else { return taken }
     let position = cursors[id].position
     let count = min(limit, backlog.end - position)
-    guard count > 0 else { return taken }
+    // Fewer are not worth the room for them.
+    guard count >= 4 else { return taken }
     // The holders of each position stand before its state: this cursor moves from the first to behind the last.
     backlog.addHolders(-1, at: position)
     for position in position..<position + count {
