@@ -1,5 +1,6 @@
-import Puredux
 import Testing
+
+@testable import Puredux
 
 @Suite(.timeLimit(.minutes(1))) struct ObserverTests {
   @Test(arguments: Kind.allCases)
@@ -251,6 +252,15 @@ import Testing
     subject.store.subscribe(observer: observers.all[0])
     await done.wait()
     #expect(seen.all == [0, 1, 2, 3])
+  }
+
+  @Test func `observers that an ended store refuses leave nothing behind while proxies of it remain`() async {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let proxy = root.store()
+    await root.shutdown()
+    for _ in 0..<10 { proxy.subscribe(observer: Observer { _ in .active }) }
+    for _ in 0..<10 { #expect(await proxy.states().collect().isEmpty) }
+    #expect(proxy.feed.channel.log.withLock { $0.cursors.isEmpty })
   }
 
   @Test func `a subscription does not keep its store alive, nor the observer that is over its states`() async throws {
