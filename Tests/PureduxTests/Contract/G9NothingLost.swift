@@ -133,6 +133,25 @@ import Testing
     }
   }
 
+  @Test(arguments: Kind.allCases)
+  func `a store released while an action of a sender is reduced commits it, and the sender is told`(kind: Kind)
+    async throws
+  {
+    let (began, goOn) = (Gate(), Latch())
+    let blocks: @Sendable (Int) -> Void = { _ in
+      began.open()
+      goOn.wait()
+    }
+    // On a thread of its own, as it is held up.
+    var subject: Subject? = Subject(kind, executor: .serial(HeldExecutor()), reducing: blocks)
+    let proxy = try #require(subject?.store.store())
+    let sender = Task { try await proxy.send(1) { $0.root } }
+    await began.wait()
+    subject = nil
+    goOn.open()
+    #expect(try await sender.value == Ledger(count: 1, last: 1))
+  }
+
   @Test func `a child keeps its root alive, and a factory's proxies do not`() async throws {
     var factory: StoreFactory<Int, Int>? = StoreFactory(initialState: 0) { $0 += $1 }
     let proxy = try #require(factory?.rootStore())

@@ -13,6 +13,23 @@ import Testing
     }
   }
 
+  @Test func `when a store is released all goes that its middleware holds`() async throws {
+    var token: Token? = Token()
+    let gone = try #require(token).gone
+    var root: RootStore<Int, Int>? = RootStore(
+      initialState: 0,
+      middleware: [Middleware { [token] action, _, next in withExtendedLifetime(token) { next(action) } }]
+    ) { $0 += $1 }
+    token = nil
+    let proxy = try #require(root?.store())
+    try await proxy.send(1)
+    root = nil
+    await #expect(throws: StoreError.terminated) { try await proxy.send(2) }
+    withExtendedLifetime(proxy) {}
+    _ = consume proxy
+    await gone.wait()
+  }
+
   @Test func `it runs before in order, then the reducer, then the states are published, and after in reverse`()
     async throws
   {

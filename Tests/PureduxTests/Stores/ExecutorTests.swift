@@ -43,6 +43,22 @@ import Testing
     #expect(isShared)
   }
 
+  @Test func `a child store that goes leaves its tree on the executor, where nothing else can be under way`() async {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let left = Gate()
+    var child: StateStore<(Int, Leaving), Int>? = root.childStore(
+      initialState: Leaving { [executor] in
+        #expect(executor.isCurrent)
+        left.open()
+      }
+    ) { _, _ in }
+    #expect(await child?.state.0 == 0)
+    child = nil
+    await left.wait()
+    #expect(await root.state == 0)
+  }
+
   @Test(arguments: [TaskPriority.low, .high])
   func `a tree works with any priority`(priority: TaskPriority) async throws {
     let root = RootStore<Int, Int>(initialState: 0, priority: priority) { $0 += $1 }
@@ -50,6 +66,13 @@ import Testing
     for action in 1...10 { root.dispatch(action) }
     #expect(await states.collect(11).last == 55)
   }
+}
+
+/// Does something when it goes.
+private final class Leaving: Sendable {
+  private let leave: @Sendable () -> Void
+  init(_ leave: @escaping @Sendable () -> Void) { self.leave = leave }
+  deinit { leave() }
 }
 
 extension RootStore<Int, Int> {

@@ -54,7 +54,7 @@ func commits() {
       blackHole(board.count)
     }
   }
-  compare(Line(name: "dispatch, one producer", beside: "Mutex<State>", bound: 3), operations: actions) {
+  compare(Line(name: "dispatch, one producer", beside: "Mutex<State>", bound: 2.5), operations: actions) {
     try await dispatchAll(store)
   } theirs: {
     let board = Mutex(Board())
@@ -74,7 +74,7 @@ func commits() {
     await awaitAll(plain)
   }
   compare(
-    Line(name: "dispatch, eight producers", beside: "await of an actor's method", bound: 1.2), operations: actions
+    Line(name: "dispatch, eight producers", beside: "await of an actor's method", bound: 0.6), operations: actions
   ) {
     try await concurrently(8) { try await dispatchAll(store, actions / 8) }
   } theirs: {
@@ -119,7 +119,7 @@ func commits() {
   let levels = descend(9, from: root)
   besideRoot("a child's commit", bound: 1.3, levels[0].store(), keeping: levels)
   besideRoot("a grandchild's commit", levels[1].store(), keeping: levels)
-  measure(Line(name: "each further level", beside: "a root store's commit", bound: 0.4)) {
+  measure(Line(name: "each further level", beside: "a root store's commit", bound: 0.35)) {
     let eighth = try await nanoseconds(actions) { try await dispatchAll(levels[8].store()) }
     let first = try await nanoseconds(actions) { try await dispatchAll(levels[0].store()) }
     return ((eighth - first) / 8, try await nanoseconds(actions) { try await dispatchAll(store) })
@@ -131,19 +131,19 @@ func commits() {
       "beside \(count) children that nobody follows", bound: bound, parent.store(), keeping: (parent, children))
   }
 
-  func feature(_ name: String, _ other: RootStore<Board, Action>) {
-    besideRoot("with \(name)", other.store(), keeping: other)
+  func feature(_ name: String, bound: Double? = nil, _ other: RootStore<Board, Action>) {
+    besideRoot("with \(name)", bound: bound, other.store(), keeping: other)
   }
   feature("two reducers", RootStore(initialState: Board(), reducer: [Reducer(reduce), Reducer { _, _ in }]))
   feature(
-    "middleware that passes on",
+    "middleware that passes on", bound: 2,
     RootStore(initialState: Board(), middleware: [Middleware { action, _, next in next(action) }], reducer: reduce))
   feature("a history of 100", RootStore(initialState: Board(), history: History(limit: 100), reducer: reduce))
   feature(
     "emits, nobody follows", RootStore(initialState: Board(), emits: .whenDifferent { $0.items.count }, reducer: reduce)
   )
   feature(
-    "an interceptor that declines",
+    "an interceptor that declines", bound: 1.3,
     RootStore(initialState: Board(), interceptor: Interceptor(where: { _ in false }) { _, _ in }, reducer: reduce))
   measure(Line(name: "an action that an interceptor takes", beside: "a task")) {
     let taking = RootStore<Board, Action>(

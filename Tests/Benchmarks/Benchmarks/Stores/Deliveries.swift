@@ -186,7 +186,7 @@ func deliveries() {
   measure(Line(name: "the same, .bufferingNewest(1)", beside: "beside one", bound: 1.2)) {
     (try await stalled(10_000, .bufferingNewest(1)), try await stalled(1, .bufferingNewest(1)))
   }
-  measure(Line(name: "a commit beside 1000 scopes that do not change, each", beside: "100 ns", bound: 1)) {
+  measure(Line(name: "a commit beside 1000 scopes that do not change, each", beside: "100 ns", bound: 0.4)) {
     let root = makeRoot(Board(items: Array(repeating: 0, count: 1_000)))
     let scoped = (0..<1_000).map { index in
       root.scope { $0.items[index] }.states(removeStateDuplicates: .equal)
