@@ -1,0 +1,55 @@
+import Testing
+
+@testable import Puredux
+
+/// What counts its references by itself.
+@Suite struct UnsafeTests {
+  @Test func `what is made when it is needed is made once, and goes with its owner`() async {
+    var weak: [Weak<Token>] = []
+    do {
+      let lazily = Lazily<Token>()
+      #expect(lazily.withObject { _ in true } == nil)
+      let tokens = await withTaskGroup { tasks in
+        let owner = Owner()
+        for _ in 0..<8 { tasks.addTask { owner.token { Token() } } }
+        return await tasks.reduce(into: []) { $0.append($1) }
+      }
+      #expect(tokens.allSatisfy { $0 === tokens[0] })
+      weak = [Weak(lazily { Token() }), Weak(tokens[0])]
+      #expect(lazily { Token() } === weak[0].object)
+      #expect(weak[1].object != nil)
+    }
+    #expect(weak.allSatisfy { $0.object == nil })
+  }
+
+  private final class Owner: Sendable {
+    let token = Lazily<Token>()
+  }
+
+  @Test func `a list that is called in place lets go of what is removed, and of the rest when it goes`() {
+    var weak: [Weak<Token>] = []
+    do {
+      var list = CallList<Token>()
+      for _ in 0..<4 {
+        let token = Token()
+        weak.append(Weak(token))
+        list.append(token)
+      }
+      #expect(list.remove(at: 1) === weak[3].object)
+      #expect(weak[1].object == nil)
+      #expect(list.remove(at: 2) == nil, "it was the last")
+      var called: [ObjectIdentifier] = []
+      list.forEach { called.append(ObjectIdentifier($0)) }
+      #expect(called == [weak[0], weak[3]].compactMap(\.object).map(ObjectIdentifier.init))
+    }
+    #expect(weak.allSatisfy { $0.object == nil })
+    do {
+      var list = CallList<Token>()
+      list.append(Token())
+      let all = list.removeAll()
+      #expect(all.count == 1 && list.isEmpty)
+      weak = [Weak(all[0])]
+    }
+    #expect(weak[0].object == nil)
+  }
+}
