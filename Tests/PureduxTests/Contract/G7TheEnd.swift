@@ -264,6 +264,29 @@ import Testing
     #expect(gone.count == 10_000)
   }
 
+  @Test(arguments: [[0, 3, 1, 2], [3, 2, 1, 0], [1, 3, 0, 2]])
+  func `scopes that nobody follows any more are worked out no more, in whatever order they are left`(order: [Int])
+    async throws
+  {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let counters = (0..<4).map { _ in Counter() }
+    var followed: [Int: AsyncStream<Int>] = [:]
+    for (index, counter) in counters.enumerated() {
+      followed[index] = root.scope { state in
+        counter.increment()
+        return state
+      }.states()
+    }
+    for index in order {
+      followed[index] = nil
+      try await root.send(0)
+      let before = counters.map(\.count)
+      try await root.send(1)
+      let worked = counters.indices.filter { counters[$0].count > before[$0] }
+      #expect(worked == followed.keys.sorted())
+    }
+  }
+
   @Test func `a long chain of stores is released one by one`() async throws {
     let gone = Counter()
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
