@@ -5,6 +5,19 @@ import Testing
 /// Under a flood reads and sends still come through; whoever is called by a tree may dispatch to it.
 @Suite(.timeLimit(.minutes(1)), .serialized) struct G10Liveness {
   /// The inbox is never empty, as the producers are always a thousand actions ahead; a bound to that keeps the test small.
+  @Test(arguments: Kind.allCases)
+  func `a flood comes through by itself, also when there were sends and reads before it`(kind: Kind) async throws {
+    let executor = HeldExecutor()
+    let subject = Subject(kind, executor: .serial(executor))
+    try await subject.store.send(1)
+    _ = try await subject.store.state
+    let states = subject.states(bufferingPolicy: .bufferingNewest(1))
+    executor.hold()
+    for action in 2...5000 { subject.store.dispatch(action) }
+    executor.letGo()
+    #expect(await states.collect { $0.root.last == 5000 }.last?.root.count == 5000)
+  }
+
   @Test(arguments: Kind.allCases, [TaskPriority.background, .medium, .high])
   func `sends and reads of any priority come through a flood`(kind: Kind, priority: TaskPriority) async throws {
     let reduced = Counter()
