@@ -3,7 +3,7 @@
 ///     for await board in store.states() as StateSequence { … }
 ///
 /// It keeps the same contract as the `AsyncStream` that `states()` answers otherwise, which is a view of it: the same first element, order,
-/// buffering and end, and consumers that share one sequence share its elements. A delivery costs less than half of what it costs through
+/// buffering and end, and consumers that share one sequence share its elements. A delivery costs less than a third of what it costs through
 /// `AsyncStream`: where many follow a store, ask for this one.
 public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
