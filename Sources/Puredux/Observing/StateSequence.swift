@@ -2,8 +2,8 @@
 ///
 ///     for await board in store.states() as StateSequence { … }
 ///
-/// It keeps the same contract as the `AsyncStream` that `states()` answers otherwise, which is a view of it: the same first element, order,
-/// buffering and end, and consumers that share one sequence share its elements. A delivery costs less than a third of what it costs through
+/// It keeps the same contract (G4 to G7) as the `AsyncStream` that `states()` answers otherwise, which is a view of it: the same first element,
+/// order, buffering and end, and consumers that share one sequence share its elements. A delivery costs less than a third of what it costs through
 /// `AsyncStream`: where many follow a store, ask for this one.
 public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
