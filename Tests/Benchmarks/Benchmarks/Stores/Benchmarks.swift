@@ -2,6 +2,7 @@ import Benchmark
 
 let benchmarks: @Sendable () -> Void = {
   commits()
+  allocationsBehind()
   deliveries()
   sizes()
 }

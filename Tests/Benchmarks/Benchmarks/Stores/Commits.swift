@@ -182,6 +182,27 @@ func commits() {
   }
 }
 
+/// As many that read at their own pace, and are behind by hundreds of states.
+func allocationsBehind() {
+  measure(Line(name: "allocations a commit, 100 that fall behind", beside: "one", bound: 1, unit: "."), iterations: 5) {
+    let root = makeRoot()
+    let readers = (0..<100).map { _ in
+      let states = root.states()
+      return Task { for await _ in states {} }
+    }
+    let store = root.store()
+    let ours = try await allocations { count in
+      for number in 0..<count {
+        try await store.send(.add(number))
+        if number.isMultiple(of: 250) { for _ in 0..<400 { await Task.yield() } }
+      }
+    }
+    await root.shutdown()
+    for reader in readers { await reader.value }
+    return (ours, 1)
+  }
+}
+
 /// How many allocations one of so many operations makes, without those that a run makes once.
 private func allocations(_ run: (Int) async throws -> Void) async throws -> Double {
   try await run(1_000)
