@@ -10,7 +10,19 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   enum Entry: Sendable {
     /// The origin first, which makes an entry smaller.
     case commit(from: Borrowed<Origin<Action>>, Action)
-    case command(@Sendable (isolated Tree) -> Void)
+    case command(Owed<Command>)
+  }
+
+  /// What the tree is to do beside committing actions.
+  @usableFromInline
+  final class Command: Sendable {
+    @usableFromInline
+    let body: @Sendable (isolated Tree) -> Void
+
+    @inlinable
+    init(_ body: @escaping @Sendable (isolated Tree) -> Void) {
+      self.body = body
+    }
   }
 
   /// What is done about an action once it is committed.
@@ -88,7 +100,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   nonisolated func order(
     for origin: Origin<Action>, _ command: @escaping @Sendable (isolated Tree) -> Void
   ) -> Bool {
-    order(.command(command), for: origin)
+    let command = Owed(Command(command))
+    let isOrdered = order(.command(command), for: origin)
+    if !isOrdered { _ = command.take() }
+    return isOrdered
   }
 
   @inlinable
@@ -116,12 +131,12 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     let schedules = inbox.withLock { inbox in
       guard !origin.isClosed else { return false }
       origin.close()
-      let end = Entry.command { tree in
+      let end = Command { tree in
         tree.lastAttended = nil
         origin.node.withValue(on: tree) { $0.end() }
         finally()
       }
-      return append(end, to: &inbox)
+      return append(.command(Owed(end)), to: &inbox)
     }
     if schedules { scheduleDrain() }
   }
@@ -138,7 +153,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       if isIdle, origin.isClosed { return .endedBefore }
       origin.close()
       if isIdle, isLastAndAlone(origin) { return .alone }
-      let release = Entry.command { tree in
+      let release = Command { tree in
         tree.lastAttended = nil
         origin.node.withValue(on: tree) {
           $0.end()
@@ -146,7 +161,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
         }
         finally()
       }
-      return .ordered(schedules: append(release, to: &inbox))
+      return .ordered(schedules: append(.command(Owed(release)), to: &inbox))
     }
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
@@ -240,7 +255,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
             : commitRun(from: origin, object, in: performing, rest)
         }
       case .command(let command):
-        command(self)
+        command.take().body(self)
         position += 1
       }
     }

@@ -328,6 +328,24 @@ final class StateCell<State: Sendable> {
   }
 }
 
+/// An object that is counted until it is taken, once. What holds it is plain memory: an inbox of plain actions is moved and emptied as such.
+///
+/// Sound because a tree's commands are taken by who performs them, and each entry of an inbox is performed once; one that the inbox
+/// refuses is taken by who offered it. An executor that drops a tree's jobs leaks what it was to do.
+@usableFromInline
+@safe struct Owed<Object: AnyObject & Sendable>: @unchecked Sendable {
+  @usableFromInline
+  let reference: Unmanaged<Object>
+
+  @inlinable
+  init(_ object: Object) {
+    unsafe reference = .passRetained(object)
+  }
+
+  @inlinable
+  func take() -> Object { unsafe reference.takeRetainedValue() }
+}
+
 /// How the actions of a proxy get to its tree: as they are, or through a projection.
 ///
 /// What would be an enumeration with two payloads, but that the optimizer sees through a cast to the origin behind it, and then counts no
