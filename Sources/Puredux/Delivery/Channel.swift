@@ -1,6 +1,7 @@
-/// A source's log behind a lock: the effects of what the log decides, and nothing else.
+/// Those who follow a source. Its log behind a lock, with the effects of what the log decides and nothing else; in its base class, what only
+/// the source itself touches.
 @usableFromInline
-final class Channel<State: Sendable>: Sendable {
+final class Channel<State: Sendable>: ChannelVariables<State> {
   @usableFromInline
   typealias Machine = Log<State, Waiter<State?>>
 
@@ -18,9 +19,12 @@ final class Channel<State: Sendable>: Sendable {
 
   @usableFromInline
   let log = Guarded(Machine())
+  /// What selectors have made of the source.
+  @usableFromInline
+  let selections = Lazily<Selections>()
 
   @inlinable
-  init() {}
+  override init() { super.init() }
 
   /// Whether nobody is subscribed.
   @inlinable

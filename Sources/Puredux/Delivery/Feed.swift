@@ -1,19 +1,16 @@
-/// Where the state sequences of a source are made. Shared by all copies of a proxy.
+/// A source as everybody may hold it: where state sequences are made of it, and its state is read.
 @usableFromInline
-final class Feed<State: Sendable>: Sendable {
+struct Feed<State: Sendable>: Sendable {
   @usableFromInline
   let source: Confined<Source<State>>
-  /// Made with the first subscription.
-  @usableFromInline
-  let madeChannel = Lazily<Channel<State>>()
-  /// The feeds that selectors have made of this one.
-  @usableFromInline
-  let selections = Lazily<Selections>()
 
   @inlinable
   init(source: Confined<Source<State>>) {
     self.source = source
   }
+
+  @inlinable
+  var channel: Channel<State> { source.channel() }
 
   /// Reads the state in place.
   @inlinable
@@ -35,9 +32,10 @@ final class Feed<State: Sendable>: Sendable {
   /// The feed of what a selector makes of this one's states: one for all who use it.
   @inlinable
   func select<Value>(_ selector: StateSelector<State, Value>) -> Feed<Value> {
-    selections(orMake: { Selections() }).feed(of: selector.identity) {
-      Feed<Value>(source: source.map { .selecting(selector, of: $0) })
+    let selected = channel.selections { Selections() }.source(of: selector.identity) {
+      source.map { Source<Value>.selecting(selector, of: $0) }
     }
+    return Feed<Value>(source: selected)
   }
 
   /// A feed without duplicates, for one subscriber.
@@ -45,9 +43,6 @@ final class Feed<State: Sendable>: Sendable {
   func removingDuplicates(_ equating: Equating<State>) -> Feed {
     equating.isNeverEqual ? self : Feed(source: source.map { .removingDuplicates(of: $0, equating: equating) })
   }
-
-  @inlinable
-  var channel: Channel<State> { madeChannel(orMake: { Channel() }) }
 
   /// A cursor that has not taken its place in the order.
   @inlinable
@@ -63,35 +58,33 @@ final class Feed<State: Sendable>: Sendable {
     _ policy: AsyncStream<State>.Continuation.BufferingPolicy, through place: some StorePlace
   ) -> StateSequence<State> {
     let reading = makeReading(policy, through: place)
-    let isAccepted = place.order { [source, channel = reading.channel, cursor = reading.cursor] tree in
-      source(on: tree).activate(cursor, in: channel)
+    let isAccepted = place.order { [source, cursor = reading.cursor] tree in
+      source(on: tree).activate(cursor)
     }
     if !isAccepted { reading.refuse() }
     return StateSequence(reading: reading)
   }
 }
 
-/// The feeds that selectors have made of one, as long as somebody uses them.
+/// The sources that selectors have made of one, as long as somebody uses them.
 @usableFromInline
 final class Selections: Sendable {
-  private struct WeakFeed: Sendable {
-    weak let feed: (any AnyObject & Sendable)?
-  }
-
-  private let feeds = Guarded<[SelectorIdentity: WeakFeed]>([:])
+  private let sources = Guarded<[SelectorIdentity: WeaklyConfined]>([:])
 
   @usableFromInline
   init() {}
 
   @usableFromInline
-  func feed<Value>(of selector: SelectorIdentity, orMake make: () -> Feed<Value>) -> Feed<Value> {
-    feeds.withLock { feeds in
-      if let feed = feeds[selector]?.feed as? Feed<Value> { return feed }
-      let feed = make()
+  func source<Value>(
+    of selector: SelectorIdentity, orMake make: () -> Confined<Source<Value>>
+  ) -> Confined<Source<Value>> {
+    sources.withLock { sources in
+      if let source: Confined<Source<Value>> = sources[selector]?.confined() { return source }
+      let source = make()
       // Room is made only by those that nobody uses any more.
-      if feeds.count == feeds.capacity { feeds = feeds.filter { $0.value.feed != nil } }
-      feeds[selector] = WeakFeed(feed: feed)
-      return feed
+      if sources.count == sources.capacity { sources = sources.filter { !$0.value.isGone } }
+      sources[selector] = WeaklyConfined(source)
+      return source
     }
   }
 }

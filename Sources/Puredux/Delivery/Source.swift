@@ -1,49 +1,53 @@
+/// What can be asked of a source whatever its states are.
+@usableFromInline
+class AnySource {
+  @inlinable
+  init() {}
+
+  /// Ends all sequences, here and below.
+  @usableFromInline
+  func end() {}
+
+  /// Drops the state, where it is the source of a store that is gone.
+  @usableFromInline
+  func release() {}
+}
+
 /// Where states come from: a root store, a child store, a scope or a duplicate filter. Lives on its tree's executor.
 ///
-/// What differs between them is in closures, not in subclasses: a closure is specialized where it is made, with the user's
+/// What differs between them is in closures, not in methods: a closure is specialized where it is made, with the user's
 /// types, while a method that is called through a class or a protocol is not.
 @usableFromInline
-final class Source<State: Sendable>: SourceVariables<State> {
+class Source<State: Sendable>: AnySource {
   @usableFromInline
-  let access: StateAccess<State>
+  final let access: StateAccess<State>
   /// What it takes its states from; nothing for a root store.
   @usableFromInline
-  let link: (any UpstreamLink<State>)?
+  final let link: UpstreamLink<State>?
+  /// Those who follow it. Made with the first.
+  @usableFromInline
+  final let channel = Lazily<Channel<State>>()
+
   @inlinable
-  init(link: (any UpstreamLink<State>)? = nil, withState: @escaping (_ body: (State) -> Void) -> Void) {
+  init(link: UpstreamLink<State>? = nil, withState: @escaping (Source<State>, _ body: (State) -> Void) -> Void) {
     self.link = link
     access = StateAccess(withState)
   }
 
   /// Shows the state in place, without a copy; where there is none, the closure is not called.
   @inlinable
-  func withState(_ body: (State) -> Void) { access.withState(body) }
+  final func withState(_ body: (State) -> Void) { access.withState(self, body) }
 
   @inlinable
-  var isWatched: Bool { withDownstreams { !$0.isEmpty } || channel?.isIdle == false }
+  final var isWatched: Bool { withDownstreams { !$0.isEmpty } == true || activeChannel?.isIdle == false }
 
-  // MARK: Publishing
-
-  /// Hands a state to everybody who watches, here and below.
-  @inlinable
-  func publish(_ state: State) {
-    publishToChannel(state)
-    withDownstreams { downstreams in downstreams.forEach { $0.receive(state) } }
-  }
-
-  /// Publishes a store's own state. Kept out of what commits where nobody watches.
-  @inline(never)
-  @inlinable
-  func publish(_ cell: StateCell<State>) {
-    if let state = cell.state { publish(state) }
-  }
-
-  /// Ends all sequences, here and below.
-  @inlinable
-  func end() {
-    channel?.finish()
-    channel = nil
-    for downstream in changeDownstreams({ $0.removeAll() }) { downstream.end() }
+  @usableFromInline
+  override final func end() {
+    activeChannel?.finish()
+    setActive(false)
+    if withDownstreams({ !$0.isEmpty }) == true {
+      for downstream in changeDownstreams({ $0.removeAll() }) { downstream.end() }
+    }
     link?.detach()
   }
 
@@ -51,9 +55,10 @@ final class Source<State: Sendable>: SourceVariables<State> {
 
   /// Gives a subscription its place in the order: its first element is the state now (G5).
   @inlinable
-  func activate(_ cursor: Int, in channel: Channel<State>) {
+  final func activate(_ cursor: Int) {
+    let channel = channel { Channel() }
     attach()
-    self.channel = channel
+    setActive(true)
     var hasState = false
     withState { state in
       hasState = true
@@ -64,20 +69,20 @@ final class Source<State: Sendable>: SourceVariables<State> {
 
   /// Sees to it that this source is told of every commit.
   @inlinable
-  func attach() { link?.attach(self) }
+  final func attach() { link?.attach(self) }
 
   /// Lets go of what it attached to, unless somebody still watches this source.
   @inlinable
-  func detachIfUnwatched() {
-    if channel?.isIdle == true {
-      channel = nil
+  final func detachIfUnwatched() {
+    if activeChannel?.isIdle == true {
+      setActive(false)
       dropScratch()
     }
     if !isWatched { link?.detach() }
   }
 
   @inlinable
-  func add(_ downstream: Downstream<State>) {
+  final func add(_ downstream: Downstream<State>) {
     changeDownstreams { downstreams in
       downstream.place = downstreams.count
       downstreams.append(downstream)
@@ -86,7 +91,7 @@ final class Source<State: Sendable>: SourceVariables<State> {
   }
 
   @inlinable
-  func remove(_ downstream: Downstream<State>) {
+  final func remove(_ downstream: Downstream<State>) {
     changeDownstreams { downstreams in
       let place = downstream.place
       if downstreams.has(downstream, at: place) { downstreams.remove(at: place)?.place = place }
@@ -95,14 +100,14 @@ final class Source<State: Sendable>: SourceVariables<State> {
   }
 }
 
-/// The way to a source's state: not copyable, as `Uncounted` is not.
+/// The way to a source's state, given the source: not copyable, as `Uncounted` is not.
 @usableFromInline
-struct StateAccess<State>: ~Copyable {
+struct StateAccess<State: Sendable>: ~Copyable {
   @usableFromInline
-  let withState: (_ body: (State) -> Void) -> Void
+  let withState: (Source<State>, _ body: (State) -> Void) -> Void
 
   @inlinable
-  init(_ withState: @escaping (_ body: (State) -> Void) -> Void) {
+  init(_ withState: @escaping (Source<State>, _ body: (State) -> Void) -> Void) {
     self.withState = withState
   }
 }
@@ -148,15 +153,19 @@ final class Downstream<Input> {
 
 /// Ties a source to the one above it, as long as somebody watches it.
 @usableFromInline
-protocol UpstreamLink<State>: AnyObject {
-  associatedtype State: Sendable
-  func attach(_ source: Source<State>)
-  func detach()
+class UpstreamLink<State: Sendable> {
+  @inlinable
+  init() {}
+
+  @usableFromInline
+  func attach(_ source: Source<State>) {}
+  @usableFromInline
+  func detach() {}
 }
 
 /// How a source makes its states from another one's.
 @usableFromInline
-final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
+final class Link<Input: Sendable, State: Sendable>: UpstreamLink<State> {
   @usableFromInline
   let upstream: Source<Input>
   /// Works out what a state of the upstream means for the source, and publishes that.
@@ -181,8 +190,8 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
     self.pass = pass
   }
 
-  @inlinable
-  func attach(_ source: Source<State>) {
+  @usableFromInline
+  override func attach(_ source: Source<State>) {
     guard downstream == nil else { return }
     let attached = Downstream<Input> { [pass] in
       pass($0, source)
@@ -196,8 +205,8 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
     watched?()
   }
 
-  @inlinable
-  func detach() {
+  @usableFromInline
+  override func detach() {
     guard let attached = downstream.take() else { return }
     upstream.remove(attached)
     unwatched?()
@@ -206,30 +215,40 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink {
 
 // MARK: - The kinds of sources
 
-extension Source {
-  /// A root store's state.
+extension StoreSource {
+  /// A root store's: it shows what it owns.
   @inlinable
-  static func root(of cell: StateCell<State>) -> Source {
-    Source { body in
-      if let state = cell.state { body(state) }
+  static func root(_ state: State, reducer: Reducer<State, Action>) -> StoreSource where Owned == State {
+    StoreSource(owned: state, reducer: reducer, link: nil) { source, body in
+      if let state = known(source).owned { body(state) }
     }
   }
 
-  /// A child store's state: its parent's and its own, composed.
+  /// A child store's: its parent's state and its own, composed.
   @inlinable
-  static func child<Parent: Sendable, Local>(
-    of cell: StateCell<Local>, under parent: Source<Parent>,
-    stateMapping: @escaping @Sendable (Parent, Local) -> State
-  ) -> Source {
+  static func child<Parent: Sendable>(
+    of parent: Source<Parent>, owning local: Owned, reducer: Reducer<Owned, Action>,
+    stateMapping: @escaping @Sendable (Parent, Owned) -> State
+  ) -> StoreSource {
     let link = Link<Parent, State>(upstream: parent) { parentState, source in
-      if let local = cell.state { source.publish(stateMapping(parentState, local)) }
+      if let local = known(source).owned { source.publish(stateMapping(parentState, local)) }
     }
-    return Source(link: link) { body in
-      guard let local = cell.state else { return }
+    return StoreSource(owned: local, reducer: reducer, link: link) { source, body in
+      guard let local = known(source).owned else { return }
       parent.withState { body(stateMapping($0, local)) }
     }
   }
 
+  /// Publishes what a root store owns, where anybody follows it. Kept out of what commits where nobody does: that is small enough, then, to be
+  /// one function with the closure around it, which saves a copy of the action.
+  @inline(never)
+  @inlinable
+  func publishOwned() where Owned == State {
+    if isFollowed, let state = owned { publish(state) }
+  }
+}
+
+extension Source {
   /// A part or a view of another source's state, worked out once a commit for all who watch it.
   @inlinable
   static func scope<Input: Sendable>(
@@ -238,7 +257,7 @@ extension Source {
     let link = Link<Input, State>(upstream: upstream) { input, source in
       if let state = transform(input) { source.publish(state) }
     }
-    return Source(link: link) { body in
+    return Source(link: link) { _, body in
       upstream.withState { input in
         if let state = transform(input) { body(state) }
       }
@@ -260,7 +279,7 @@ extension Source {
       memory.remember(state)
       if !isUnchanged { source.publish(state) }
     }
-    return Source(link: link) { body in upstream.withState(body) }
+    return Source(link: link) { _, body in upstream.withState(body) }
   }
 
   /// The states of a selector that remembers: worked out anew only where what it is made from has changed.
@@ -270,7 +289,7 @@ extension Source {
   ) -> Source {
     let select = selector.makeSelect()
     let link = Link<Input, State>(upstream: upstream) { input, source in source.publish(select(input)) }
-    return Source(link: link) { body in
+    return Source(link: link) { _, body in
       upstream.withState { input in body(select(input)) }
     }
   }
@@ -285,7 +304,7 @@ extension Source {
       source.publish(state)
     }
     // Asked for the first element only, which is passed on in any case.
-    return Source(link: link) { body in
+    return Source(link: link) { _, body in
       upstream.withState { state in
         memory.remember(state)
         body(state)

@@ -10,62 +10,57 @@ struct StoreNode<Action: Sendable>: ~Copyable {
   /// Takes an action through every reducer on its path, from this store up to the root, and publishes what came of it.
   @usableFromInline
   let commit: Commit
-  /// Ends the sequences of the store and of everything below it.
+  /// The store's source: to end its sequences, and to drop the state of a store that is gone.
   @usableFromInline
-  let end: () -> Void
-  /// Drops the state of a store that is gone.
-  @usableFromInline
-  let release: () -> Void
+  let source: AnySource
   /// What else there is on the path; none where there are only reducers.
   @usableFromInline
   let attendance: Attendance<Action>?
 
   @inlinable
   init<State: Sendable>(
-    root cell: StateCell<State>, source: Source<State>, features: StoreFeatures<State, State, Action>
+    root source: StoreSource<State, State, Action>, features: StoreFeatures<State, State, Action>
   ) {
-    let commit: Commit = { [reduce = features.reducer.reduce] action in
-      cell.reduce(action, by: reduce)
-      if source.mayBeWatched { source.publish(cell) }
+    let commit: Commit = { action in
+      source.reduce(action)
+      if source.wasFollowed { source.publishOwned() }
     }
     self.commit = commit
-    end = { source.end() }
-    release = { cell.release() }
+    self.source = source
     attendance = Attendance(
       around: features.middleware.map { $0.around(source: source, above: nil) },
       recording: features.history.map { history in
         { [steps = features.reducer.steps] action, attended in
-          history.record(action, attended, by: steps, in: cell)
-          if source.mayBeWatched { source.publish(cell) }
+          history.record(action, attended, by: steps, in: source)
+          if source.wasFollowed { source.publishOwned() }
         }
       }, commit: commit)
   }
 
   @inlinable
   init<Local: Sendable, State: Sendable>(
-    child cell: StateCell<Local>, source: Source<State>, features: StoreFeatures<Local, State, Action>,
+    child source: StoreSource<Local, State, Action>, features: StoreFeatures<Local, State, Action>,
     under parent: borrowing StoreNode
   ) {
     let above = parent.attendance
-    let commit: Commit = { [commitAbove = parent.commit, reduce = features.reducer.reduce] action in
-      cell.reduce(action, by: reduce)
+    let commit: Commit = { [commitAbove = parent.commit] action in
+      source.reduce(action)
       commitAbove(action)
     }
     self.commit = commit
-    end = { source.end() }
-    release = { cell.release() }
+    self.source = source
     let recording: Attendance<Action>.Recording?
     if let history = features.history {
       recording = {
         [commitAbove = parent.commit, recordingAbove = above?.recording, steps = features.reducer.steps]
         action, attended in
-        history.record(action, attended, by: steps, in: cell)
+        history.record(action, attended, by: steps, in: source)
         if let recordingAbove { recordingAbove(action, attended) } else { commitAbove(action) }
       }
     } else {
-      recording = above?.recording.map { [reduce = features.reducer.reduce] recordingAbove in
+      recording = above?.recording.map { recordingAbove in
         { action, attended in
-          cell.reduce(action, by: reduce)
+          source.reduce(action)
           recordingAbove(action, attended)
         }
       }

@@ -33,20 +33,16 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inlinable
   static var quantum: Int { 1024 }
 
+  // In an order that leaves no gaps: a tree is most of what an idle store takes.
   @usableFromInline
   nonisolated let executor: ExecutorReference
-  @usableFromInline
-  nonisolated let priority: TaskPriority?
-  /// The tasks of its stores, once there are any.
-  @usableFromInline
-  nonisolated let effects: Lazily<TreeEffects>
-  @usableFromInline
-  nonisolated let releaseQueue = Lazily<ReleaseQueue>()
   @usableFromInline
   nonisolated let inbox = Guarded(Inbox<Entry, Waiter<Void>>())
   /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
   @usableFromInline
   nonisolated let isBusy = Atomic(false)
+  @usableFromInline
+  nonisolated let priority: TaskPriority?
   /// Sends and reads that have set out for the executor, and those that are through: two counts, as only the executor writes the
   /// second, which it can do by a plain move.
   @usableFromInline
@@ -56,7 +52,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline
   nonisolated let storeCount = Atomic(0)
   @usableFromInline
-  nonisolated let releasedChildren = Atomic(0)
+  nonisolated let extras: Lazily<TreeExtras<Action>>
+  /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the run-time
+  /// check of accesses that a variable has.
+  @usableFromInline
+  nonisolated let commitCount = Atomic(0)
 
   @usableFromInline
   var batch: ContiguousArray<Entry> = []
@@ -65,18 +65,12 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// What attended the last action, where one was attended. Forgotten when a store ends, and with the observer.
   @usableFromInline
   var lastAttended: AttendedAction<Action>?
-  @usableFromInline
-  let observation = Lazily<Variable<CommitObserver?>>()
-  /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the run-time
-  /// check of accesses that a variable has.
-  @usableFromInline
-  nonisolated let commitCount = Atomic(0)
 
   @inlinable
   init(executor: StoreExecutor, priority: TaskPriority?, effects: TreeEffects? = nil) {
     self.executor = ExecutorReference(executor)
     self.priority = priority
-    self.effects = Lazily(effects)
+    extras = Lazily(effects.map { TreeExtras(effects: $0) })
   }
 
   @inlinable
@@ -133,7 +127,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       origin.close()
       let end = Command { tree in
         tree.lastAttended = nil
-        origin.node.withValue(on: tree) { $0.end() }
+        origin.node.withValue(on: tree) { $0.source.end() }
         finally()
       }
       return append(.command(Owed(end)), to: &inbox)
@@ -147,7 +141,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// store had ended before or is the root, so that nothing can follow, it goes at once, without a task.
   @usableFromInline
   nonisolated func release(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
-    if origin.parent != nil { releasedChildren.wrappingAdd(1, ordering: .relaxed) }
+    if origin.parent != nil { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = inbox.withLock { inbox -> Release in
       let isIdle = inbox.phase == .idle
       if isIdle, origin.isClosed { return .endedBefore }
@@ -156,8 +150,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       let release = Command { tree in
         tree.lastAttended = nil
         origin.node.withValue(on: tree) {
-          $0.end()
-          $0.release()
+          $0.source.end()
+          $0.source.release()
         }
         finally()
       }
@@ -165,11 +159,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     }
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
-    case .endedBefore: origin.node.withValueOfReleasedStore { $0.release() }
+    case .endedBefore: origin.node.withValueOfReleasedStore { $0.source.release() }
     case .alone:
       origin.node.withValueOfReleasedStore {
-        $0.end()
-        $0.release()
+        $0.source.end()
+        $0.source.release()
       }
       finally()
     }
@@ -421,12 +415,44 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Who is told of every commit.
   @inlinable
-  var observer: CommitObserver? { observation.withObject { $0.value } ?? nil }
+  var observer: CommitObserver? {
+    extras.withObject { extras in extras.observer.withValue(on: self) { $0.value } } ?? nil
+  }
 
   /// Sets who is told of every commit.
   @inlinable
   func observe(with observer: @escaping CommitObserver) {
     lastAttended = nil
-    observation(orMake: { Variable(nil) }).value = observer
+    madeExtras.observer.withValue(on: self) { $0.value = observer }
+  }
+
+  // MARK: What not every tree has
+
+  @inlinable
+  nonisolated var madeExtras: TreeExtras<Action> { extras { TreeExtras() } }
+
+  /// The tasks of its stores, once there are any.
+  @usableFromInline
+  nonisolated var existingEffects: TreeEffects? { extras.withObject { $0.effects.withObject { $0 } } ?? nil }
+
+  @usableFromInline
+  nonisolated var releasedChildren: Int { extras.withObject { $0.releasedChildren.load(ordering: .relaxed) } ?? 0 }
+}
+
+/// What a tree may never need.
+@usableFromInline
+final class TreeExtras<Action: Sendable>: Sendable {
+  @usableFromInline
+  let effects: Lazily<TreeEffects>
+  @usableFromInline
+  let observer = Confined(Variable<Tree<Action>.CommitObserver?>(nil))
+  @usableFromInline
+  let releaseQueue = ReleaseQueue()
+  @usableFromInline
+  let releasedChildren = Atomic(0)
+
+  @usableFromInline
+  init(effects: TreeEffects? = nil) {
+    self.effects = Lazily(effects)
   }
 }

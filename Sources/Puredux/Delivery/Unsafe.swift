@@ -55,7 +55,7 @@ extension Confined {
 
   /// Another confined value that is made from this one, without a look inside.
   @inlinable
-  func map<Other>(_ make: (Value) -> Other) -> Confined<Other> {
+  func map<Other: ~Copyable>(_ make: (Value) -> Other) -> Confined<Other> {
     Confined<Other>(storing: make(value))
   }
 }
@@ -101,6 +101,9 @@ private actor OwnExecutor {}
   init(_ object: Object? = nil) {
     unsafe reference = Atomic(object.map { unsafe .passRetained($0) })
   }
+
+  @inlinable
+  var exists: Bool { unsafe reference.load(ordering: .relaxed) != nil }
 
   /// The object, where there is one.
   @inlinable
@@ -149,68 +152,96 @@ class Variable<Value> {
   }
 }
 
-/// The variables of a source. A base class, so that they cost no object of their own.
+/// The variables of a channel that are its source's. A base class, so that they cost no object of their own.
 ///
-/// Without the run-time checks for overlapping accesses, which cost more than what most sources do; sound because they are reached from the tree's
-/// isolation only, and what is called during an access has no way back in: a publication changes nothing but the channel and its scratch.
+/// Without the run-time checks for overlapping accesses, which cost more than what most sources do. Sound because they are reached through their
+/// source only (below), which lives on its tree's executor, and because what is called during an access has no way back in: a publication changes
+/// nothing but the log and the scratch.
 @usableFromInline
-class SourceVariables<State: Sendable> {
+class ChannelVariables<State: Sendable>: @unchecked Sendable {
+  /// Whether there are subscribers whose place in the order has come.
   @usableFromInline
   @exclusivity(unchecked)
-  final var flag = false
-  @usableFromInline
-  @exclusivity(unchecked)
-  final var channelStorage: Channel<State>?
-  @usableFromInline
-  @exclusivity(unchecked)
-  final var downstreamStorage = CallList<Downstream<State>>()
-  @usableFromInline
-  @exclusivity(unchecked)
-  final var scratchStorage = Channel<State>.Scratch()
-
-  /// What every commit asks: whether there may be anybody to publish to.
-  @inlinable
-  final var mayBeWatched: Bool { unsafe flag }
-
-  /// Its own subscribers, where it has any.
-  @inlinable
-  final var channel: Channel<State>? {
-    get { unsafe channelStorage }
-    set {
-      unsafe channelStorage = newValue
-      noteWhetherWatched()
-    }
-  }
-
+  final var isActive = false
   /// The sources that take their states from this one and are watched.
-  @inlinable
-  final func withDownstreams<Result>(_ body: (borrowing CallList<Downstream<State>>) -> Result) -> Result {
-    body(unsafe downstreamStorage)
-  }
-
-  @inlinable
-  final func changeDownstreams<Result>(_ body: (inout CallList<Downstream<State>>) -> Result) -> Result {
-    defer { noteWhetherWatched() }
-    return unsafe body(&downstreamStorage)
-  }
-
-  @inlinable
-  final func publishToChannel(_ state: State) {
-    if let channel = unsafe channelStorage { unsafe channel.publish(state, scratch: &scratchStorage) }
-  }
-
-  @inlinable
-  final func dropScratch() {
-    unsafe scratchStorage = Channel<State>.Scratch()
-  }
-
-  @inlinable
-  final func noteWhetherWatched() {
-    unsafe flag = channelStorage != nil || !downstreamStorage.isEmpty
-  }
+  @usableFromInline
+  @exclusivity(unchecked)
+  final var downstreams = CallList<Downstream<State>>()
+  @usableFromInline
+  @exclusivity(unchecked)
+  final var scratch = Channel<State>.Scratch()
 
   @inlinable
   init() {}
+}
+
+extension Channel: @unchecked Sendable {}
+
+extension Source {
+  /// Whether there may be anybody to publish to. The first is what every commit asks: it is never true of a store that nobody ever followed.
+  @inlinable
+  final var wasFollowed: Bool { channel.exists }
+  @inlinable
+  final var isFollowed: Bool { channel.withObject { unsafe $0.isActive || !$0.downstreams.isEmpty } ?? false }
+
+  /// Its own subscribers, where it has any.
+  @inlinable
+  var activeChannel: Channel<State>? {
+    channel.withObject { unsafe $0.isActive ? $0 : nil } ?? nil
+  }
+
+  @inlinable
+  func setActive(_ isActive: Bool) {
+    channel.withObject { unsafe $0.isActive = isActive }
+  }
+
+  @inlinable
+  func withDownstreams<Result>(_ body: (borrowing CallList<Downstream<State>>) -> Result) -> Result? {
+    channel.withObject { body(unsafe $0.downstreams) }
+  }
+
+  @inlinable
+  func changeDownstreams<Result>(_ body: (inout CallList<Downstream<State>>) -> Result) -> Result {
+    unsafe body(&channel { Channel() }.downstreams)
+  }
+
+  /// Hands a state to everybody who watches, here and below.
+  @inlinable
+  func publish(_ state: State) {
+    channel.withObject { channel in
+      if unsafe channel.isActive { unsafe channel.publish(state, scratch: &channel.scratch) }
+      unsafe channel.downstreams.forEach { $0.receive(state) }
+    }
+  }
+
+  @inlinable
+  func dropScratch() {
+    channel.withObject { unsafe $0.scratch = Channel<State>.Scratch() }
+  }
+}
+
+extension Confined {
+  /// The channel of a source, from anywhere: it is made once, by atomics, and what subscribers ask of it is behind a lock.
+  @inlinable
+  func channel<State>() -> Channel<State> where Value == Source<State> { value.channel { Channel() } }
+}
+
+/// A source that is known of as long as somebody else holds it.
+///
+/// Sound because the reference is handed on as a confined one only.
+@usableFromInline
+struct WeaklyConfined: @unchecked Sendable {
+  private weak let source: AnySource?
+
+  init<State>(_ source: Confined<Source<State>>) {
+    self.source = source.value
+  }
+
+  var isGone: Bool { source == nil }
+
+  func confined<State>() -> Confined<Source<State>>? {
+    (source as? Source<State>).map { Confined(storing: $0) }
+  }
 }
 
 /// Objects that are called one after the other without counting references, which would cost more than most of the calls.
@@ -268,36 +299,68 @@ class SourceVariables<State: Sendable> {
   }
 }
 
-/// The state that a store owns. Lives on its tree's executor.
+/// The source of a store, with the state that the store owns, and what reduces that. In a root store it is the state that it shows, too.
 ///
 /// Without the run-time check for overlapping accesses. Sound because the state is reached from the tree's isolation only, where one commit runs
 /// at a time, and because what runs during an access, a reducer, has no way back in: everything that can be asked of a tree takes its
 /// place in the order or waits for the executor.
 @usableFromInline
-final class StateCell<State: Sendable> {
+final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Source<State> {
   /// None once the store is released.
   @usableFromInline
   @exclusivity(unchecked)
-  var storage: State?
+  var storage: Owned?
+  @usableFromInline
+  let step: ReducerStep<Owned, Action>
 
   @inlinable
-  init(state: State) {
-    unsafe storage = state
+  init(
+    owned: Owned, reducer: Reducer<Owned, Action>, link: UpstreamLink<State>?,
+    withState: @escaping (Source<State>, _ body: (State) -> Void) -> Void
+  ) {
+    unsafe storage = owned
+    step = ReducerStep(reduce: reducer.reduce)
+    super.init(link: link, withState: withState)
+  }
+
+  /// A source that is known to be of this kind: for the closures that are made for one, which are called with that one.
+  @inlinable
+  static func known(_ source: Source<State>) -> StoreSource {
+    unsafe unsafeDowncast(source, to: StoreSource.self)
   }
 
   @inlinable
-  var state: State? { unsafe storage }
+  var owned: Owned? { unsafe storage }
 
   @inline(__always)
   @inlinable
-  func reduce<Action>(_ action: borrowing Action, by reducer: (inout State, borrowing Action) -> Void) {
+  func reduce(_ action: borrowing Action) {
+    guard unsafe storage != nil else { return }
+    unsafe step.reduce(&storage!, action)
+  }
+
+  /// By one of the reducers that its own is made of.
+  @inlinable
+  func reduce(_ action: borrowing Action, by reducer: (inout Owned, borrowing Action) -> Void) {
     guard unsafe storage != nil else { return }
     unsafe reducer(&storage!, action)
   }
 
-  @inlinable
-  func release() {
+  @usableFromInline
+  override func release() {
     unsafe storage = nil
+  }
+}
+
+/// A reducer that is called in its place: not copyable, as `Uncounted` is not.
+@usableFromInline
+struct ReducerStep<State, Action>: ~Copyable {
+  @usableFromInline
+  let reduce: (inout State, borrowing Action) -> Void
+
+  @inlinable
+  init(reduce: @escaping (inout State, borrowing Action) -> Void) {
+    self.reduce = reduce
   }
 }
 

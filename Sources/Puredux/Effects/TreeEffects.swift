@@ -139,13 +139,14 @@ extension Origin {
   /// closed by who asked for them.
   @usableFromInline
   var effects: TreeEffects {
-    tree.effects.withObject { $0 } ?? tree.inbox.withLock { _ in tree.effects { TreeEffects(priority: tree.priority) } }
+    tree.existingEffects
+      ?? tree.inbox.withLock { _ in tree.madeExtras.effects { TreeEffects(priority: tree.priority) } }
   }
 
   /// Ends the tasks of the store and of all below it, where there are any.
   @usableFromInline
   func endEffects(cancelling: Bool) {
-    tree.effects.withObject { $0.end(below: self, cancelling: cancelling) }
+    tree.existingEffects?.end(below: self, cancelling: cancelling)
   }
 }
 

@@ -73,7 +73,7 @@ extension Feed {
     let previous = observer.take(subscription)
     previous?.cancel()
     let isAccepted = place.order { [source = reading.feed.source] tree in
-      source(on: tree).activate(reading.cursor, in: reading.channel)
+      source(on: tree).activate(reading.cursor)
       place.effects.start({ await subscription.run(reading, after: previous, observer.observe) }, of: place)
     }
     if !isAccepted {

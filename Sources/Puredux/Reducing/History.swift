@@ -120,15 +120,15 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   /// Has the reducers work on the state one by one, and keeps what each made of it.
   @inlinable
-  func record(
+  func record<Shown>(
     _ action: Action, _ attended: AttendedAction<Action>, by steps: [Reducer<State, Action>],
-    in cell: StateCell<State>
+    in source: StoreSource<State, Shown, Action>
   ) {
-    guard let before = cell.state else { return }
+    guard let before = source.owned else { return }
     var made: [Entry.Step] = []
     for step in steps {
-      cell.reduce(action, by: step.reduce)
-      if let state = cell.state { made.append(Entry.Step(reducer: step.name, state: state)) }
+      source.reduce(action, by: step.reduce)
+      if let state = source.owned { made.append(Entry.Step(reducer: step.name, state: state)) }
     }
     add(
       Entry(

@@ -56,6 +56,6 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
   @inlinable
   deinit {
     core.release()
-    core.origin.tree.releaseQueue { ReleaseQueue() }.release(parent)
+    core.origin.tree.madeExtras.releaseQueue.release(parent)
   }
 }

@@ -23,11 +23,10 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable
   init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
-    let cell = Confined(StateCell(state: initialState))
-    let source = cell.map { Source.root(of: $0) }
-    let node = cell.map(with: source) { StoreNode(root: $0, source: $1, features: features) }
+    let source = Confined(StoreSource<State, State, Action>.root(initialState, reducer: features.reducer))
+    let node = source.map { StoreNode(root: $0, features: features) }
     self.init(
-      origin: Origin(tree: tree, parent: nil, node: node, isAttended: features.isAttended), source: source,
+      origin: Origin(tree: tree, parent: nil, node: node, isAttended: features.isAttended), source: source.map { $0 },
       emission: features.emission)
     keep(features.history)
   }
@@ -37,14 +36,13 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
-    let cell = Confined(StateCell(state: initialState))
-    let source = source.map(with: cell) { Source.child(of: $1, under: $0, stateMapping: stateMapping) }
-    let node = origin.node.map(with: cell.map(with: source) { ($0, $1) }) {
-      StoreNode(child: $1.0, source: $1.1, features: features, under: $0)
+    let source = source.map {
+      StoreSource.child(of: $0, owning: initialState, reducer: features.reducer, stateMapping: stateMapping)
     }
+    let node = origin.node.map(with: source) { StoreNode(child: $1, features: features, under: $0) }
     let child = StoreCore<Composed, Action>(
-      origin: Origin(tree: origin.tree, parent: origin, node: node, isAttended: features.isAttended), source: source,
-      emission: features.emission)
+      origin: Origin(tree: origin.tree, parent: origin, node: node, isAttended: features.isAttended),
+      source: source.map { $0 }, emission: features.emission)
     child.keep(features.history)
     return child
   }
@@ -94,7 +92,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     try? await origin.tree.visit { _ throws(StoreError) in }
     if cancels { origin.endEffects(cancelling: true) }
     guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
-    guard let effects = origin.tree.effects.withObject({ $0 }) else { return }
+    guard let effects = origin.tree.existingEffects else { return }
     switch interceptors {
     case .cancel: await effects.untilEnded(below: origin)
     case .finish(let limit):

@@ -52,8 +52,8 @@ extension Tree {
     var statistics = StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
       waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },
-      childStores: storeCount.load(ordering: .relaxed) - 1 - releasedChildren.load(ordering: .relaxed),
-      runningTasks: effects.withObject { $0.runningCount } ?? 0)
+      childStores: storeCount.load(ordering: .relaxed) - 1 - releasedChildren,
+      runningTasks: existingEffects?.runningCount ?? 0)
     source(on: self).survey(&statistics)
     settle()
     return statistics
@@ -64,8 +64,8 @@ extension Source {
   /// Adds what there is of subscriptions, here and below.
   @inlinable
   func survey(_ statistics: inout StoreStatistics) {
-    if let channel { channel.survey(&statistics) }
-    withDownstreams { downstreams in downstreams.forEach { $0.survey(&statistics) } }
+    if let channel = activeChannel { channel.survey(&statistics) }
+    _ = withDownstreams { downstreams in downstreams.forEach { $0.survey(&statistics) } }
   }
 }
 
