@@ -58,9 +58,7 @@ struct Feed<State: Sendable>: Sendable {
     _ policy: AsyncStream<State>.Continuation.BufferingPolicy, through place: some StorePlace
   ) -> StateSequence<State> {
     let reading = makeReading(policy, through: place)
-    let isAccepted = place.order { [source, cursor = reading.cursor] tree in
-      source(on: tree).activate(cursor)
-    }
+    let isAccepted = place.order(reading)
     if !isAccepted { reading.refuse() }
     return StateSequence(reading: reading)
   }
@@ -102,12 +100,12 @@ extension Log.Policy {
   }
 }
 
-/// One sequence's place in its channel, for as long as somebody holds the sequence.
+/// One sequence's place in its channel, for as long as somebody holds the sequence. The command that activates it, too.
 ///
 /// A consumer that is behind takes several states ahead at a time, so that many of them do not stand in each other's way at the log. Those are
 /// the sequence's, and shared by all who iterate it.
 @usableFromInline
-final class Reading<State: Sendable>: Sendable {
+final class Reading<State: Sendable>: Command {
   @usableFromInline
   typealias Machine = Channel<State>.Machine
 
@@ -136,6 +134,11 @@ final class Reading<State: Sendable>: Sendable {
   var cursor: Int { Int(cursorNumber) }
   @inlinable
   var channel: Channel<State> { feed.channel }
+
+  @usableFromInline
+  override func perform(on tree: isolated any TreeIsolation) {
+    feed.source(on: tree).activate(cursor)
+  }
 
   // MARK: Reading
 

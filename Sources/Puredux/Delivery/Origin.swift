@@ -70,9 +70,7 @@ final class Origin<Action: Sendable>: StorePlace {
   var treeID: ObjectIdentifier { ObjectIdentifier(tree) }
 
   @inlinable
-  func order(_ command: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
-    tree.order(for: self) { tree in command(tree) }
-  }
+  func order(_ command: Command) -> Bool { tree.order(command, for: self) }
 
   @inlinable
   nonisolated(nonsending) func visit<Result: Sendable>(

@@ -15,7 +15,7 @@ protocol StorePlace: AnyObject, Sendable {
   var isClosed: Bool { get }
 
   /// Gives a command its place in the order; false where the store is closed.
-  func order(_ command: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool
+  func order(_ command: Command) -> Bool
 
   /// Runs a closure on the executor after everything that was asked before.
   nonisolated(nonsending) func visit<Result: Sendable>(
@@ -24,6 +24,9 @@ protocol StorePlace: AnyObject, Sendable {
 }
 
 extension StorePlace {
+  @inlinable
+  func order(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool { order(Call(body)) }
+
   /// Whether an action given to this store passes through the other.
   @usableFromInline
   func isBelow(_ other: any StorePlace) -> Bool {

@@ -13,18 +13,6 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     case command(Owed<Command>)
   }
 
-  /// What the tree is to do beside committing actions.
-  @usableFromInline
-  final class Command: Sendable {
-    @usableFromInline
-    let body: @Sendable (isolated Tree) -> Void
-
-    @inlinable
-    init(_ body: @escaping @Sendable (isolated Tree) -> Void) {
-      self.body = body
-    }
-  }
-
   /// What is done about an action once it is committed.
   @usableFromInline
   typealias CommitObserver = (Action, Origin<Action>) -> Void
@@ -62,7 +50,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   var batch: ContiguousArray<Entry> = []
   @usableFromInline
   var batchPosition = 0
-  /// What attended the last action, where one was attended. Forgotten when a store ends, and with the observer.
+  /// What attended the last action, where one was attended. Forgotten with every command: that may end a store, or set the observer.
   @usableFromInline
   var lastAttended: AttendedAction<Action>?
 
@@ -91,10 +79,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Gives a command its place in the order; false where the store it is meant for is closed.
   @inlinable
-  nonisolated func order(
-    for origin: Origin<Action>, _ command: @escaping @Sendable (isolated Tree) -> Void
-  ) -> Bool {
-    let command = Owed(Command(command))
+  nonisolated func order(_ command: Command, for origin: Origin<Action>) -> Bool {
+    let command = Owed(command)
     let isOrdered = order(.command(command), for: origin)
     if !isOrdered { _ = command.take() }
     return isOrdered
@@ -121,16 +107,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Nothing where a
   /// store on its path is closed already.
   @usableFromInline
-  nonisolated func end(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
+  nonisolated func end(_ origin: Origin<Action>, cancelling: Bool) {
     let schedules = inbox.withLock { inbox in
       guard !origin.isClosed else { return false }
       origin.close()
-      let end = Command { tree in
-        tree.lastAttended = nil
-        origin.node.withValue(on: tree) { $0.source.end() }
-        finally()
-      }
-      return append(.command(Owed(end)), to: &inbox)
+      return append(.command(Owed(End(of: origin, cancelling: cancelling))), to: &inbox)
     }
     if schedules { scheduleDrain() }
   }
@@ -140,22 +121,14 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// The origin is held until everything that was accepted from it is done, as that borrows it. Where nothing is under way in the tree, and the
   /// store had ended before or is the root, so that nothing can follow, it goes at once, without a task.
   @usableFromInline
-  nonisolated func release(_ origin: Origin<Action>, finally: @escaping @Sendable () -> Void) {
+  nonisolated func release(_ origin: Origin<Action>) {
     if origin.parent != nil { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = inbox.withLock { inbox -> Release in
       let isIdle = inbox.phase == .idle
       if isIdle, origin.isClosed { return .endedBefore }
       origin.close()
       if isIdle, isLastAndAlone(origin) { return .alone }
-      let release = Command { tree in
-        tree.lastAttended = nil
-        origin.node.withValue(on: tree) {
-          $0.source.end()
-          $0.source.release()
-        }
-        finally()
-      }
-      return .ordered(schedules: append(.command(Owed(release)), to: &inbox))
+      return .ordered(schedules: append(.command(Owed(End(ofReleased: origin))), to: &inbox))
     }
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
@@ -165,7 +138,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
         $0.source.end()
         $0.source.release()
       }
-      finally()
+      origin.endEffects(cancelling: true)
     }
   }
 
@@ -249,7 +222,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
             : commitRun(from: origin, object, in: performing, rest)
         }
       case .command(let command):
-        command.take().body(self)
+        lastAttended = nil
+        command.take().perform(on: self)
         position += 1
       }
     }
@@ -417,13 +391,6 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inlinable
   var observer: CommitObserver? {
     extras.withObject { extras in extras.observer.withValue(on: self) { $0.value } } ?? nil
-  }
-
-  /// Sets who is told of every commit.
-  @inlinable
-  func observe(with observer: @escaping CommitObserver) {
-    lastAttended = nil
-    madeExtras.observer.withValue(on: self) { $0.value = observer }
   }
 
   // MARK: What not every tree has

@@ -409,6 +409,12 @@ struct ReducerStep<State, Action>: ~Copyable {
   func take() -> Object { unsafe reference.takeRetainedValue() }
 }
 
+// Commands have no variables, and their constants are `Sendable`: the compiler does not look into a class that others inherit from, and into them.
+extension Command: @unchecked Sendable {}
+extension Call: @unchecked Sendable {}
+extension End: @unchecked Sendable {}
+extension Reading: @unchecked Sendable {}
+
 /// How the actions of a proxy get to its tree: as they are, or through a projection.
 ///
 /// What would be an enumeration with two payloads, but that the optimizer sees through a cast to the origin behind it, and then counts no

@@ -69,8 +69,9 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable
   func intercept(with interceptor: Interceptor<Action>) {
-    _ = origin.tree.order(for: origin) { tree in
-      tree.observe { action, origin in
+    let observer = origin.tree.madeExtras.observer
+    _ = origin.order { tree in
+      observer(on: tree).value = { action, origin in
         for effect in interceptor.effects(action) {
           origin.effects.start({ await effect(Dispatch(origin: origin)) }, of: origin)
         }
@@ -81,13 +82,13 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   /// The store is gone.
   @inlinable
   func release() {
-    origin.tree.release(origin) { [origin] in origin.endEffects(cancelling: true) }
+    origin.tree.release(origin)
   }
 
   @usableFromInline
   nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
     let cancels = interceptors == .cancel
-    origin.tree.end(origin) { [origin] in origin.endEffects(cancelling: cancels) }
+    origin.tree.end(origin, cancelling: cancels)
     // All that was accepted is committed when this returns, and the sequences have ended.
     try? await origin.tree.visit { _ throws(StoreError) in }
     if cancels { origin.endEffects(cancelling: true) }
