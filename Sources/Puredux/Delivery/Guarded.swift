@@ -17,6 +17,7 @@ struct Guarded<Value: Sendable>: ~Copyable, Sendable {
     mutex = Mutex(value)
   }
 
+  @inline(__always)
   @inlinable
   func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
     mutex.withLock { value in

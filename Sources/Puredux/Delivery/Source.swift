@@ -43,12 +43,16 @@ class Source<State: Sendable>: AnySource {
 
   @usableFromInline
   override final func end() {
+    if channel.exists { endFollowers() }
+    link?.detach()
+  }
+
+  @inline(never)
+  @inlinable
+  final func endFollowers() {
     activeChannel?.finish()
     setActive(false)
-    if withDownstreams({ !$0.isEmpty }) == true {
-      for downstream in changeDownstreams({ $0.removeAll() }) { downstream.end() }
-    }
-    link?.detach()
+    for downstream in changeDownstreams({ $0.removeAll() }) { downstream.end() }
   }
 
   // MARK: Watching

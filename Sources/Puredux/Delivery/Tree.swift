@@ -123,7 +123,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline
   nonisolated func release(_ origin: Origin<Action>) {
     if origin.parent != nil { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
-    let way = inbox.withLock { inbox -> Release in
+    let way = inbox.withLock { inbox -> ReleaseWay in
       let isIdle = inbox.phase == .idle
       if isIdle, origin.isClosed { return .endedBefore }
       origin.close()
@@ -140,13 +140,6 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       }
       origin.endEffects(cancelling: true)
     }
-  }
-
-  /// How a store that is gone is released.
-  private enum Release {
-    case ordered(schedules: Bool)
-    case endedBefore
-    case alone
   }
 
   /// Whether a root store that has just been closed is the only one to know of its tree. A visitor that sets out later sees that it is closed: it
@@ -404,6 +397,13 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   @usableFromInline
   nonisolated var releasedChildren: Int { extras.withObject { $0.releasedChildren.load(ordering: .relaxed) } ?? 0 }
+}
+
+/// How a store that is gone is released.
+private enum ReleaseWay {
+  case ordered(schedules: Bool)
+  case endedBefore
+  case alone
 }
 
 /// What a tree may never need.

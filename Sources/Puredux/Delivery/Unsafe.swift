@@ -95,40 +95,58 @@ private actor OwnExecutor {}
 @usableFromInline
 @safe struct Lazily<Object: AnyObject>: ~Copyable {
   @usableFromInline
-  let reference: Atomic<Unmanaged<Object>?>
+  let reference: LazyReference
 
   @inlinable
   init(_ object: Object? = nil) {
-    unsafe reference = Atomic(object.map { unsafe .passRetained($0) })
+    unsafe reference = LazyReference(object.map { unsafe Unmanaged.passRetained($0).toOpaque() })
   }
 
+  @inline(__always)
   @inlinable
-  var exists: Bool { unsafe reference.load(ordering: .relaxed) != nil }
+  var exists: Bool { unsafe reference.pointer.load(ordering: .relaxed) != nil }
 
   /// The object, where there is one.
+  @inline(__always)
   @inlinable
   func withObject<Result>(_ body: (Object) -> Result) -> Result? {
-    guard let object = unsafe reference.load(ordering: .acquiring) else { return nil }
-    return unsafe object._withUnsafeGuaranteedRef { body($0) }
+    guard let pointer = unsafe reference.pointer.load(ordering: .acquiring) else { return nil }
+    return unsafe Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
   }
 
   @inlinable
   func callAsFunction(orMake make: () -> Object) -> Object {
     if let object = withObject({ $0 }) { return object }
     let made = unsafe Unmanaged.passRetained(make())
-    let (isStored, winner) = unsafe reference.compareExchange(
-      expected: nil, desired: made, ordering: .acquiringAndReleasing)
+    let (isStored, winner) = unsafe reference.pointer.compareExchange(
+      expected: nil, desired: made.toOpaque(), ordering: .acquiringAndReleasing)
     guard let winner = unsafe winner, !isStored else { return unsafe made.takeUnretainedValue() }
     unsafe made.release()
-    return unsafe winner.takeUnretainedValue()
+    return unsafe Unmanaged<Object>.fromOpaque(winner).takeUnretainedValue()
+  }
+}
+
+/// What `Lazily` is, whatever its object: the code of a deinitializer is not specialized, and looking up what a generic one is for would cost more than
+/// all that it does.
+@usableFromInline
+@safe struct LazyReference: ~Copyable {
+  @usableFromInline
+  let pointer: Atomic<UnsafeMutableRawPointer?>
+
+  @inlinable
+  init(_ pointer: UnsafeMutableRawPointer?) {
+    unsafe self.pointer = unsafe Atomic(pointer)
   }
 
   @inlinable
   deinit {
-    unsafe reference.load(ordering: .acquiring)?.release()
+    if let pointer = unsafe pointer.load(ordering: .acquiring) {
+      unsafe Unmanaged<AnyObject>.fromOpaque(pointer).release()
+    }
   }
 }
 
+extension LazyReference: @unchecked Sendable {}
 extension Lazily: Sendable where Object: Sendable {}
 
 /// A variable of a tree's executor, without the run-time check for overlapping accesses, which costs as much as a small reducer.
