@@ -26,10 +26,14 @@ final class Call: Command {
 /// The end of a store, after the last action that it accepted.
 @usableFromInline
 final class End<Action: Sendable>: Command {
-  private let origin: Origin<Action>
-  private let isReleased: Bool
-  private let cancelling: Bool
+  @usableFromInline
+  let origin: Origin<Action>
+  @usableFromInline
+  let isReleased: Bool
+  @usableFromInline
+  let cancelling: Bool
 
+  @inlinable
   init(of origin: Origin<Action>, cancelling: Bool) {
     self.origin = origin
     self.cancelling = cancelling
@@ -37,6 +41,7 @@ final class End<Action: Sendable>: Command {
   }
 
   /// Of a store that is gone: its state goes, too.
+  @inlinable
   init(ofReleased origin: Origin<Action>) {
     self.origin = origin
     cancelling = true

@@ -106,7 +106,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Nothing where a
   /// store on its path is closed already.
-  @usableFromInline
+  @inlinable
   nonisolated func end(_ origin: Origin<Action>, cancelling: Bool) {
     let schedules = inbox.withLock { inbox in
       guard !origin.isClosed else { return false }
@@ -120,7 +120,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   ///
   /// The origin is held until everything that was accepted from it is done, as that borrows it. Where nothing is under way in the tree, and the
   /// store had ended before or is the root, so that nothing can follow, it goes at once, without a task.
-  @usableFromInline
+  @inlinable
   nonisolated func release(_ origin: Origin<Action>) {
     if origin.parent != nil { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = inbox.withLock { inbox -> ReleaseWay in
@@ -144,7 +144,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Whether a root store that has just been closed is the only one to know of its tree. A visitor that sets out later sees that it is closed: it
   /// counts itself in the same variable.
-  @usableFromInline
+  @inlinable
   nonisolated func isLastAndAlone(_ origin: Origin<Action>) -> Bool {
     guard origin.parent == nil, !origin.isAttended else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
@@ -400,7 +400,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 }
 
 /// How a store that is gone is released.
-private enum ReleaseWay {
+@usableFromInline
+enum ReleaseWay {
   case ordered(schedules: Bool)
   case endedBefore
   case alone
