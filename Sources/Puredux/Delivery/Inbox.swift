@@ -1,9 +1,8 @@
 /// What waits for its turn in a tree's one order (G1): a pure state machine, run under the tree's lock.
 ///
 /// Whoever appends to an idle inbox schedules one drain; everything appended until that drain has ended is part of its
-/// work. What waits is kept in segments: a flood never moves what is there, and a drain performs one segment before it lets others on the
-/// executor. A *visitor* is a `send` or a read on its way there: where one is known of, a drain that has not come to the end
-/// does not queue up again but leaves the rest to it, so that no flood can keep a visitor out (G10).
+/// work. A *visitor* is a `send` or a read on its way to the executor: where one is known of, a drain that has spent its
+/// quantum does not queue up again but leaves the rest to it, so that no flood can keep a visitor out (G10).
 @usableFromInline
 struct Inbox<Entry, Waiter> {
   @usableFromInline
@@ -16,70 +15,34 @@ struct Inbox<Entry, Waiter> {
     case leftToVisitor
   }
 
+  /// An idle inbox whose storage grew beyond this in a flood gives it back.
   @inlinable
-  static var segmentLength: Int { 1024 }
-  /// An idle inbox whose storage grew beyond this gives it back.
-  @inlinable
-  static var keptCapacity: Int { 256 }
+  static var keptCapacity: Int { 4096 }
 
   @usableFromInline
   var phase = Phase.idle
-  /// How many of the full segments are taken.
-  @usableFromInline
-  var takenSegments: Int32 = 0
-  /// The last segment.
   @usableFromInline
   var entries: ContiguousArray<Entry> = []
-  /// The segments before it, which are full.
-  @usableFromInline
-  var fullSegments: ContiguousArray<ContiguousArray<Entry>> = []
   @usableFromInline
   var idleWaiters: ContiguousArray<Waiter> = []
 
   @inlinable
   init() {}
 
-  @inlinable
-  var fullCount: Int { fullSegments.count - Int(takenSegments) }
-  @inlinable
-  var count: Int { fullCount * Self.segmentLength + entries.count }
-  @inlinable
-  var isEmpty: Bool { entries.isEmpty && fullSegments.isEmpty }
-
   /// Adds an entry; true where the caller has to schedule a drain.
   @inlinable
   mutating func append(_ entry: Entry) -> Bool {
-    if entries.count == Self.segmentLength { beginSegment() }
     entries.append(entry)
     guard phase == .idle else { return false }
     phase = .draining
     return true
   }
 
-  @inline(never)
+  /// Moves everything that waits into an empty batch, whose storage the inbox takes over.
   @inlinable
-  mutating func beginSegment() {
-    var segment = ContiguousArray<Entry>()
-    segment.reserveCapacity(Self.segmentLength)
-    swap(&segment, &entries)
-    fullSegments.append(segment)
-  }
-
-  /// Moves the first segment into an empty batch, whose storage the inbox may take over. Returns how many segments are left.
-  @inlinable
-  mutating func take(into batch: inout ContiguousArray<Entry>) -> Int {
-    guard !fullSegments.isEmpty else {
-      if !entries.isEmpty { swap(&entries, &batch) }
-      return 0
-    }
-    batch = []
-    swap(&fullSegments[Int(takenSegments)], &batch)
-    takenSegments += 1
-    if fullCount == 0 {
-      fullSegments = []
-      takenSegments = 0
-    }
-    return fullCount + (entries.isEmpty ? 0 : 1)
+  mutating func takeAll(into batch: inout ContiguousArray<Entry>) {
+    guard !entries.isEmpty else { return }
+    swap(&entries, &batch)
   }
 
   @usableFromInline
@@ -92,10 +55,10 @@ struct Inbox<Entry, Waiter> {
     case idle(ContiguousArray<Waiter>)
   }
 
-  /// A drain has ended.
+  /// A drain has ended, with or without a rest.
   @inlinable
-  mutating func drainEnded(visitorExpected: Bool) -> DrainEnd {
-    guard !isEmpty else {
+  mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
+    guard rest || !entries.isEmpty else {
       phase = .idle
       if entries.capacity > Self.keptCapacity { entries = [] }
       defer { idleWaiters = [] }
@@ -116,7 +79,7 @@ struct Inbox<Entry, Waiter> {
   @inlinable
   mutating func visitorLeft() -> Bool {
     guard phase == .leftToVisitor else { return false }
-    phase = isEmpty ? .idle : .draining
+    phase = entries.isEmpty ? .idle : .draining
     return phase == .draining
   }
 }

@@ -17,6 +17,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline
   typealias CommitObserver = (Action, Origin<Action>) -> Void
 
+  /// How many entries a drain works off before it lets others on the executor (G10).
+  @inlinable
+  static var quantum: Int { 1024 }
+
   // In an order that leaves no gaps: a tree is most of what an idle store takes.
   @usableFromInline
   nonisolated let executor: ExecutorReference
@@ -42,9 +46,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline
   nonisolated let commitCount = Atomic(0)
 
-  /// Empty but for its storage, between one batch and the next.
   @usableFromInline
   var batch: ContiguousArray<Entry> = []
+  @usableFromInline
+  var batchPosition = 0
   /// What attended the last action, where one was attended. Forgotten with every command: that may end a store, or set the observer.
   @usableFromInline
   var lastAttended: AttendedAction<Action>?
@@ -153,13 +158,14 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   // MARK: On the executor
 
-  /// Performs a batch, and lets others on the executor before the next (G10).
   @inlinable
   func drain() {
-    _ = performBatch()
+    var left = Self.quantum
+    if batch.isEmpty { takeBatch() }
+    performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
     let end = inbox.withLock { inbox in
-      let end = inbox.drainEnded(visitorExpected: visitorExpected)
+      let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
       if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
       return end
     }
@@ -180,18 +186,30 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     }
   }
 
-  /// Takes what has waited longest, a segment of the inbox at most, and performs it. Returns how many segments are left.
+  /// Takes everything that waits. Only while the batch is done.
   @inlinable
-  func performBatch() -> Int {
+  func takeBatch() {
+    var taken = ContiguousArray<Entry>()
+    swap(&taken, &batch)
+    inbox.withLock { $0.takeAll(into: &taken) }
+    swap(&taken, &batch)
+  }
+
+  /// Performs what is left of the batch, as far as the quantum goes.
+  ///
+  @inlinable
+  func performRest(_ quantum: inout Int) {
+    guard !batch.isEmpty else { return }
     var performing = ContiguousArray<Entry>()
     swap(&performing, &batch)
-    let left = inbox.withLock { $0.take(into: &performing) }
-    var position = 0
-    while position < performing.count {
+    let end = batchPosition + min(quantum, performing.count - batchPosition)
+    quantum -= end - batchPosition
+    var position = batchPosition
+    while position < end {
       switch performing[position] {
       case .commit(let origin, _):
         position = origin.withObject { object in
-          let rest = position..<performing.count
+          let rest = position..<end
           return object.isAttended
             ? attendRun(from: origin, object, in: performing, rest)
             : commitRun(from: origin, object, in: performing, rest)
@@ -202,9 +220,13 @@ final actor Tree<Action: Sendable>: TreeIsolation {
         position += 1
       }
     }
-    performing.removeAll(keepingCapacity: true)
+    if end == performing.count {
+      batchPosition = 0
+      performing.removeAll(keepingCapacity: true)
+    } else {
+      batchPosition = end
+    }
     swap(&performing, &batch)
-    return left
   }
 
   /// Commits the actions that come one after the other from the same store, and returns where they end. What a commit needs is looked up
@@ -346,8 +368,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   @inlinable
   func performAll() {
-    // What comes after the first look is not before the visitor, but for what came into the last segment.
-    for _ in 0..<performBatch() { _ = performBatch() }
+    var quantum = Int.max
+    performRest(&quantum)
+    takeBatch()
+    performRest(&quantum)
     let schedules = inbox.withLock { inbox in
       let schedules = inbox.visitorLeft()
       isBusy.store(inbox.phase != .idle, ordering: .relaxed)

@@ -51,7 +51,7 @@ extension Tree {
     defer { endVisit() }
     var statistics = StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
-      waiting: inbox.withLock { $0.count },
+      waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },
       childStores: storeCount.load(ordering: .relaxed) - 1 - releasedChildren,
       runningTasks: existingEffects?.runningCount ?? 0)
     source(on: self).survey(&statistics)
