@@ -4,8 +4,9 @@
 /// than the reducers in it. Not copyable, so that they are called where they lie: a copy would be counted, at two atomic operations a commit.
 @usableFromInline
 struct StoreNode<Action: Sendable>: ~Copyable {
+  /// Given the action in its place, so that it is not copied at each level. Nobody changes it.
   @usableFromInline
-  typealias Commit = (borrowing Action) -> Void
+  typealias Commit = (inout Action) -> Void
 
   /// Takes an action through every reducer on its path, from this store up to the root, and publishes what came of it.
   @usableFromInline
@@ -22,7 +23,7 @@ struct StoreNode<Action: Sendable>: ~Copyable {
     root source: StoreSource<State, State, Action>, features: StoreFeatures<State, State, Action>
   ) {
     let commit: Commit = { action in
-      source.reduce(action)
+      source.reduce(&action)
       if source.wasFollowed { source.publishOwned() }
     }
     self.commit = commit
@@ -44,8 +45,8 @@ struct StoreNode<Action: Sendable>: ~Copyable {
   ) {
     let above = parent.attendance
     let commit: Commit = { [commitAbove = parent.commit] action in
-      source.reduce(action)
-      commitAbove(action)
+      source.reduce(&action)
+      commitAbove(&action)
     }
     self.commit = commit
     self.source = source
@@ -55,12 +56,14 @@ struct StoreNode<Action: Sendable>: ~Copyable {
         [commitAbove = parent.commit, recordingAbove = above?.recording, steps = features.reducer.steps]
         action, attended in
         history.record(action, attended, by: steps, in: source)
-        if let recordingAbove { recordingAbove(action, attended) } else { commitAbove(action) }
+        var action = action
+        if let recordingAbove { recordingAbove(action, attended) } else { commitAbove(&action) }
       }
     } else {
       recording = above?.recording.map { recordingAbove in
         { action, attended in
-          source.reduce(action)
+          var action = action
+          source.reduce(&action)
           recordingAbove(action, attended)
         }
       }
@@ -183,7 +186,7 @@ final class AttendedAction<Action: Sendable>: Variable<AttendedOutcome> {
   func commit(_ action: Action) {
     value.position += 1
     value.isCommitted = true
-    if steps.recording != nil { steps.recording?(action, self) } else { steps.commit(action) }
+    if steps.recording != nil { steps.recording?(action, self) } else { var action = action; steps.commit(&action) }
     steps.observer?(action, origin)
   }
 }

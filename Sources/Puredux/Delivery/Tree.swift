@@ -240,7 +240,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     var position = range.lowerBound
     object.node.withValue(on: self) { node in
       while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
-        node.commit(action)
+        var reduced = action
+        node.commit(&reduced)
         observer?(action, object)
         position += 1
       }
@@ -319,7 +320,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   func attend(_ action: Action, from origin: Origin<Action>) -> StoreError? {
     if origin.isAttended { return attendFully(action, from: origin) }
     count(1)
-    origin.node.withValue(on: self) { $0.commit(action) }
+    var reduced = action
+    origin.node.withValue(on: self) { $0.commit(&reduced) }
     observer?(action, origin)
     return nil
   }

@@ -337,7 +337,7 @@ final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Sou
     withState: @escaping (Source<State>, _ body: (State) -> Void) -> Void
   ) {
     unsafe storage = owned
-    step = ReducerStep(reduce: reducer.reduce)
+    step = ReducerStep { [reduce = reducer.reduce] in reduce(&$0, $1) }
     super.init(link: link, withState: withState)
   }
 
@@ -352,9 +352,9 @@ final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Sou
 
   @inline(__always)
   @inlinable
-  func reduce(_ action: borrowing Action) {
+  func reduce(_ action: inout Action) {
     guard unsafe storage != nil else { return }
-    unsafe step.reduce(&storage!, action)
+    unsafe step.reduce(&storage!, &action)
   }
 
   /// By one of the reducers that its own is made of.
@@ -374,10 +374,10 @@ final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Sou
 @usableFromInline
 struct ReducerStep<State, Action>: ~Copyable {
   @usableFromInline
-  let reduce: (inout State, borrowing Action) -> Void
+  let reduce: (inout State, inout Action) -> Void
 
   @inlinable
-  init(reduce: @escaping (inout State, borrowing Action) -> Void) {
+  init(reduce: @escaping (inout State, inout Action) -> Void) {
     self.reduce = reduce
   }
 }
