@@ -67,7 +67,7 @@ struct Feed<State: Sendable>: Sendable {
 /// The sources that selectors have made of one, as long as somebody uses them.
 @usableFromInline
 final class Selections: Sendable {
-  private let sources = Guarded<[SelectorIdentity: WeaklyConfined]>([:])
+  let sources = Guarded<[SelectorIdentity: WeaklyConfined]>([:])
 
   @usableFromInline
   init() {}

@@ -52,4 +52,26 @@ import Testing
     }
     #expect(weak[0].object == nil)
   }
+
+  @Test func `a command is held until it is performed, and let go of where it is refused`() async {
+    let executor = HeldExecutor()
+    let subject = Subject(.rootActor, executor: .serial(executor))
+    let origin = subject.root.core.origin
+    /// Whether the tree takes a command that holds a token, and the token.
+    func order() -> (Bool, Weak<Token>) {
+      let token = Token()
+      return (origin.order { _ in _ = token }, Weak(token))
+    }
+    executor.hold()
+    let (isOrdered, token) = order()
+    #expect(isOrdered)
+    #expect(token.object != nil)
+    executor.letGo()
+    _ = await subject.root.state
+    #expect(token.object == nil)
+    await subject.root.shutdown()
+    let (isOrderedLate, late) = order()
+    #expect(!isOrderedLate)
+    #expect(late.object == nil)
+  }
 }

@@ -1,5 +1,6 @@
-import Puredux
 import Testing
+
+@testable import Puredux
 
 @Suite(.timeLimit(.minutes(1))) struct SelectorTests {
   struct Room: Sendable {
@@ -151,5 +152,7 @@ import Testing
     }
     try await store.send(.visit)
     for (index, scope) in kept.enumerated() { #expect(try await scope.state == index * 100 + 1) }
+    let selections = store.store().feed.channel.selections { Selections() }
+    #expect(selections.sources.withLock { $0.count } < 50, "ten are in use, and a few have not been missed yet")
   }
 }
