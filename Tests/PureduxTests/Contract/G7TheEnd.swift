@@ -193,6 +193,27 @@ import Testing
     withExtendedLifetime(stalled) {}
   }
 
+  @Test(arguments: [false, true], [(false, false), (false, true), (true, false), (true, true)])
+  func `a store that nobody follows takes its state with it, though proxies remain`(
+    isChild: Bool, ways: (isUsed: Bool, isShutDown: Bool)
+  ) async throws {
+    var token: Token? = Token()
+    let gone = try #require(token).gone
+    var root: RootStore<Token?, Int>? = RootStore(initialState: isChild ? nil : token) { _, _ in }
+    var child: StateStore<Token?, Int>?
+    if isChild { child = root?.childStore(initialState: token, stateMapping: { $0 ?? $1 }, reducer: { _, _ in }) }
+    token = nil
+    let proxy = try #require(child?.store() ?? root?.store())
+    let scope = proxy.scope { $0 }
+    if ways.isUsed { try await scope.send(1) }
+    if ways.isShutDown { await root?.shutdown() }
+    child = nil
+    root = nil
+    await gone.wait()
+    #expect(proxy.dispatch(2) == .terminated)
+    withExtendedLifetime(scope) {}
+  }
+
   @Test(arguments: Kind.allCases)
   func `a consumer that leaves the loop stops what was kept for it`(kind: Kind) async throws {
     let tokens = Record<Weak<Token>>()

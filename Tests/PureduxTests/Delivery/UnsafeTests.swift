@@ -22,6 +22,20 @@ import Testing
     #expect(weak.allSatisfy { $0.object == nil })
   }
 
+  @Test func `who makes it too late gets what was made first, and loses their own`() {
+    let lazily = Lazily<Token>()
+    var lost: Weak<Token>?
+    var first: Weak<Token>?
+    let token = lazily {
+      first = Weak(lazily { Token() })
+      let late = Token()
+      lost = Weak(late)
+      return late
+    }
+    #expect(token === first?.object)
+    #expect(lost?.object == nil)
+  }
+
   private final class Owner: Sendable {
     let token = Lazily<Token>()
   }

@@ -15,8 +15,8 @@ private func change(_ size: Int, subscribers: Int, inTable: Bool) async throws -
   let count = subscribers > 10 ? 500 : 20_000
   let taken = try await nanoseconds(count) {
     for number in 0..<count {
-      // The same thousand in either size: what is asked here is the store's cost, not the memory's.
-      try await store.send(inTable ? .enter(number % 1_000, number) : .set(number % 1_000, number))
+      // The same hundred in either size: what is asked here is the store's cost, not the memory's, in which the entries of a large table lie apart.
+      try await store.send(inTable ? .enter(number % 100, number) : .set(number % 100, number))
     }
   }
   await root.shutdown()
@@ -84,22 +84,22 @@ func sizes() {
   }
   let parent = makeRoot()
   @Sendable func child() -> StateStore<(Board, Int), Action> { parent.childStore(initialState: 0) { _, _ in } }
-  measure(Line(name: "an idle child store", beside: "672 bytes", bound: 1, unit: "bytes"), iterations: 3) {
-    (bytes(10_000) { child() }, 672)
+  measure(Line(name: "an idle child store", beside: "512 bytes", bound: 1, unit: "bytes"), iterations: 3) {
+    (bytes(10_000) { child() }, 512)
   }
-  measure(Line(name: "a subscription", beside: "512 bytes", bound: 1, unit: "bytes"), iterations: 3) {
+  measure(Line(name: "a subscription", beside: "448 bytes", bound: 1, unit: "bytes"), iterations: 3) {
     _ = await parent.state
     let each = bytes(10_000) { parent.states() }
     try await parent.send(.add(1))
-    return (each, 512)
+    return (each, 448)
   }
   measure(
-    Line(name: "a subscription of a StateSequence", beside: "384 bytes", bound: 1, unit: "bytes"), iterations: 3
+    Line(name: "a subscription of a StateSequence", beside: "256 bytes", bound: 1, unit: "bytes"), iterations: 3
   ) {
     _ = await parent.state
     let each = bytes(10_000) { parent.states() as StateSequence }
     try await parent.send(.add(1))
-    return (each, 384)
+    return (each, 256)
   }
   measure(Line(name: "left of 100000 root stores", beside: "one byte each", bound: 1, unit: "bytes"), iterations: 2) {
     let each = try await left(of: 100_000) {
@@ -119,7 +119,7 @@ func sizes() {
     }
     return (each, 1)
   }
-  compare(Line(name: "making a root store and letting it go", beside: "an actor and a task"), operations: 10_000) {
+  compare(Line(name: "making a root store and letting it go", beside: "an actor and a task", bound: 2), operations: 10_000) {
     for _ in 0..<10_000 { _ = makeRoot() }
   } theirs: {
     for _ in 0..<10_000 {
@@ -127,7 +127,7 @@ func sizes() {
       Task { await plain.send(.add(1)) }
     }
   }
-  compare(Line(name: "making a child store and letting it go", beside: "an actor and a task"), operations: 10_000) {
+  compare(Line(name: "making a child store and letting it go", beside: "an actor and a task", bound: 3), operations: 10_000) {
     for _ in 0..<10_000 { _ = child() }
     try await parent.send(.add(1))
   } theirs: {

@@ -1,0 +1,30 @@
+import Testing
+
+@testable import Puredux
+
+@Suite(.timeLimit(.minutes(1))) struct SourceTests {
+  /// Whether a root store's source has anybody to publish to, as its next commit will see it.
+  private func isFollowed(_ root: RootStore<Int, Int>) async throws -> Bool {
+    try await root.core.origin.tree.visit { tree throws(StoreError) in root.core.source(on: tree).isFollowed }
+  }
+
+  @Test(arguments: [false, true])
+  func `a source is followed from the first subscription to the last, its own or one below it`(
+    isScoped: Bool
+  ) async throws {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let store = isScoped ? root.scope { $0 } : root.store()
+    #expect(try await !isFollowed(root))
+    var subscriptions: [StateSequence<Int>] = (0..<2).map { _ in store.states() }
+    #expect(try await isFollowed(root))
+    subscriptions.removeFirst()
+    #expect(try await isFollowed(root))
+    subscriptions.removeFirst()
+    #expect(try await !isFollowed(root), "nothing is published any more")
+    subscriptions.append(store.states())
+    #expect(try await isFollowed(root))
+    await root.shutdown()
+    #expect(try await !isFollowed(root))
+    withExtendedLifetime(subscriptions) {}
+  }
+}
