@@ -337,7 +337,7 @@ final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Sou
     withState: @escaping (Source<State>, _ body: (State) -> Void) -> Void
   ) {
     unsafe storage = owned
-    step = ReducerStep { [reduce = reducer.reduce] in reduce(&$0, $1) }
+    step = ReducerStep(reduce: reducer.reduce)
     super.init(link: link, withState: withState)
   }
 
@@ -359,9 +359,9 @@ final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Sou
 
   /// By one of the reducers that its own is made of.
   @inlinable
-  func reduce(_ action: borrowing Action, by reducer: (inout Owned, borrowing Action) -> Void) {
+  func reduce(_ action: inout Action, by reducer: (inout Owned, inout Action) -> Void) {
     guard unsafe storage != nil else { return }
-    unsafe reducer(&storage!, action)
+    unsafe reducer(&storage!, &action)
   }
 
   @usableFromInline

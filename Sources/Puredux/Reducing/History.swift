@@ -126,8 +126,9 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   ) {
     guard let before = source.owned else { return }
     var made: [Entry.Step] = []
+    var reduced = action
     for step in steps {
-      source.reduce(action, by: step.reduce)
+      source.reduce(&reduced, by: step.reduce)
       if let state = source.owned { made.append(Entry.Step(reducer: step.name, state: state)) }
     }
     add(

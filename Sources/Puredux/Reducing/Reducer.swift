@@ -11,14 +11,15 @@
 /// sees what those before it made of it; nobody else does (G3). The names stand in a store's `History`.
 public struct Reducer<State: Sendable, Action: Sendable>: Sendable, ExpressibleByArrayLiteral {
   public let name: String?
+  /// Given the action in its place, so that it is not copied for each reducer. Nobody changes it.
   @usableFromInline
-  let reduce: @Sendable (inout State, Action) -> Void
+  let reduce: @Sendable (inout State, inout Action) -> Void
   /// Those that it consists of; none where it is a single function.
   @usableFromInline
   let parts: [Reducer]?
 
   @inlinable
-  init(name: String?, parts: [Reducer]?, reduce: @escaping @Sendable (inout State, Action) -> Void) {
+  init(name: String?, parts: [Reducer]?, reduce: @escaping @Sendable (inout State, inout Action) -> Void) {
     self.name = name
     self.parts = parts
     self.reduce = reduce
@@ -31,16 +32,23 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable, ExpressibleB
 
   @inlinable
   public init(_ name: String, _ reduce: @escaping @Sendable (inout State, Action) -> Void) {
-    self.init(name: name, parts: nil, reduce: reduce)
+    self.init(name: name, parts: nil) { state, action in reduce(&state, action) }
   }
 
   /// Several reducers as one, which run in order.
   @inlinable
   public init(_ reducers: [Reducer]) {
     let parts = reducers.flatMap(\.steps)
-    self.init(name: nil, parts: parts) { state, action in
-      for part in parts { part.reduce(&state, action) }
+    // One within the other: what a closure has captured is called without counting references, the elements of an array are not.
+    var all: @Sendable (inout State, inout Action) -> Void = { (_: inout State, _: inout Action) in }
+    if let first = parts.first { all = first.reduce }
+    for part in parts.dropFirst() {
+      all = { [before = all, reduce = part.reduce] state, action in
+        before(&state, &action)
+        reduce(&state, &action)
+      }
     }
+    self.init(name: nil, parts: parts, reduce: all)
   }
 
   @inlinable
@@ -55,6 +63,7 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable, ExpressibleB
   /// Applies it to a state.
   @inlinable
   public func callAsFunction(_ state: inout State, _ action: Action) {
-    reduce(&state, action)
+    var action = action
+    reduce(&state, &action)
   }
 }
