@@ -119,7 +119,9 @@ func sizes() {
     }
     return (each, 1)
   }
-  compare(Line(name: "making a root store and letting it go", beside: "an actor and a task", bound: 2), operations: 10_000) {
+  compare(
+    Line(name: "making a root store and letting it go", beside: "an actor and a task", bound: 2), operations: 10_000
+  ) {
     for _ in 0..<10_000 { _ = makeRoot() }
   } theirs: {
     for _ in 0..<10_000 {
@@ -127,7 +129,9 @@ func sizes() {
       Task { await plain.send(.add(1)) }
     }
   }
-  compare(Line(name: "making a child store and letting it go", beside: "an actor and a task", bound: 3), operations: 10_000) {
+  compare(
+    Line(name: "making a child store and letting it go", beside: "an actor and a task", bound: 3), operations: 10_000
+  ) {
     for _ in 0..<10_000 { _ = child() }
     try await parent.send(.add(1))
   } theirs: {
