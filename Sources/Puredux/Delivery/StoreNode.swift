@@ -186,8 +186,9 @@ final class AttendedAction<Action: Sendable>: Variable<AttendedOutcome> {
   func commit(_ action: Action) {
     value.position += 1
     value.isCommitted = true
-    if steps.recording != nil { steps.recording?(action, self) } else { var action = action; steps.commit(&action) }
-    steps.observer?(action, origin)
+    var action = action
+    if steps.recording != nil { steps.recording?(action, self) } else { steps.commit(&action) }
+    steps.observer?(&action, origin)
   }
 }
 

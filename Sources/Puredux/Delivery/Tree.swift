@@ -15,7 +15,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// What is done about an action once it is committed.
   @usableFromInline
-  typealias CommitObserver = (Action, Origin<Action>) -> Void
+  typealias CommitObserver = (inout Action, Origin<Action>) -> Void
 
   /// How many entries a drain works off before it lets others on the executor (G10).
   @inlinable
@@ -242,7 +242,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
       while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
         var reduced = action
         node.commit(&reduced)
-        observer?(action, object)
+        observer?(&reduced, object)
         position += 1
       }
     }
@@ -322,7 +322,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     count(1)
     var reduced = action
     origin.node.withValue(on: self) { $0.commit(&reduced) }
-    observer?(action, origin)
+    observer?(&reduced, origin)
     return nil
   }
 

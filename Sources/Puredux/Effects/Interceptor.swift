@@ -15,18 +15,19 @@ public struct Interceptor<Action: Sendable>: Sendable {
   @usableFromInline
   typealias Effect = @Sendable (Dispatch<Action>) async -> Void
 
+  /// Given the action in its place, as reducers are.
   @usableFromInline
-  let effects: @Sendable (Action) -> [Effect]
+  let effects: @Sendable (inout Action) -> [Effect]
 
   @inlinable
-  init(effects: @escaping @Sendable (Action) -> [Effect]) {
+  init(effects: @escaping @Sendable (inout Action) -> [Effect]) {
     self.effects = effects
   }
 
   /// Runs for every action.
   @inlinable
   public init(_ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void) {
-    self.init { action in [{ dispatch in await run(action, dispatch) }] }
+    self.init { action in [{ [action] dispatch in await run(action, dispatch) }] }
   }
 
   /// Runs for the actions that a condition holds for. The condition is asked on the tree's executor: it should be cheap.
@@ -35,7 +36,7 @@ public struct Interceptor<Action: Sendable>: Sendable {
     where isMeant: @escaping @Sendable (Action) -> Bool,
     _ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
   ) {
-    self.init { action in isMeant(action) ? [{ dispatch in await run(action, dispatch) }] : [] }
+    self.init { action in isMeant(action) ? [{ [action] dispatch in await run(action, dispatch) }] : [] }
   }
 
   /// Runs for the actions of one type.
@@ -63,7 +64,7 @@ public struct Interceptor<Action: Sendable>: Sendable {
   /// Several interceptors as one: each of them is asked, in order, and starts a task of its own.
   @inlinable
   public init(_ interceptors: [Interceptor]) {
-    self.init { action in interceptors.flatMap { $0.effects(action) } }
+    self.init { action in interceptors.flatMap { $0.effects(&action) } }
   }
 
   /// Runs the actions that are an `AsyncAction`.

@@ -72,7 +72,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     let observer = origin.tree.madeExtras.observer
     _ = origin.order { tree in
       observer(on: tree).value = { action, origin in
-        for effect in interceptor.effects(action) {
+        for effect in interceptor.effects(&action) {
           origin.effects.start({ await effect(Dispatch(origin: origin)) }, of: origin)
         }
       }
