@@ -239,10 +239,9 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     let observer = observer
     var position = range.lowerBound
     object.node.withValue(on: self) { node in
-      while position < range.upperBound, case .commit(let next, let action) = entries[position], next == origin {
-        var reduced = action
-        node.commit(&reduced)
-        observer?(&reduced, object)
+      while position < range.upperBound, case .commit(let next, var action) = entries[position], next == origin {
+        node.commit(&action)
+        observer?(&action, object)
         position += 1
       }
     }
