@@ -54,7 +54,7 @@ func commits() {
       blackHole(board.count)
     }
   }
-  compare(Line(name: "dispatch, one producer", beside: "Mutex<State>", bound: 2.2), operations: actions) {
+  compare(Line(name: "dispatch, one producer", beside: "Mutex<State>", bound: 2), operations: actions) {
     try await dispatchAll(store)
   } theirs: {
     let board = Mutex(Board())
@@ -63,7 +63,8 @@ func commits() {
       blackHole(number)
     }
   }
-  compare(Line(name: "dispatch, one producer", beside: "await of an actor's method", bound: 0.4), operations: actions) {
+  compare(Line(name: "dispatch, one producer", beside: "await of an actor's method", bound: 0.35), operations: actions)
+  {
     try await dispatchAll(store)
   } theirs: {
     await awaitAll(plain)
@@ -74,7 +75,7 @@ func commits() {
     await awaitAll(plain)
   }
   compare(
-    Line(name: "dispatch, eight producers", beside: "await of an actor's method", bound: 0.45), operations: actions
+    Line(name: "dispatch, eight producers", beside: "await of an actor's method", bound: 0.4), operations: actions
   ) {
     try await concurrently(8) { try await dispatchAll(store, actions / 8) }
   } theirs: {

@@ -130,7 +130,7 @@ func sizes() {
     }
   }
   compare(
-    Line(name: "making a child store and letting it go", beside: "an actor and a task", bound: 3), operations: 10_000
+    Line(name: "making a child store and letting it go", beside: "an actor and a task", bound: 4), operations: 10_000
   ) {
     for _ in 0..<10_000 { _ = child() }
     try await parent.send(.add(1))
