@@ -1,4 +1,5 @@
 // Counts allocations by standing in for malloc and its kin, which on Linux the executable may: the C library's own are called by their other names.
+#define _GNU_SOURCE
 #include "AllocationCount.h"
 
 #include <errno.h>
@@ -6,16 +7,40 @@
 #include <stddef.h>
 
 #if defined(__linux__) && defined(__GLIBC__)
+#include <link.h>
 #include <malloc.h>
+#include <string.h>
 
 static _Atomic uint64_t count;
+
+// Where the thread pool's code lies. What it allocates to hand a job from one thread to another is not counted: that depends on how many threads there are.
+static _Atomic uintptr_t pool_start, pool_end;
+
+static int find_pool(struct dl_phdr_info *info, size_t size, void *unused) {
+  (void)size, (void)unused;
+  if (!info->dlpi_name || !strstr(info->dlpi_name, "libdispatch")) return 0;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    if (part->p_type != PT_LOAD || !(part->p_flags & PF_X)) continue;
+    pool_start = info->dlpi_addr + part->p_vaddr;
+    pool_end = pool_start + part->p_memsz;
+  }
+  return 1;
+}
+
+__attribute__((constructor)) static void find_pool_once(void) { dl_iterate_phdr(find_pool, NULL); }
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
-static void counted(void) { atomic_fetch_add_explicit(&count, 1, memory_order_relaxed); }
+// Inlined, so that the return address is that of who allocates.
+__attribute__((always_inline)) static inline void counted(void) {
+  uintptr_t caller = (uintptr_t)__builtin_return_address(0);
+  if (caller >= pool_start && caller < pool_end) return;
+  atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
+}
 
 void *malloc(size_t size) {
   counted();
