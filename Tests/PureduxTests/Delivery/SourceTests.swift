@@ -27,4 +27,19 @@ import Testing
     #expect(try await !isFollowed(root))
     withExtendedLifetime(subscriptions) {}
   }
+
+  @Test(arguments: [false, true])
+  func `a subscription that is dropped before its place has come leaves nothing behind`(isStream: Bool) async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    executor.hold()
+    for _ in 0..<3 {
+      if isStream { _ = root.states() } else { _ = root.states() as StateSequence }
+    }
+    root.dispatch(1)
+    executor.letGo()
+    #expect(await root.state == 1)
+    #expect(try await !isFollowed(root))
+    #expect(root.core.feed.channel.log.withLock { $0.cursors.isEmpty })
+  }
 }
