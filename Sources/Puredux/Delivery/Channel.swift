@@ -23,8 +23,19 @@ final class Channel<State: Sendable>: ChannelVariables<State> {
   @usableFromInline
   let selections = Lazily<Selections>()
 
+  /// What readings ask when they come and go, in code that is not specialized: an overridden method and a deinitializer. A closure is, where the
+  /// channel is made.
+  @usableFromInline
+  let activation: @Sendable (Source<State>, _ cursor: Int) -> Void
+  @usableFromInline
+  let removal: @Sendable (Channel, _ cursor: Int) -> Bool
+
   @inlinable
-  override init() { super.init() }
+  override init() {
+    activation = { source, cursor in source.activate(cursor) }
+    removal = { channel, cursor in channel.remove(cursor) }
+    super.init()
+  }
 
   /// Whether nobody is subscribed.
   @inlinable

@@ -137,7 +137,8 @@ final class Reading<State: Sendable>: Command {
 
   @usableFromInline
   override func perform(on tree: isolated any TreeIsolation) {
-    feed.source(on: tree).activate(cursor)
+    let source = feed.source(on: tree)
+    source.channel.withObject { $0.activation(source, cursor) }
   }
 
   // MARK: Reading
@@ -220,9 +221,8 @@ final class Reading<State: Sendable>: Command {
   @inlinable
   func refuse() { channel.refuse(cursor) }
 
-  @inlinable
   deinit {
-    if channel.remove(cursor) { detach() }
+    if feed.source.remove(cursor) { detach() }
   }
 
   /// Sees to it that nothing is worked out for a source that nobody watches.

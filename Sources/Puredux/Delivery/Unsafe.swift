@@ -242,6 +242,13 @@ extension Confined {
   /// The channel of a source, from anywhere: it is made once, by atomics, and what subscribers ask of it is behind a lock.
   @inlinable
   func channel<State>() -> Channel<State> where Value == Source<State> { value.channel { Channel() } }
+
+  /// Gives up a cursor of a source's channel; true where it was the last.
+  @inline(__always)
+  @inlinable
+  func remove<State>(_ cursor: Int) -> Bool where Value == Source<State> {
+    value.channel.withObject { channel in channel.removal(channel, cursor) } ?? false
+  }
 }
 
 /// A source that is known of as long as somebody else holds it.

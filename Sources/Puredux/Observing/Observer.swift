@@ -72,8 +72,8 @@ extension Feed {
     let subscription = Subscription { reading.cancel() }
     let previous = observer.take(subscription)
     previous?.cancel()
-    let isAccepted = place.order { [source = reading.feed.source] tree in
-      source(on: tree).activate(reading.cursor)
+    let isAccepted = place.order { tree in
+      reading.perform(on: tree)
       place.effects.start({ await subscription.run(reading, after: previous, observer.observe) }, of: place)
     }
     if !isAccepted {

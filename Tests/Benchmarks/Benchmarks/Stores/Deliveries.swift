@@ -106,7 +106,7 @@ private final class Own: @unchecked Sendable {
 
 func deliveries() {
   for (subscribers, commits, streamBound, sequenceBound) in [
-    (1, 20_000, nil, nil), (10, 5_000, nil, nil), (100, 500, nil, nil), (1_000, 100, 0.2, 0.15), (10_000, 20, nil, nil),
+    (1, 20_000, nil, nil), (10, 5_000, nil, nil), (100, 500, nil, nil), (1_000, 100, 0.2, 0.12), (10_000, 20, nil, nil),
   ] as [(Int, Int, Double?, Double?)] {
     compare(
       Line(name: "a delivery, \(subscribers) subscribers", beside: "a continuation for each", bound: streamBound),
@@ -128,7 +128,7 @@ func deliveries() {
   }
   for (form, bound, ours) in [
     ("a delivery", 0.1, { @Sendable in try await deliver(100, to: 1_000) }),
-    ("a delivery in a StateSequence", 0.05, { @Sendable in try await deliverInSequence(100, to: 1_000) }),
+    ("a delivery in a StateSequence", 0.04, { @Sendable in try await deliverInSequence(100, to: 1_000) }),
   ] as [(String, Double, @Sendable () async throws -> Void)] {
     compare(
       Line(name: "\(form), 1000 subscribers", beside: "share()", bound: bound), operations: 100_000, iterations: 5,

@@ -1,4 +1,5 @@
 import AllocationCount
+import Benchmark
 import Puredux
 
 /// The time to change one element of a state of this size, with subscribers that keep up.
@@ -121,6 +122,18 @@ func sizes() {
       await root.shutdown()
     }
     return (each, 1)
+  }
+  compare(
+    Line(name: "a subscription that comes and goes", beside: "a stream and its continuation", bound: 1),
+    operations: 10_000
+  ) {
+    let sequences = (0..<10_000).map { _ in parent.states() as StateSequence }
+    try await parent.send(.add(1))
+    blackHole(sequences)
+  } theirs: {
+    let streams = (0..<10_000).map { _ in AsyncStream<Board>.makeStream() }
+    for (_, continuation) in streams { continuation.yield(Board()) }
+    blackHole(streams)
   }
   compare(
     Line(name: "making a root store and letting it go", beside: "an actor and a task", bound: 2), operations: 10_000
