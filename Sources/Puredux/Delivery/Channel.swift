@@ -86,7 +86,7 @@ final class Channel<State: Sendable>: ChannelVariables<State> {
   }
 
   @inlinable
-  nonisolated(nonsending) func next(_ cursor: Int) async -> State? {
+  func next(_ cursor: Int, isolation: isolated (any Actor)? = #isolation) async -> State? {
     switch take(cursor) {
     case .state(let state): state
     case .end: nil
@@ -95,7 +95,7 @@ final class Channel<State: Sendable>: ChannelVariables<State> {
   }
 
   @inlinable
-  nonisolated(nonsending) func wait(_ cursor: Int) async -> State? {
+  func wait(_ cursor: Int, isolation: isolated (any Actor)? = #isolation) async -> State? {
     await Waiter<State?>.wait { waiter in
       switch update({ $0.takeOrPark(cursor, waiter, garbage: &$1) }) {
       case .state(let state): waiter.resume(returning: state)

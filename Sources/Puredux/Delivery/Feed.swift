@@ -144,7 +144,7 @@ final class Reading<State: Sendable>: Command {
   // MARK: Reading
 
   @inlinable
-  nonisolated(nonsending) func next() async -> State? {
+  func next(isolation: isolated (any Actor)? = #isolation) async -> State? {
     switch take() {
     case .state(let state): state
     case .end: nil
@@ -154,7 +154,7 @@ final class Reading<State: Sendable>: Command {
 
   /// As `next`, for a consumer whose cancellation ends the sequence.
   @inlinable
-  nonisolated(nonsending) func nextUnlessCancelled() async -> State? {
+  func nextUnlessCancelled(isolation: isolated (any Actor)? = #isolation) async -> State? {
     if Task.isCancelled { cancel() }
     return switch take() {
     case .state(let state): state
@@ -178,7 +178,7 @@ final class Reading<State: Sendable>: Command {
 
   /// The next state, or nil after the last.
   @inlinable
-  nonisolated(nonsending) func wait() async -> State? {
+  func wait(isolation: isolated (any Actor)? = #isolation) async -> State? {
     await Waiter<State?>.wait { waiter in
       switch takeAhead({ [cursor] log, _, garbage in log.takeOrPark(cursor, waiter, garbage: &garbage) }) {
       case .state(let state): waiter.resume(returning: state)

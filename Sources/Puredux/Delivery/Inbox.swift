@@ -15,9 +15,9 @@ struct Inbox<Entry, Waiter> {
     case leftToVisitor
   }
 
-  /// An idle inbox whose storage grew beyond this in a flood gives it back.
+  /// How many entries an idle inbox keeps room for, and the batch beside it: 128 KB each. What a flood took beyond that is given back.
   @inlinable
-  static var keptCapacity: Int { 4096 }
+  static var keptCapacity: Int { max(1, 131_072 / MemoryLayout<Entry>.stride) }
 
   @usableFromInline
   var phase = Phase.idle
@@ -45,12 +45,13 @@ struct Inbox<Entry, Waiter> {
     swap(&entries, &batch)
   }
 
+  /// What the end of a drain, or of what a visitor does, asks for.
   @usableFromInline
   enum DrainEnd {
-    /// There is more: schedule another drain.
+    /// There is more: schedule a drain.
     case again
-    /// There is more, and a visitor will do it.
-    case leftToVisitor
+    /// There is more, and a visitor or a drain that is on its way will do it.
+    case leftToOther
     /// All is done; these waited for that.
     case idle(ContiguousArray<Waiter>)
   }
@@ -58,29 +59,33 @@ struct Inbox<Entry, Waiter> {
   /// A drain has ended, with or without a rest.
   @inlinable
   mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
-    guard rest || !entries.isEmpty else {
-      phase = .idle
-      if entries.capacity > Self.keptCapacity { entries = [] }
-      defer { idleWaiters = [] }
-      return .idle(idleWaiters)
-    }
+    guard rest || !entries.isEmpty else { return becomeIdle() }
     phase = visitorExpected ? .leftToVisitor : .draining
-    return visitorExpected ? .leftToVisitor : .again
+    return visitorExpected ? .leftToOther : .again
   }
 
-  /// Whether no drain is on its way or under way; where one is, its end tells the waiter.
+  /// A visitor has done all that was there when it came.
+  @inlinable
+  mutating func visitorLeft() -> DrainEnd {
+    guard phase == .leftToVisitor else { return .leftToOther }
+    guard !entries.isEmpty else { return becomeIdle() }
+    phase = .draining
+    return .again
+  }
+
+  @inlinable
+  mutating func becomeIdle() -> DrainEnd {
+    phase = .idle
+    if entries.capacity > Self.keptCapacity { entries = [] }
+    defer { idleWaiters = [] }
+    return .idle(idleWaiters)
+  }
+
+  /// Whether all is done; where it is not, the end of it tells the waiter.
   @inlinable
   mutating func isIdle(orTells waiter: Waiter) -> Bool {
-    if phase == .draining { idleWaiters.append(waiter) }
-    return phase != .draining
-  }
-
-  /// A visitor that has committed the rest goes; true where the caller has to schedule a drain for what came since.
-  @inlinable
-  mutating func visitorLeft() -> Bool {
-    guard phase == .leftToVisitor else { return false }
-    phase = entries.isEmpty ? .idle : .draining
-    return phase == .draining
+    if phase != .idle { idleWaiters.append(waiter) }
+    return phase == .idle
   }
 }
 

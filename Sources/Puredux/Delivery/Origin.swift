@@ -73,9 +73,9 @@ final class Origin<Action: Sendable>: StorePlace {
   func order(_ command: Command) -> Bool { tree.order(command, for: self) }
 
   @inlinable
-  nonisolated(nonsending) func visit<Result: Sendable>(
-    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
+  func visit<Result: Sendable>(
+    isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
-    try await tree.visit { tree throws(StoreError) in try body(tree) }
+    try await tree.visit(isolation: isolation) { tree throws(StoreError) in try body(tree) }
   }
 }

@@ -18,8 +18,8 @@ protocol StorePlace: AnyObject, Sendable {
   func order(_ command: Command) -> Bool
 
   /// Runs a closure on the executor after everything that was asked before.
-  nonisolated(nonsending) func visit<Result: Sendable>(
-    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
+  func visit<Result: Sendable>(
+    isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result
 }
 

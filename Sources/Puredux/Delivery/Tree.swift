@@ -13,6 +13,16 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     case command(Owed<Command>)
   }
 
+  /// What keeps those out who enter from within: code that the tree calls, and that gets back onto the executor before it returns, as
+  /// `Task.immediate` does and executors that run jobs inside jobs. They wait for their turn, so that nobody sees a half-done commit.
+  @usableFromInline
+  enum Section: UInt8, AtomicRepresentable, Sendable {
+    case none
+    case entered
+    /// Entered, and a drain that came meanwhile has still to be done.
+    case owingDrain
+  }
+
   /// What is done about an action once it is committed.
   @usableFromInline
   typealias CommitObserver = (inout Action, Origin<Action>) -> Void
@@ -29,6 +39,9 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
   @usableFromInline
   nonisolated let isBusy = Atomic(false)
+  /// Whether something is done on the executor now, and what is owed at its end.
+  @usableFromInline
+  nonisolated let section = Atomic(Section.none)
   @usableFromInline
   nonisolated let priority: TaskPriority?
   /// Sends and reads that have set out for the executor, and those that are through: two counts, as only the executor writes the
@@ -153,34 +166,62 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   @inlinable
   nonisolated func scheduleDrain() {
-    Task.detached(priority: priority) { await self.drain() }
+    onExecutor { tree in
+      // Not sent anywhere: the task is given the closure, and this function returns.
+      nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.drain() }
+      unsafe Task.detached(priority: tree.priority, operation: drain)
+    }
   }
 
   // MARK: On the executor
 
+  /// Enters the section of what is done on the executor; false where the caller is within it already, and has to wait.
+  @inline(__always)
+  @inlinable
+  func enter() -> Bool {
+    guard section.load(ordering: .relaxed) == .none else { return false }
+    section.store(.entered, ordering: .relaxed)
+    return true
+  }
+
+  @inline(__always)
+  @inlinable
+  func leave() {
+    let owesDrain = section.load(ordering: .relaxed) == .owingDrain
+    section.store(.none, ordering: .relaxed)
+    if owesDrain { scheduleDrain() }
+  }
+
   @inlinable
   func drain() {
+    guard enter() else { return section.store(.owingDrain, ordering: .relaxed) }
+    defer { leave() }
     var left = Self.quantum
     if batch.isEmpty { takeBatch() }
     performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
-    let end = inbox.withLock { inbox in
+    finish(inbox.withLock { inbox in
       let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
       if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
       return end
-    }
+    })
+  }
+
+  /// Does what the end of a drain or of a visitor's work asks for.
+  @inlinable
+  func finish(_ end: Inbox<Entry, Waiter<Void>>.DrainEnd) {
     switch end {
     case .again: scheduleDrain()
-    case .leftToVisitor: break
+    case .leftToOther: break
     case .idle(let waiters):
       if batch.capacity > Inbox<Entry, Waiter<Void>>.keptCapacity { batch = [] }
       for waiter in waiters { waiter.resume(returning: ()) }
     }
   }
 
-  /// Returns when no drain is on its way or under way.
+  /// Returns when nothing waits, and no drain is on its way or under way.
   @usableFromInline
-  nonisolated func untilIdle() async {
+  func untilIdle(isolation: isolated (any Actor)? = #isolation) async {
     await Waiter<Void>.wait { waiter in
       if inbox.withLock({ $0.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
@@ -196,7 +237,6 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   }
 
   /// Performs what is left of the batch, as far as the quantum goes.
-  ///
   @inlinable
   func performRest(_ quantum: inout Int) {
     guard !batch.isEmpty else { return }
@@ -270,28 +310,58 @@ final actor Tree<Action: Sendable>: TreeIsolation {
 
   /// Runs a closure on the executor after everything that was asked before.
   @inlinable
-  nonisolated(nonsending) func visit<Result: Sendable>(
-    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
+  func visit<Result: Sendable>(
+    isolation: isolated (any Actor)? = #isolation, _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
-    announceVisit()
-    return try await visitNow(body)
+    while true {
+      announceVisit()
+      if let result = try await visitNow(body) { return result }
+      await untilTurn()
+    }
   }
 
+  /// Nil where the visitor has come from within what the tree is doing.
   @inlinable
   func visitNow<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
+  ) throws(StoreError) -> Result? {
     defer { endVisit() }
+    guard enter() else { return nil }
+    defer { leave() }
     settle()
     return try body(self)
   }
 
-  /// Commits an action after everything that was asked before. The visit has been announced.
+  /// Commits an action after everything that was asked before.
   @inlinable
-  func send(_ action: Action, from origin: Origin<Action>) throws(StoreError) {
+  func send(
+    _ action: Action, from origin: Origin<Action>, isolation: isolated (any Actor)? = #isolation
+  ) async throws(StoreError) {
+    while true {
+      announceVisit()
+      if try await sendNow(action, from: origin) { return }
+      await untilTurn()
+    }
+  }
+
+  /// False where the visitor has come from within what the tree is doing.
+  @inlinable
+  func sendNow(_ action: Action, from origin: Origin<Action>) throws(StoreError) -> Bool {
     defer { endVisit() }
+    guard enter() else { return false }
+    defer { leave() }
     settle()
     try accept(action, from: origin)
+    return true
+  }
+
+  /// Returns when the tree has done what it is in the middle of, and all that was asked before.
+  @usableFromInline
+  func untilTurn(isolation: isolated (any Actor)? = #isolation) async {
+    await Waiter<Void>.wait { waiter in
+      let turn = Entry.command(Owed(Call { _ in waiter.resume(returning: ()) }))
+      if inbox.withLock({ append(turn, to: &$0) }) { scheduleDrain() }
+    }
   }
 
   @inlinable
@@ -373,12 +443,11 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     performRest(&quantum)
     takeBatch()
     performRest(&quantum)
-    let schedules = inbox.withLock { inbox in
-      let schedules = inbox.visitorLeft()
+    finish(inbox.withLock { inbox in
+      let end = inbox.visitorLeft()
       isBusy.store(inbox.phase != .idle, ordering: .relaxed)
-      return schedules
-    }
-    if schedules { scheduleDrain() }
+      return end
+    })
   }
 
   /// Who is told of every commit.

@@ -89,6 +89,19 @@ extension Confined {
 
 private actor OwnExecutor {}
 
+extension Tree {
+  /// Makes what is isolated to a tree from anywhere: a task that begins on the tree's executor, and so depends on no other.
+  ///
+  /// Sound because `isolated` is no part of how a function is called, and because the two closures that are passed here only make something of the tree, and look
+  /// at nothing of it.
+  @inlinable
+  nonisolated func onExecutor(_ make: (isolated Tree) -> Void) {
+    withoutActuallyEscaping(make) { make in
+      unsafe unsafeBitCast(make, to: ((Tree) -> Void).self)(self)
+    }
+  }
+}
+
 /// An object that is made when it is first needed, and stays as long as its owner: eight bytes where it is not.
 ///
 /// Sound because the reference is counted once, is never replaced, and is given back when the owner goes and nobody can ask any more.
@@ -505,7 +518,9 @@ extension Reading: @unchecked Sendable {}
 
   /// Suspends the current task until the waiter passed to the closure is resumed.
   @inlinable
-  nonisolated(nonsending) static func wait(_ register: (Waiter) -> Void) async -> Value {
+  static func wait(
+    isolation: isolated (any Actor)? = #isolation, _ register: (Waiter) -> Void
+  ) async -> Value {
     unsafe await withUnsafeContinuation { continuation in
       unsafe register(Waiter(continuation))
     }

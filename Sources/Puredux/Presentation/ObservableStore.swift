@@ -75,7 +75,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { store.dispatch(action) }
 
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    try await store.send(action)
+    try await store.send(action, isolation: #isolation)
   }
 
   private func update(_ state: State) {

@@ -70,7 +70,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable
   public nonisolated(nonsending) var state: State {
-    get async { await core.state }
+    get async { await core.state(isolation: #isolation) }
   }
 
   @inlinable
@@ -108,8 +108,8 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
   public nonisolated(nonsending) func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
   ) async {
-    await core.shutdown(interceptors, clock: clock)
-    await core.origin.tree.untilIdle()
+    await core.shutdown(interceptors, clock: clock, isolation: #isolation)
+    await core.origin.tree.untilIdle(isolation: #isolation)
   }
 
   @inlinable

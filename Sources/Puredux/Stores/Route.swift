@@ -7,10 +7,9 @@ extension Route {
       MappedActions(place: origin) { action in
         guard let action = transform(action) else { return .unmapped }
         return origin.dispatch(action)
-      } send: { action throws(StoreError) in
+      } send: { action, isolation throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
-        origin.tree.announceVisit()
-        try await origin.tree.send(action, from: origin)
+        try await origin.tree.send(action, from: origin, isolation: isolation)
       } prepare: { action throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
         return { _ throws(StoreError) in try origin.tree.acceptHere(action, from: origin) }
@@ -19,9 +18,9 @@ extension Route {
       MappedActions(place: actions.place) { action in
         guard let action = transform(action) else { return .unmapped }
         return actions.dispatch(action)
-      } send: { action throws(StoreError) in
+      } send: { action, isolation throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
-        try await actions.send(action)
+        try await actions.send(action, isolation)
       } prepare: { action throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
         return try actions.prepare(action)
@@ -41,7 +40,7 @@ final class MappedActions<Action: Sendable>: Sendable {
   @usableFromInline
   let dispatch: @Sendable (Action) -> DispatchResult
   @usableFromInline
-  let send: nonisolated(nonsending) @Sendable (Action) async throws(StoreError) -> Void
+  let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
   /// Maps an action at once, and returns what commits it on the executor.
   @usableFromInline
   let prepare: @Sendable (Action) throws(StoreError) -> Commit
@@ -49,7 +48,7 @@ final class MappedActions<Action: Sendable>: Sendable {
   @inlinable
   init(
     place: any StorePlace, dispatch: @escaping @Sendable (Action) -> DispatchResult,
-    send: nonisolated(nonsending) @escaping @Sendable (Action) async throws(StoreError) -> Void,
+    send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,
     prepare: @escaping @Sendable (Action) throws(StoreError) -> Commit
   ) {
     self.place = place

@@ -31,7 +31,7 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable
   public nonisolated(nonsending) var state: State {
-    get async { await core.state }
+    get async { await core.state(isolation: #isolation) }
   }
 
   @inlinable
@@ -50,7 +50,7 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
   public nonisolated(nonsending) func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
   ) async {
-    await core.shutdown(interceptors, clock: clock)
+    await core.shutdown(interceptors, clock: clock, isolation: #isolation)
   }
 
   @inlinable

@@ -30,11 +30,14 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
 
   @inlinable
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
+    try await send(action, isolation: #isolation)
+  }
+
+  @inlinable
+  func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
     switch route.target {
-    case .direct(let origin):
-      origin.tree.announceVisit()
-      try await origin.tree.send(action, from: origin)
-    case .mapped(let actions): try await actions.send(action)
+    case .direct(let origin): try await origin.tree.send(action, from: origin, isolation: isolation)
+    case .mapped(let actions): try await actions.send(action, isolation)
     }
   }
 
@@ -42,15 +45,22 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   public nonisolated(nonsending) func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
+    try await send(action, reading: reading, isolation: #isolation)
+  }
+
+  @inlinable
+  func send<Result: Sendable>(
+    _ action: Action, reading: @Sendable (State) -> Result, isolation: isolated (any Actor)?
+  ) async throws(StoreError) -> Result {
     switch route.target {
     case .direct(let origin):
-      return try await origin.tree.visit { [feed] tree throws(StoreError) in
+      return try await origin.tree.visit(isolation: isolation) { [feed] tree throws(StoreError) in
         try tree.accept(action, from: origin)
         return try feed.read(on: tree, reading)
       }
     case .mapped(let actions):
       let commit = try actions.prepare(action)
-      return try await actions.place.visit { [feed] tree throws(StoreError) in
+      return try await actions.place.visit(isolation: isolation) { [feed] tree throws(StoreError) in
         try commit(tree)
         return try feed.read(on: tree, reading)
       }
@@ -59,18 +69,21 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
 
   @inlinable
   public nonisolated(nonsending) var state: State {
-    get async throws(StoreError) {
-      switch route.target {
-      case .direct(let origin):
-        return try await origin.tree.visit { [feed] tree throws(StoreError) in
-          guard !origin.isClosed else { throw .terminated }
-          return try feed.read(on: tree) { $0 }
-        }
-      case .mapped(let actions):
-        return try await actions.place.visit { [feed, place = actions.place] tree throws(StoreError) in
-          guard !place.isClosed else { throw .terminated }
-          return try feed.read(on: tree) { $0 }
-        }
+    get async throws(StoreError) { try await state(isolation: #isolation) }
+  }
+
+  @inlinable
+  func state(isolation: isolated (any Actor)?) async throws(StoreError) -> State {
+    switch route.target {
+    case .direct(let origin):
+      return try await origin.tree.visit(isolation: isolation) { [feed] tree throws(StoreError) in
+        guard !origin.isClosed else { throw .terminated }
+        return try feed.read(on: tree) { $0 }
+      }
+    case .mapped(let actions):
+      return try await actions.place.visit(isolation: isolation) { [feed, place = actions.place] tree throws(StoreError) in
+        guard !place.isClosed else { throw .terminated }
+        return try feed.read(on: tree) { $0 }
       }
     }
   }

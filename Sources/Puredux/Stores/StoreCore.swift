@@ -60,10 +60,10 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   /// The state, of a store that somebody holds.
   @inlinable
-  nonisolated(nonsending) var state: State {
-    get async {
-      // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
-      try! await origin.tree.visit { [feed] tree throws(StoreError) in try feed.read(on: tree) { $0 } }
+  func state(isolation: isolated (any Actor)?) async -> State {
+    // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
+    try! await origin.tree.visit(isolation: isolation) { [feed] tree throws(StoreError) in
+      try feed.read(on: tree) { $0 }
     }
   }
 
@@ -86,11 +86,13 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @usableFromInline
-  nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
+  func shutdown(
+    _ interceptors: InterceptorShutdown, clock: some Clock<Duration>, isolation: isolated (any Actor)?
+  ) async {
     let cancels = interceptors == .cancel
     origin.tree.end(origin, cancelling: cancels)
     // All that was accepted is committed when this returns, and the sequences have ended.
-    try? await origin.tree.visit { _ throws(StoreError) in }
+    try? await origin.tree.visit(isolation: isolation) { _ throws(StoreError) in }
     if cancels { origin.endEffects(cancelling: true) }
     guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
     guard let effects = origin.tree.existingEffects else { return }

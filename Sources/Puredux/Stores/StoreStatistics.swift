@@ -35,20 +35,27 @@ extension RootStore {
   /// subscription once. After the end, the figures of the end.
   @inlinable
   public nonisolated(nonsending) var statistics: StoreStatistics {
-    get async { await core.origin.tree.statistics(of: core.source) }
+    get async { await core.origin.tree.statistics(of: core.source, isolation: #isolation) }
   }
 }
 
 extension Tree {
   @inlinable
-  nonisolated(nonsending) func statistics<State>(of source: Confined<Source<State>>) async -> StoreStatistics {
-    announceVisit()
-    return await take(of: source)
+  func statistics<State>(
+    of source: Confined<Source<State>>, isolation: isolated (any Actor)?
+  ) async -> StoreStatistics {
+    while true {
+      announceVisit()
+      if let statistics = await take(of: source) { return statistics }
+      await untilTurn()
+    }
   }
 
   @inlinable
-  func take<State>(of source: Confined<Source<State>>) -> StoreStatistics {
+  func take<State>(of source: Confined<Source<State>>) -> StoreStatistics? {
     defer { endVisit() }
+    guard enter() else { return nil }
+    defer { leave() }
     var statistics = StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
       waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },

@@ -79,14 +79,14 @@ extension StoreType {
 
   @inlinable
   public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    try await store().send(action)
+    try await store().send(action, isolation: #isolation)
   }
 
   @inlinable
   public nonisolated(nonsending) func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
-    try await store().send(action, reading: reading)
+    try await store().send(action, reading: reading, isolation: #isolation)
   }
 
   @inlinable

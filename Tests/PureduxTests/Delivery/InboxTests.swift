@@ -68,7 +68,7 @@ import Testing
     _ = taken(&inbox)
     switch inbox.drainEnded(withRest: true, visitorExpected: visitorExpected) {
     case .again: #expect(!visitorExpected)
-    case .leftToVisitor: #expect(visitorExpected)
+    case .leftToOther: #expect(visitorExpected)
     case .idle: Issue.record("idle with a rest")
     }
     #expect(inbox.phase == (visitorExpected ? .leftToVisitor : .draining))
@@ -82,7 +82,7 @@ import Testing
       Issue.record("not again")
       return
     }
-    guard case .leftToVisitor = inbox.drainEnded(withRest: false, visitorExpected: true) else {
+    guard case .leftToOther = inbox.drainEnded(withRest: false, visitorExpected: true) else {
       Issue.record("not left")
       return
     }
@@ -93,19 +93,18 @@ import Testing
     _ = inbox.append(1)
     _ = inbox.drainEnded(withRest: true, visitorExpected: true)
     _ = taken(&inbox)
-    #expect(inbox.visitorLeft() == false)
+    #expect(inbox.visitorLeft().isIdle)
     #expect(inbox.phase == .idle)
     _ = inbox.append(2)
     _ = inbox.drainEnded(withRest: true, visitorExpected: true)
-    #expect(inbox.visitorLeft() == true)
+    #expect(inbox.visitorLeft().isAgain)
     #expect(inbox.phase == .draining)
   }
 
   @Test func `a visitor leaves a drain that is on its way alone`() {
     var inbox = TestInbox()
-    #expect(inbox.visitorLeft() == false)
     _ = inbox.append(1)
-    #expect(inbox.visitorLeft() == false)
+    #expect(!inbox.visitorLeft().isAgain)
     #expect(inbox.phase == .draining)
   }
 
@@ -122,4 +121,37 @@ import Testing
     }
     #expect(Array(waiters) == ["a", "b"])
   }
+
+  @Test func `who waits for the end is told, too, where a visitor does the rest`() {
+    var inbox = TestInbox()
+    _ = inbox.append(1)
+    #expect(inbox.isIdle(orTells: "before") == false)
+    _ = inbox.drainEnded(withRest: true, visitorExpected: true)
+    #expect(inbox.isIdle(orTells: "after") == false)
+    _ = taken(&inbox)
+    guard case .idle(let waiters) = inbox.visitorLeft() else {
+      Issue.record("not idle")
+      return
+    }
+    #expect(Array(waiters) == ["before", "after"])
+  }
+
+  @Test func `who waits is not told by a visitor that leaves something to a drain`() {
+    var inbox = TestInbox()
+    _ = inbox.append(1)
+    #expect(inbox.isIdle(orTells: "a") == false)
+    _ = inbox.drainEnded(withRest: true, visitorExpected: true)
+    #expect(inbox.visitorLeft().isAgain)
+    _ = taken(&inbox)
+    guard case .idle(let waiters) = inbox.drainEnded(withRest: false, visitorExpected: false) else {
+      Issue.record("not idle")
+      return
+    }
+    #expect(Array(waiters) == ["a"])
+  }
+}
+
+extension Inbox.DrainEnd {
+  fileprivate var isIdle: Bool { if case .idle = self { true } else { false } }
+  fileprivate var isAgain: Bool { if case .again = self { true } else { false } }
 }
