@@ -200,11 +200,12 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     if batch.isEmpty { takeBatch() }
     performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
-    finish(inbox.withLock { inbox in
-      let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
-      if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
-      return end
-    })
+    finish(
+      inbox.withLock { inbox in
+        let end = inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
+        if inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
+        return end
+      })
   }
 
   /// Does what the end of a drain or of a visitor's work asks for.
@@ -443,11 +444,12 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     performRest(&quantum)
     takeBatch()
     performRest(&quantum)
-    finish(inbox.withLock { inbox in
-      let end = inbox.visitorLeft()
-      isBusy.store(inbox.phase != .idle, ordering: .relaxed)
-      return end
-    })
+    finish(
+      inbox.withLock { inbox in
+        let end = inbox.visitorLeft()
+        isBusy.store(inbox.phase != .idle, ordering: .relaxed)
+        return end
+      })
   }
 
   /// Who is told of every commit.
