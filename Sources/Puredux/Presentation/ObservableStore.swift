@@ -74,8 +74,14 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { store.dispatch(action) }
 
-  public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    try await store.send(action, isolation: #isolation)
+  @_disfavoredOverload
+  public nonisolated func send(_ action: Action) async throws(StoreError) {
+    try await store.send(action)
+  }
+
+  /// As `send(_:)`, straight from the caller's actor and back to it.
+  public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
+    try await store.send(action, isolation: isolation)
   }
 
   private func update(_ state: State) {

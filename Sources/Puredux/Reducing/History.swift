@@ -184,8 +184,8 @@ extension Sequence {
   /// them.
   ///
   /// - Throws: What the store's `send` throws.
-  public nonisolated(nonsending) func replay<State, Action>(
-    into store: some ActionHandler<Action>
+  public func replay<State, Action>(
+    into store: some ActionHandler<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) where Element == History<State, Action>.Entry {
     for entry in self { try await store.send(entry.action) }
   }

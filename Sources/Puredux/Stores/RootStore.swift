@@ -69,8 +69,8 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
 
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable
-  public nonisolated(nonsending) var state: State {
-    get async { await core.state(isolation: #isolation) }
+  public nonisolated var state: State {
+    get async { await core.state }
   }
 
   @inlinable
@@ -105,11 +105,12 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
   /// still awaits. If the calling task is cancelled, the interceptor's tasks are. Called by an interceptor of the tree, it does not
   /// wait for the interceptor's tasks, of which the caller is one.
   @inlinable
-  public nonisolated(nonsending) func shutdown(
-    interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
+  public func shutdown(
+    interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
+    isolation: isolated (any Actor)? = #isolation
   ) async {
-    await core.shutdown(interceptors, clock: clock, isolation: #isolation)
-    await core.origin.tree.untilIdle(isolation: #isolation)
+    await core.shutdown(interceptors, clock: clock, isolation: isolation)
+    await core.origin.tree.untilIdle(isolation: isolation)
   }
 
   @inlinable

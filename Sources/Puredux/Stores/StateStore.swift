@@ -30,8 +30,8 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
 
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable
-  public nonisolated(nonsending) var state: State {
-    get async { await core.state(isolation: #isolation) }
+  public nonisolated var state: State {
+    get async { await core.state }
   }
 
   @inlinable
@@ -47,10 +47,11 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
 
   /// As the root store's, for this store and all below it: the rest of the tree goes on.
   @inlinable
-  public nonisolated(nonsending) func shutdown(
-    interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock()
+  public func shutdown(
+    interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
+    isolation: isolated (any Actor)? = #isolation
   ) async {
-    await core.shutdown(interceptors, clock: clock, isolation: #isolation)
+    await core.shutdown(interceptors, clock: clock, isolation: isolation)
   }
 
   @inlinable

@@ -29,12 +29,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   }
 
   @inlinable
-  public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    try await send(action, isolation: #isolation)
-  }
-
-  @inlinable
-  func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
+  public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     switch route.target {
     case .direct(let origin): try await origin.tree.send(action, from: origin, isolation: isolation)
     case .mapped(let actions): try await actions.send(action, isolation)
@@ -42,15 +37,8 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   }
 
   @inlinable
-  public nonisolated(nonsending) func send<Result: Sendable>(
-    _ action: Action, reading: @Sendable (State) -> Result
-  ) async throws(StoreError) -> Result {
-    try await send(action, reading: reading, isolation: #isolation)
-  }
-
-  @inlinable
-  func send<Result: Sendable>(
-    _ action: Action, reading: @Sendable (State) -> Result, isolation: isolated (any Actor)?
+  public func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
     switch route.target {
     case .direct(let origin):
@@ -68,22 +56,19 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   }
 
   @inlinable
-  public nonisolated(nonsending) var state: State {
-    get async throws(StoreError) { try await state(isolation: #isolation) }
-  }
-
-  @inlinable
-  func state(isolation: isolated (any Actor)?) async throws(StoreError) -> State {
-    switch route.target {
-    case .direct(let origin):
-      return try await origin.tree.visit(isolation: isolation) { [feed] tree throws(StoreError) in
-        guard !origin.isClosed else { throw .terminated }
-        return try feed.read(on: tree) { $0 }
-      }
-    case .mapped(let actions):
-      return try await actions.place.visit(isolation: isolation) { [feed, place = actions.place] tree throws(StoreError) in
-        guard !place.isClosed else { throw .terminated }
-        return try feed.read(on: tree) { $0 }
+  public var state: State {
+    get async throws(StoreError) {
+      switch route.target {
+      case .direct(let origin):
+        return try await origin.tree.visit { [feed] tree throws(StoreError) in
+          guard !origin.isClosed else { throw .terminated }
+          return try feed.read(on: tree) { $0 }
+        }
+      case .mapped(let actions):
+        return try await actions.place.visit(isolation: nil) { [feed, place = actions.place] tree throws(StoreError) in
+          guard !place.isClosed else { throw .terminated }
+          return try feed.read(on: tree) { $0 }
+        }
       }
     }
   }

@@ -60,10 +60,10 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   /// The state, of a store that somebody holds.
   @inlinable
-  func state(isolation: isolated (any Actor)?) async -> State {
-    // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
-    try! await origin.tree.visit(isolation: isolation) { [feed] tree throws(StoreError) in
-      try feed.read(on: tree) { $0 }
+  var state: State {
+    get async {
+      // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
+      try! await origin.tree.visit { [feed] tree throws(StoreError) in try feed.read(on: tree) { $0 } }
     }
   }
 

@@ -34,15 +34,15 @@ extension RootStore {
   /// Nothing is counted for it that is not there anyway: who does not ask pays nothing. It looks at every source that is followed and at every
   /// subscription once. After the end, the figures of the end.
   @inlinable
-  public nonisolated(nonsending) var statistics: StoreStatistics {
-    get async { await core.origin.tree.statistics(of: core.source, isolation: #isolation) }
+  public nonisolated var statistics: StoreStatistics {
+    get async { await core.origin.tree.statistics(of: core.source) }
   }
 }
 
 extension Tree {
   @inlinable
   func statistics<State>(
-    of source: Confined<Source<State>>, isolation: isolated (any Actor)?
+    of source: Confined<Source<State>>, isolation: isolated (any Actor)? = #isolation
   ) async -> StoreStatistics {
     while true {
       announceVisit()

@@ -18,7 +18,7 @@ public protocol ActionHandler<Action>: Sendable {
   ///
   /// - Throws: `StoreError.terminated` where the store is shut down or released, `.unmapped` where a projection maps the action to nothing,
   ///   `.rejected` where middleware stopped it: then the action changes nothing (G9).
-  nonisolated(nonsending) func send(_ action: Action) async throws(StoreError)
+  func send(_ action: Action) async throws(StoreError)
 }
 
 /// What has a state that can be read and followed. Taken over from SwiftRex.
@@ -29,7 +29,7 @@ public protocol StateProvider<State>: Sendable {
   ///
   /// - Throws: `StoreError.terminated` where the store is shut down or released; `StoreError.stateUnavailable` where an
   ///   optional scope has no state now. The stores that own their state do not throw.
-  nonisolated(nonsending) var state: State { get async throws }
+  var state: State { get async throws }
 
   /// The states from now on: the one now, and then one for each commit of the tree, in order (G4).
   ///
@@ -62,7 +62,7 @@ public protocol StoreType<State, Action>: ActionHandler, StateProvider {
   ///
   /// - Throws: `StoreError.terminated` as `send(_:)` does; `StoreError.stateUnavailable` where an optional scope has no state
   ///   after the commit, which then has taken place all the same.
-  nonisolated(nonsending) func send<Result: Sendable>(
+  func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result
 }
@@ -77,16 +77,32 @@ extension StoreType {
     store().dispatch(action)
   }
 
+  @_disfavoredOverload
   @inlinable
-  public nonisolated(nonsending) func send(_ action: Action) async throws(StoreError) {
-    try await store().send(action, isolation: #isolation)
+  public func send(_ action: Action) async throws(StoreError) {
+    try await store().send(action, isolation: nil)
   }
 
+  @_disfavoredOverload
   @inlinable
-  public nonisolated(nonsending) func send<Result: Sendable>(
+  public func send<Result: Sendable>(
     _ action: Action, reading: @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
-    try await store().send(action, reading: reading, isolation: #isolation)
+    try await store().send(action, isolation: nil, reading: reading)
+  }
+
+  /// As `send(_:)`, straight from the caller's actor and back to it.
+  @inlinable
+  public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
+    try await store().send(action, isolation: isolation)
+  }
+
+  /// As `send(_:reading:)`, straight from the caller's actor and back to it.
+  @inlinable
+  public func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    try await store().send(action, isolation: isolation, reading: reading)
   }
 
   @inlinable

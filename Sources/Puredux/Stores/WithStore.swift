@@ -9,10 +9,11 @@
 /// that still run when the body ends are cancelled; a body that wants them finished ends with
 /// `await store.shutdown(interceptors: .finish(within: …))`.
 @inlinable
-public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
   interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
   emits: Emission<State> = .always, history: History<State, Action>? = nil, reducer: Reducer<State, Action>,
+  isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
@@ -28,7 +29,7 @@ public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable,
     } catch {
       outcome = .failure(error)
     }
-    await store.shutdown()
+    await store.shutdown(isolation: isolation)
     trunk.end(cancelling: false)
     return outcome
   }
@@ -37,14 +38,14 @@ public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable,
 
 /// With the reducer given as a closure.
 @inlinable
-public nonisolated(nonsending) func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
   interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
   emits: Emission<State> = .always, history: History<State, Action>? = nil,
-  reducer: @escaping @Sendable (inout State, Action) -> Void,
+  reducer: @escaping @Sendable (inout State, Action) -> Void, isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   try await withStore(
     initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
-    middleware: middleware, emits: emits, history: history, reducer: Reducer(reducer), body)
+    middleware: middleware, emits: emits, history: history, reducer: Reducer(reducer), isolation: isolation, body)
 }
