@@ -7,8 +7,10 @@ import Synchronization
 final class Origin<Action: Sendable>: StorePlace {
   @usableFromInline
   let tree: Tree<Action>
+  // SAFETY: changed by the deinitializer alone, when nobody else can look.
   @usableFromInline
-  let parent: Origin?
+  @exclusivity(unchecked)
+  nonisolated(unsafe) var parent: Origin?
   @usableFromInline
   let id: StoreID
   @usableFromInline
@@ -21,12 +23,16 @@ final class Origin<Action: Sendable>: StorePlace {
   /// Whether there is more on its path than reducers.
   @usableFromInline
   let isAttended: Bool
+  /// How many stores there are above.
+  @usableFromInline
+  let depth: Int32
 
   @inlinable
   init(tree: Tree<Action>, parent: Origin?, node: consuming Confined<StoreNode<Action>>, isAttended: Bool) {
     self.isAttended = isAttended || parent?.isAttended == true
     self.tree = tree
-    self.parent = parent
+    unsafe self.parent = parent
+    depth = parent.map { $0.depth + 1 } ?? 0
     self.node = node
     id = tree.nextStoreID()
     parent?.parented.store(true, ordering: .relaxed)
@@ -40,16 +46,16 @@ final class Origin<Action: Sendable>: StorePlace {
   @inlinable
   var isClosed: Bool {
     if closed.load(ordering: .relaxed) { return true }
-    return parent != nil && isClosedAbove
+    return unsafe parent != nil && isClosedAbove
   }
 
   /// Without counting references on the way up, which would cost more than the reducers on it.
   @inlinable
   var isClosedAbove: Bool {
-    var next = parent.map(Borrowed.init)
+    var next = unsafe parent.map(Borrowed.init)
     while let place = next {
       if place.withObject({ $0.closed.load(ordering: .relaxed) }) { return true }
-      next = place.withObject { $0.parent.map(Borrowed.init) }
+      next = place.withObject { unsafe $0.parent.map(Borrowed.init) }
     }
     return false
   }
@@ -65,7 +71,7 @@ final class Origin<Action: Sendable>: StorePlace {
   @usableFromInline
   var hasStoresBelow: Bool { parented.load(ordering: .relaxed) }
   @usableFromInline
-  var parentPlace: (any StorePlace)? { parent }
+  var parentPlace: (any StorePlace)? { unsafe parent }
   @usableFromInline
   var treeID: ObjectIdentifier { ObjectIdentifier(tree) }
 
@@ -77,5 +83,9 @@ final class Origin<Action: Sendable>: StorePlace {
     isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
     try await tree.visit(isolation: isolation) { tree throws(StoreError) in try body(tree) }
+  }
+
+  deinit {
+    if Depth.isBreak(Int(depth)) { ReleaseQueue.deep.release(unsafe parent.take()) }
   }
 }

@@ -1,22 +1,23 @@
 /// Releases objects one after the other, so that a long chain of them is not released recursively.
 ///
-/// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over here: the
+/// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over here, and does not hold it any more: the
 /// release that is under way picks it up when it is done with the first.
 @usableFromInline
 final class ReleaseQueue: Sendable {
   private struct Waiting {
-    var objects: [any AnyObject & Sendable] = []
+    var objects: [any Sendable] = []
     var isReleasing = false
   }
 
   private let waiting = Guarded(Waiting())
 
+  /// Of all trees: chains are handed over here only every so many levels (`Depth`).
   @usableFromInline
-  init() {}
+  static let deep = ReleaseQueue()
 
   @usableFromInline
-  func release(_ object: any AnyObject & Sendable) {
-    let isFirst = waiting.withLock { waiting in
+  func release(_ object: consuming any Sendable) {
+    let isFirst = waiting.withLock { [object] waiting in
       waiting.objects.append(object)
       defer { waiting.isReleasing = true }
       return !waiting.isReleasing
@@ -25,7 +26,7 @@ final class ReleaseQueue: Sendable {
     while let next = next() { _ = next }
   }
 
-  private func next() -> (any AnyObject & Sendable)? {
+  private func next() -> (any Sendable)? {
     waiting.withLock { waiting in
       let next = waiting.objects.popLast()
       waiting.isReleasing = next != nil

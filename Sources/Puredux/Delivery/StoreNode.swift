@@ -41,10 +41,10 @@ struct StoreNode<Action: Sendable>: ~Copyable {
   @inlinable
   init<Local: Sendable, State: Sendable>(
     child source: StoreSource<Local, State, Action>, features: StoreFeatures<Local, State, Action>,
-    under parent: borrowing StoreNode
+    under parent: borrowing StoreNode, depth: Int
   ) {
-    let above = parent.attendance
-    let commit: Commit = { [commitAbove = parent.commit] action in
+    let (commitAbove, above) = Depth.isBreak(depth) ? parent.chained() : (parent.commit, parent.attendance)
+    let commit: Commit = { action in
       source.reduce(&action)
       commitAbove(&action)
     }
@@ -53,7 +53,7 @@ struct StoreNode<Action: Sendable>: ~Copyable {
     let recording: Attendance<Action>.Recording?
     if let history = features.history {
       recording = {
-        [commitAbove = parent.commit, recordingAbove = above?.recording, steps = features.reducer.steps]
+        [recordingAbove = above?.recording, steps = features.reducer.steps]
         action, attended in
         history.record(action, attended, by: steps, in: source)
         var action = action
@@ -72,6 +72,36 @@ struct StoreNode<Action: Sendable>: ~Copyable {
       around: features.middleware.map { $0.around(source: source, above: above?.around) } ?? above?.around,
       recording: recording, commit: commit)
   }
+
+  /// The closures, for a store below whose release is not to release all of those above by recursion.
+  @inlinable
+  borrowing func chained() -> (Commit, Attendance<Action>?) {
+    let commit = Chained(commit)
+    let above: Commit = { action in unsafe commit.next?(&action) }
+    guard let attendance else { return (above, nil) }
+    let around = attendance.around.map(Chained.init)
+    let recording = attendance.recording.map(Chained.init)
+    return (
+      above,
+      Attendance(
+        around: around.map { around in { unsafe around.next?($0, $1) } },
+        recording: recording.map { recording in { unsafe recording.next?($0, $1) } }, commit: above)
+    )
+  }
+}
+
+/// Holds what is next in a chain, and hands it over to be released in a loop.
+@usableFromInline
+final class Chained<Next> {
+  // SAFETY: changed by the deinitializer alone, so that there is nothing to check about accesses.
+  @usableFromInline
+  @exclusivity(unchecked)
+  var next: Next?
+
+  @inlinable
+  init(_ next: Next) { unsafe self.next = next }
+
+  deinit { ReleaseQueue.deep.release(unsafe Confined(storing: next.take())) }
 }
 
 /// What a store does with an action beside reducing it. Its owned state and the state that it shows differ in a child store.
@@ -161,11 +191,12 @@ final class AttendedAction<Action: Sendable>: Variable<AttendedOutcome> {
     }
   }
 
+  // Before the origin, so that it goes before: the origin sees to it that what is above goes in a loop.
+  @usableFromInline
+  let steps: Steps
   /// The store that it was given to.
   @usableFromInline
   let origin: Origin<Action>
-  @usableFromInline
-  let steps: Steps
 
   @inlinable
   init(origin: Origin<Action>, attendance: Attendance<Action>, observer: Tree<Action>.CommitObserver?, position: Int) {

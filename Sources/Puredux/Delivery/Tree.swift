@@ -135,10 +135,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// store had ended before or is the root, so that nothing can follow, it goes at once, without a task.
   @inlinable
   nonisolated func release(_ origin: Origin<Action>) {
-    if origin.parent != nil { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
+    if origin.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = inbox.withLock { inbox -> ReleaseWay in
       let isIdle = inbox.phase == .idle
-      if isIdle, origin.isClosed { return .endedBefore }
+      if isIdle, origin.closed.load(ordering: .relaxed) { return .endedBefore }
       origin.close()
       if isIdle, isLastAndAlone(origin) { return .alone }
       return .ordered(schedules: append(.command(Owed(End(ofReleased: origin))), to: &inbox))
@@ -159,7 +159,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// counts itself in the same variable.
   @inlinable
   nonisolated func isLastAndAlone(_ origin: Origin<Action>) -> Bool {
-    guard origin.parent == nil, !origin.isAttended else { return false }
+    guard origin.depth == 0, !origin.isAttended else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
     return departed == ended.load(ordering: .acquiring)
   }
@@ -486,8 +486,6 @@ final class TreeExtras<Action: Sendable>: Sendable {
   let effects: Lazily<TreeEffects>
   @usableFromInline
   let observer = Confined(Variable<Tree<Action>.CommitObserver?>(nil))
-  @usableFromInline
-  let releaseQueue = ReleaseQueue()
   @usableFromInline
   let releasedChildren = Atomic(0)
 

@@ -201,6 +201,9 @@ class ChannelVariables<State: Sendable>: @unchecked Sendable {
   @usableFromInline
   @exclusivity(unchecked)
   final var scratch = Channel<State>.Scratch()
+  /// Of a store's source: what selectors remember of it and of the views of it.
+  @usableFromInline
+  final var memories: [WeakMemory] = []
 
   @inlinable
   init() {}
@@ -238,10 +241,19 @@ extension Source {
 
   /// Hands a state to everybody who watches, here and below.
   @inlinable
-  func publish(_ state: State) {
+  func publish(_ state: State, _ propagation: inout Propagation) {
     channel.withObject { channel in
       if unsafe channel.isActive { unsafe channel.publish(state, scratch: &channel.scratch) }
-      unsafe channel.downstreams.forEach { $0.receive(state) }
+      if unsafe channel.downstreams.isEmpty { return }
+      guard propagation.depth < Depth.reach else {
+        propagation.waiting.append { propagation in
+          unsafe channel.downstreams.forEach { $0.receive(state, &propagation) }
+        }
+        return
+      }
+      propagation.depth += 1
+      unsafe channel.downstreams.forEach { $0.receive(state, &propagation) }
+      propagation.depth -= 1
     }
   }
 
@@ -385,8 +397,12 @@ final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Sou
   }
 
   @usableFromInline
+  override var isStore: Bool { true }
+
+  @usableFromInline
   override func release() {
     unsafe storage = nil
+    forgetMemories()
   }
 }
 

@@ -56,6 +56,9 @@ public struct Equating<State: Sendable>: Sendable {
       } remember: {
         first.remember($0)
         second.remember($0)
+      } forget: {
+        first.forget()
+        second.forget()
       }
     }
   }
@@ -80,17 +83,21 @@ extension Equating where State: Equatable {
 /// As much of the last state that was delivered as it takes to compare the next one with it.
 @usableFromInline
 struct StateMemory<State> {
-  /// Whether a state equals the last one; no where there is no last one.
+  /// Whether a state equals the last one; false where there is none.
   @usableFromInline
   let equals: (State) -> Bool
   /// Makes a state the last one. Where it was compared before, that comparison was the one right before this call.
   @usableFromInline
   let remember: (State) -> Void
+  /// There is no last state any more.
+  @usableFromInline
+  let forget: () -> Void
 
   @inlinable
-  init(equals: @escaping (State) -> Bool, remember: @escaping (State) -> Void) {
+  init(equals: @escaping (State) -> Bool, remember: @escaping (State) -> Void, forget: @escaping () -> Void) {
     self.equals = equals
     self.remember = remember
+    self.forget = forget
   }
 
   /// Remembers that there was a state, and nothing of it.
@@ -101,6 +108,8 @@ struct StateMemory<State> {
       hasLast && answer
     } remember: { _ in
       hasLast = true
+    } forget: {
+      hasLast = false
     }
   }
 
@@ -119,6 +128,9 @@ struct StateMemory<State> {
       return isEqual
     } remember: { state in
       last.value = compared.value ?? value(state)
+      compared.value = nil
+    } forget: {
+      last.value = nil
       compared.value = nil
     }
   }

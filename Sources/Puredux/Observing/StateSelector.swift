@@ -20,21 +20,21 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
   public let name: String
   @usableFromInline
   let identity: SelectorIdentity
-  /// Makes the function, with a memory of its own where it has one. What it makes is used in one isolation only.
+  /// Makes the function, with a memory of its own where it has one. It is used in one isolation only.
   @usableFromInline
-  let makeSelect: @Sendable () -> (State) -> Value
+  let makeSelection: @Sendable () -> Selection<State, Value>
 
   @inlinable
-  init(name: String, identity: SelectorIdentity, makeSelect: @escaping @Sendable () -> (State) -> Value) {
+  init(name: String, identity: SelectorIdentity, makeSelection: @escaping @Sendable () -> Selection<State, Value>) {
     self.name = name
     self.identity = identity
-    self.makeSelect = makeSelect
+    self.makeSelection = makeSelection
   }
 
   /// A value worked out from the whole state; anew at every commit that is followed, as nothing of the state is kept.
   @inlinable
   public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
-    self.init(name: name, identity: SelectorIdentity(), makeSelect: { select })
+    self.init(name: name, identity: SelectorIdentity(), makeSelection: { Selection(select: select) })
   }
 
   /// A value worked out from parts of the state, when one of them has changed.
@@ -54,12 +54,14 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
   ) {
     self.init(name: name, identity: SelectorIdentity()) {
       var last: (inputs: (repeat each Input), value: Value)?
-      return { state in
+      return Selection { state in
         let new = (repeat state[keyPath: each inputs])
         if let last, Self.areEqual(repeat (each last.inputs, each new)) { return last.value }
         let value = select(state)
         last = (new, value)
         return value
+      } forget: {
+        last = nil
       }
     }
   }
@@ -67,12 +69,14 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
   /// A part of the state.
   @inlinable
   public init(_ keyPath: any KeyPath<State, Value> & Sendable) {
-    self.init(name: "\(keyPath)", identity: SelectorIdentity(keyPath), makeSelect: { { $0[keyPath: keyPath] } })
+    self.init(name: "\(keyPath)", identity: SelectorIdentity(keyPath)) {
+      Selection { $0[keyPath: keyPath] }
+    }
   }
 
   /// The value for a state, worked out now.
   @inlinable
-  public func select(_ state: State) -> Value { makeSelect()(state) }
+  public func select(_ state: State) -> Value { makeSelection().select(state) }
 
   public var description: String { name }
 
@@ -82,6 +86,22 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
       if pair.0 != pair.1 { return false }
     }
     return true
+  }
+}
+
+/// A selector at work, on one store's states.
+@usableFromInline
+struct Selection<State, Value> {
+  @usableFromInline
+  let select: (State) -> Value
+  /// Forgets what it remembers; none where it remembers nothing.
+  @usableFromInline
+  let forget: (() -> Void)?
+
+  @inlinable
+  init(select: @escaping (State) -> Value, forget: (() -> Void)? = nil) {
+    self.select = select
+    self.forget = forget
   }
 }
 

@@ -9,13 +9,14 @@
 public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, StoreParent {
   @usableFromInline
   nonisolated let core: StoreCore<State, Action>
+  // SAFETY: changed by the deinitializer alone, when nobody else can look.
   @usableFromInline
-  nonisolated let parent: any Actor
+  nonisolated(unsafe) var parent: (any Actor)?
 
   @inlinable
   init(core: StoreCore<State, Action>, parent: any Actor) {
     self.core = core
-    self.parent = parent
+    unsafe self.parent = parent
   }
 
   @inlinable
@@ -57,6 +58,6 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
   @inlinable
   deinit {
     core.release()
-    core.origin.tree.madeExtras.releaseQueue.release(parent)
+    if Depth.isBreak(Int(core.origin.depth)) { ReleaseQueue.deep.release(unsafe parent.take()) }
   }
 }

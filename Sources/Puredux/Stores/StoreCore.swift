@@ -39,7 +39,8 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     let source = source.map {
       StoreSource.child(of: $0, owning: initialState, reducer: features.reducer, stateMapping: stateMapping)
     }
-    let node = origin.node.map(with: source) { StoreNode(child: $1, features: features, under: $0) }
+    let depth = Int(origin.depth) + 1
+    let node = origin.node.map(with: source) { StoreNode(child: $1, features: features, under: $0, depth: depth) }
     let child = StoreCore<Composed, Action>(
       origin: Origin(tree: origin.tree, parent: origin, node: node, isAttended: features.isAttended),
       source: source.map { $0 }, emission: features.emission)

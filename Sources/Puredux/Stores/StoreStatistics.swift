@@ -61,18 +61,10 @@ extension Tree {
       waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },
       childStores: storeCount.load(ordering: .relaxed) - 1 - releasedChildren,
       runningTasks: existingEffects?.runningCount ?? 0)
-    source(on: self).survey(&statistics)
+    var below: ContiguousArray<AnySource> = [source(on: self)]
+    while let source = below.popLast() { source.surveyHere(&statistics, &below) }
     settle()
     return statistics
-  }
-}
-
-extension Source {
-  /// Adds what there is of subscriptions, here and below.
-  @inlinable
-  func survey(_ statistics: inout StoreStatistics) {
-    if let channel = activeChannel { channel.survey(&statistics) }
-    _ = withDownstreams { downstreams in downstreams.forEach { $0.survey(&statistics) } }
   }
 }
 
