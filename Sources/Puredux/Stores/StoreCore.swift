@@ -86,25 +86,18 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @usableFromInline
-  nonisolated(nonsending) func shutdown(_ interceptors: InterceptorShutdown, clock: some Clock<Duration>) async {
+  func shutdown(
+    _ interceptors: InterceptorShutdown, clock: some Clock<Duration>, isolation: isolated (any Actor)? = #isolation
+  ) async {
     let cancels = interceptors == .cancel
     origin.tree.end(origin, cancelling: cancels)
     // All that was accepted is committed when this returns, and the sequences have ended.
     try? await origin.tree.visit { _ throws(StoreError) in }
     if cancels { origin.endEffects(cancelling: true) }
-    guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
     guard let effects = origin.tree.existingEffects else { return }
     switch interceptors {
     case .cancel: await effects.untilEnded(below: origin)
-    case .finish(let limit):
-      await withTaskGroup { [origin] group in
-        group.addTask {
-          try? await clock.sleep(for: limit)
-          origin.endEffects(cancelling: true)
-        }
-        await effects.untilEnded(below: origin)
-        group.cancelAll()
-      }
+    case .finish(let limit): await effects.untilEnded(below: origin, within: limit, by: clock)
     }
   }
 }
