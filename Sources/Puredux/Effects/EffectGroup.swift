@@ -11,8 +11,8 @@ extension EffectInstruction: Sendable where Effect: Sendable {}
 
 /// The tasks of one store's effects: a pure state machine, run under its runner's lock.
 ///
-/// One task, the runner, starts the effects as its children, in the order in which they were added. It comes into being with
-/// the first effect and ends when the group does, after all of them.
+/// One task, the runner, starts the effects as its children, in the order in which they were added, by which they are numbered, from zero. It comes
+/// into being with the first effect and ends when the group does, after all of them.
 struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   typealias Instruction = EffectInstruction<Effect>
   /// A runner to be woken, and what it is to do.
@@ -33,6 +33,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var pending = Queue<Effect>()
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
+  /// Those who wait for all effects but some that run, of which they are part.
+  private var partialWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
   /// How many effects have been started and have not ended.
   private(set) var running = 0
   /// How many have been added and have not ended.
@@ -90,12 +92,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (waiter, instruction)
   }
 
-  mutating func effectEnded() -> Wake? {
+  /// Returns, beside the runner to be woken, who waited for no more than this.
+  mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     running -= 1
-    return wakeRunner()
+    for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
+    return (wakeRunner(), popPartialWaiters())
   }
 
-  /// Takes nothing more. Ends at once where nothing was ever added: then returns who waited for that.
+  /// Takes nothing more. Returns, beside the runner to be woken, who waited for no more than this: where nothing was ever added, all.
   mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     switch phase {
     case .unused: return (nil, runnerEnded())
@@ -103,20 +107,41 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     case .finishing where cancelling: phase = .cancelling
     case .finishing, .cancelling, .ended: return (nil, [])
     }
-    return (wakeRunner(), [])
+    return (wakeRunner(), popPartialWaiters())
   }
 
   /// The runner and all effects have ended. Returns who waited for that.
   mutating func runnerEnded() -> ContiguousArray<EndWaiter> {
     phase = .ended
-    defer { endWaiters = [] }
-    return endWaiters
+    defer {
+      endWaiters = []
+      partialWaiters = []
+    }
+    return endWaiters + partialWaiters.map(\.waiter)
   }
 
   /// Whether all is over; where it is not, the end tells the waiter.
-  mutating func hasEnded(orTells waiter: EndWaiter) -> Bool {
-    if phase != .ended { endWaiters.append(waiter) }
-    return phase == .ended
+  ///
+  /// - Parameter exempt: Effects that run and are not waited for, nor is then the runner.
+  mutating func hasEnded(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
+    if phase == .ended || isOver(except: exempt) { return true }
+    if exempt.isEmpty { endWaiters.append(waiter) } else { partialWaiters.append((waiter, exempt)) }
+    return false
+  }
+
+  /// Whether nothing will run any more but these, which do.
+  private func isOver(except exempt: Set<Int>) -> Bool {
+    switch phase {
+    case .finishing, .cancelling: !exempt.isEmpty && unfinishedCount == exempt.count
+    case .unused, .open, .ended: false
+    }
+  }
+
+  private mutating func popPartialWaiters() -> ContiguousArray<EndWaiter> {
+    guard !partialWaiters.isEmpty else { return [] }
+    let over = partialWaiters.filter { isOver(except: $0.exempt) }
+    if !over.isEmpty { partialWaiters = partialWaiters.filter { !isOver(except: $0.exempt) } }
+    return ContiguousArray(over.map(\.waiter))
   }
 }
 

@@ -27,14 +27,18 @@ final class EffectRunner: Sendable {
   /// Runs effects as children of the current task until the group has ended.
   @usableFromInline
   func run() async {
+    let outer = RunningEffect.ofCurrentTask
     await withDiscardingTaskGroup { tasks in
+      var count = 0
       while true {
         switch await next() {
         case .start(let effects):
           for effect in effects {
+            let running = RunningEffect(of: self, number: count, within: outer)
+            count += 1
             tasks.addTask {
-              await effect()
-              self.wake(self.group.withLock { $0.effectEnded() })
+              await RunningEffect.$current.withValue(running) { await effect() }
+              self.ended(running)
             }
           }
         case .cancel: tasks.cancelAll()
@@ -53,6 +57,15 @@ final class EffectRunner: Sendable {
     }
   }
 
+  private func ended(_ effect: RunningEffect) {
+    let end = group.withLock { group in
+      effect.end()
+      return group.effectEnded(effect.number)
+    }
+    wake(end.wake)
+    for waiter in end.ended { waiter.resume(returning: ()) }
+  }
+
   private func wake(_ wake: Group.Wake?) {
     guard let wake else { return }
     wake.runner.resume(returning: wake.instruction)
@@ -66,11 +79,14 @@ final class EffectRunner: Sendable {
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when all effects have ended and the task that ran them is done.
-  @usableFromInline
-  func untilEnded() async {
+  /// Returns when all effects have ended and the task that ran them is done; where the caller is part of some of them, when all others have ended.
+  func untilEnded(except callers: [RunningEffect]) async {
     await Waiter<Void>.wait { waiter in
-      if group.withLock({ $0.hasEnded(orTells: waiter) }) { waiter.resume(returning: ()) }
+      let hasEnded = group.withLock { group in
+        let exempt = callers.lazy.filter { $0.runner === self && !$0.hasEnded }.map(\.number)
+        return group.hasEnded(except: Set(exempt), orTells: waiter)
+      }
+      if hasEnded { waiter.resume(returning: ()) }
     }
   }
 }

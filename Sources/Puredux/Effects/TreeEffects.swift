@@ -1,25 +1,9 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 @usableFromInline
 final class TreeEffects: Sendable {
-  private struct StoreEffects {
-    let place: any StorePlace
-    var runner: EffectRunner?
-    var endings: [Int: @Sendable () -> Void] = [:]
-
-    var isOver: Bool { runner == nil && endings.isEmpty }
-  }
-
   private struct Table {
-    var stores: [ObjectIdentifier: StoreEffects] = [:]
+    var entries = StoreEntries()
     var endingCount = 0
-
-    /// Of the stores that there is something of, a store and those below it. Many stores without any below them, as a server's
-    /// connections, are found one by one.
-    func stores(below place: any StorePlace) -> [ObjectIdentifier] {
-      let id = ObjectIdentifier(place)
-      guard place.hasStoresBelow else { return stores[id] == nil ? [] : [id] }
-      return stores.filter { $0.value.place.isBelow(place) }.map(\.key)
-    }
   }
 
   private let priority: TaskPriority?
@@ -46,15 +30,14 @@ final class TreeEffects: Sendable {
   func start(_ work: @escaping @Sendable () async -> Void, of place: any StorePlace) {
     let id = ObjectIdentifier(place)
     let runner = table.withLock { table in
-      if let runner = table.stores[id]?.runner { return runner }
+      if let runner = table.entries.runner(of: id) { return runner }
       let runner = EffectRunner()
-      table.stores[id, default: StoreEffects(place: place)].runner = runner
+      table.entries.change(along: place.path) { $0.runner = runner }
       return runner
     }
-    runner.add(work) { [tree = place.treeID] run in
+    runner.add(work) { run in
       spawn {
-        let trees = EffectContext.trees.union([tree])
-        await EffectContext.$trees.withValue(trees) { await run() }
+        await run()
         self.runnerEnded(of: id)
       }
     }
@@ -64,14 +47,8 @@ final class TreeEffects: Sendable {
     change(id) { $0.runner = nil }
   }
 
-  /// Changes what there is of a store, and drops it where nothing is left.
-  private func change(_ id: ObjectIdentifier, _ change: (inout StoreEffects) -> Void) {
-    // Returned to be released outside the lock: its place may go with it.
-    _ = table.withLock { table -> StoreEffects? in
-      guard var store = table.stores[id] else { return nil }
-      change(&store)
-      return store.isOver ? table.stores.removeValue(forKey: id) : table.stores.updateValue(store, forKey: id)
-    }
+  private func change(_ id: ObjectIdentifier, _ change: (inout StoreEntries.Entry) -> Void) {
+    _ = table.withLock { $0.entries.change(id, change) }
   }
 
   /// Has something done when a store ends, after its last commit; at once where it has ended.
@@ -79,9 +56,9 @@ final class TreeEffects: Sendable {
   func atEnd(of place: any StorePlace, _ action: @escaping @Sendable () -> Void) -> StoreEnding {
     let ending = table.withLock { table in
       table.endingCount += 1
-      let id = ObjectIdentifier(place)
-      table.stores[id, default: StoreEffects(place: place)].endings[table.endingCount] = action
-      return StoreEnding(place: id, number: table.endingCount)
+      let number = table.endingCount
+      table.entries.change(along: place.path) { $0.endings[number] = action }
+      return StoreEnding(place: ObjectIdentifier(place), number: number)
     }
     // Whoever takes it out does it, so that it is done once: here, or by the end of the store if that is still to come.
     if place.isClosed { take(ending)?() }
@@ -103,34 +80,93 @@ final class TreeEffects: Sendable {
   /// How many tasks run.
   @usableFromInline
   var runningCount: Int {
-    let runners = table.withLock { $0.stores.values.compactMap(\.runner) }
+    let runners = table.withLock { $0.entries.runners }
     return runners.reduce(0) { $0 + $1.runningCount }
   }
 
   /// Ends the effects of a store and of all below it, and does what is to be done at their end.
   @usableFromInline
   func end(below place: any StorePlace, cancelling: Bool) {
-    for runner in runners(below: place) { runner.end(cancelling: cancelling) }
-    // With their places, which may go here, outside the lock.
-    let ended = table.withLock { table in
-      table.stores(below: place).compactMap { id -> StoreEffects? in
-        guard let store = table.stores[id] else { return nil }
-        table.stores[id]?.endings = [:]
-        if store.runner == nil { table.stores[id] = nil }
-        return store
+    var runners: [EffectRunner] = []
+    var endings: [(number: Int, action: @Sendable () -> Void)] = []
+    _ = table.withLock { table in
+      table.entries.visit(ObjectIdentifier(place)) { store in
+        guard store.ends(cancelling: cancelling) else { return false }
+        if let runner = store.runner { runners.append(runner) }
+        endings.append(contentsOf: store.endings.map { ($0.key, $0.value) })
+        store.endings = [:]
+        return true
       }
     }
-    for (_, action) in ended.flatMap(\.endings).sorted(by: { $0.key < $1.key }) { action() }
+    for runner in runners { runner.end(cancelling: cancelling) }
+    for ending in endings.sorted(by: { $0.number < $1.number }) { ending.action() }
   }
 
-  /// Returns when all effects of a store and of all below it have ended.
-  @usableFromInline
+  /// Returns when the effects of a store and of all below it have ended: all but those that the caller is part of. At once where effects would wait
+  /// for each other.
   func untilEnded(below place: any StorePlace) async {
-    for runner in runners(below: place) { await runner.untilEnded() }
+    let runners = runners(below: place)
+    let callers = RunningEffect.ofCurrentTask
+    var wait: EffectWait?
+    if !callers.isEmpty {
+      wait = EffectWait.begin(of: callers, for: runners)
+      if wait == nil { return }
+    }
+    for runner in runners { await runner.untilEnded(except: callers) }
+    wait?.end()
+  }
+
+  /// As `untilEnded`; cancels what takes longer, or goes on when the caller is cancelled.
+  func untilEnded(below place: any StorePlace, within limit: Duration, by clock: some Clock<Duration>) async {
+    guard limit > .zero else {
+      end(below: place, cancelling: true)
+      return await untilEnded(below: place)
+    }
+    await withTaskGroup { tasks in
+      tasks.addTask {
+        await clock.wait(limit)
+        return false
+      }
+      tasks.addTask {
+        await self.untilEnded(below: place)
+        return true
+      }
+      let haveEnded = await tasks.next() == true
+      if haveEnded { tasks.cancelAll() } else { self.end(below: place, cancelling: true) }
+    }
   }
 
   private func runners(below place: any StorePlace) -> [EffectRunner] {
-    table.withLock { table in table.stores(below: place).compactMap { table.stores[$0]?.runner } }
+    table.withLock { table in
+      var runners: [EffectRunner] = []
+      _ = table.entries.visit(ObjectIdentifier(place)) { store in
+        if let runner = store.runner { runners.append(runner) }
+        return true
+      }
+      return runners
+    }
+  }
+}
+
+extension StorePlace {
+  /// The store, and those above it.
+  fileprivate var path: some Sequence<any AnyObject & Sendable> {
+    sequence(first: self as any StorePlace, next: \.parentPlace).lazy.map { $0 }
+  }
+}
+
+extension Clock<Duration> {
+  /// What every clock can add to its time: about a hundred years.
+  private var longest: Duration { .seconds(100 * 365 * 86_400) }
+
+  /// Returns when a time has passed, by this clock, or, where that cannot sleep, by the continuous one; at once when the caller is cancelled.
+  fileprivate func wait(_ duration: Duration) async {
+    let duration = min(duration, longest)
+    do {
+      try await sleep(for: duration)
+    } catch {
+      if !Task.isCancelled { try? await ContinuousClock().sleep(for: duration) }
+    }
   }
 }
 
@@ -148,10 +184,4 @@ extension Origin {
   func endEffects(cancelling: Bool) {
     tree.existingEffects?.end(below: self, cancelling: cancelling)
   }
-}
-
-/// The trees whose effects the current task is part of: one of them cannot wait for the end of them all.
-@usableFromInline
-enum EffectContext {
-  @TaskLocal static var trees: Set<ObjectIdentifier> = []
 }

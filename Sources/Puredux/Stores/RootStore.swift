@@ -102,8 +102,14 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
   /// interceptor's tasks or awaits them, and returns when no task of the tree is left.
   ///
   /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an earlier call
-  /// still awaits. If the calling task is cancelled, the interceptor's tasks are. Called by an interceptor of the tree, it does not
-  /// wait for the interceptor's tasks, of which the caller is one.
+  /// still awaits. If the calling task is cancelled, the interceptor's tasks are.
+  ///
+  /// Called by an interceptor or an observer of the tree, in its own task, in child tasks of that or in a `Task` made in it, it waits for all of the
+  /// tree's tasks but that one. Of several of them that would wait for each other, be it in several trees, the one that comes last does not wait. Do
+  /// not let an interceptor await a *detached* task that shuts its own store down: that drops what tells whose it is, so that the two wait for each
+  /// other for ever. Call `shutdown` in the interceptor itself or in a `Task`, or do not await the detached one.
+  ///
+  /// - Parameter clock: Measures the time of `.finish(within:)`. Where it cannot sleep and throws, a `ContinuousClock` does.
   @inlinable
   public func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
@@ -121,6 +127,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
 public enum InterceptorShutdown: Sendable, Equatable {
   /// They are cancelled, and awaited.
   case cancel
-  /// They are awaited, and cancelled if they take longer. What they dispatch is not taken any more.
+  /// They are awaited, and cancelled if they take longer. What they dispatch is not taken any more. A time of zero or less cancels them at once; one
+  /// of more than a hundred years counts as that.
   case finish(within: Duration)
 }

@@ -95,19 +95,10 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
     // All that was accepted is committed when this returns, and the sequences have ended.
     try? await origin.tree.visit(isolation: isolation) { _ throws(StoreError) in }
     if cancels { origin.endEffects(cancelling: true) }
-    guard !EffectContext.trees.contains(ObjectIdentifier(origin.tree)) else { return }
     guard let effects = origin.tree.existingEffects else { return }
     switch interceptors {
     case .cancel: await effects.untilEnded(below: origin)
-    case .finish(let limit):
-      await withTaskGroup { [origin] group in
-        group.addTask {
-          try? await clock.sleep(for: limit)
-          origin.endEffects(cancelling: true)
-        }
-        await effects.untilEnded(below: origin)
-        group.cancelAll()
-      }
+    case .finish(let limit): await effects.untilEnded(below: origin, within: limit, by: clock)
     }
   }
 }

@@ -1,4 +1,4 @@
-import Puredux
+@testable import Puredux
 import Testing
 
 /// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every earlier
@@ -306,6 +306,35 @@ import Testing
       let worked = counters.indices.filter { counters[$0].count > before[$0] }
       #expect(worked == followed.keys.sorted())
     }
+  }
+
+  /// A state that tells when it is gone.
+  private struct Telling: Sendable, Equatable {
+    var token = Token()
+    static func == (lhs: Telling, rhs: Telling) -> Bool { lhs.token === rhs.token }
+  }
+
+  @Test(arguments: [false, true], [0, 1, 2])
+  func `after the end a filter and a selector that are still held remember nothing`(isShutDown: Bool, way: Int) async throws {
+    var root: RootStore<Telling, Int>? = RootStore(initialState: Telling()) { state, _ in state = Telling() }
+    var child: StateStore<Telling, Int>? = root!.childStore(
+      initialState: 0, stateMapping: { state, _ in state }, reducer: { _, _ in })
+    let selector = StateSelector<Telling, Telling>("all", of: \.self) { $0 }
+    let selected = [root!.scope(to: selector), child!.scope(to: selector), root!.scope { $0 }.scope(to: selector)][way]
+    let filter = [Equating<Telling>.equal, .equal { $0 }, .equal && .equal { $0 }][way]
+    let sequence: StateSequence<Telling> = child!.states(removeStateDuplicates: filter)
+    #expect(try await selected.send(1) { _ in true })
+    var state: Telling? = try await selected.state
+    let weak = Weak(state!.token)
+    state = nil
+    if isShutDown { await root?.shutdown() }
+    let tree = root!.core.origin.tree
+    child = nil
+    root = nil
+    await tree.untilIdle()
+    for await _ in sequence {}
+    #expect(weak.object == nil)
+    withExtendedLifetime((selected, sequence)) {}
   }
 
   @Test func `a long chain of stores is released one by one`() async throws {

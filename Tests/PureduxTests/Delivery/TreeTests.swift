@@ -30,4 +30,42 @@ import Testing
     executor.letGo()
     #expect(await states.collect(until: { $0.root.count == 3000 }).last?.isWhole == true)
   }
+
+  @Test(arguments: [false, true])
+  func `a flood's memory is given back when all is done, by a drain or by a visitor`(isVisited: Bool) async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, [64 of Int]>(initialState: 0, executor: .serial(executor)) { state, _ in state += 1 }
+    let tree = root.core.origin.tree
+    executor.hold()
+    for _ in 0..<20_000 { root.dispatch(.init(repeating: 0)) }
+    if isVisited {
+      let visitor = Task { await root.state }
+      while executor.enqueued < 2 { await Task.yield() }
+      executor.letGo()
+      #expect(await visitor.value == 20_000)
+    } else {
+      executor.letGo()
+    }
+    await tree.untilIdle()
+    let kept = Inbox<Tree<[64 of Int]>.Entry, Waiter<Void>>.keptCapacity
+    #expect(kept * MemoryLayout<Tree<[64 of Int]>.Entry>.stride <= 131_072)
+    let batch = try await tree.visit { tree throws(StoreError) in tree.batch.capacity }
+    #expect(batch <= kept * 5 / 4)
+    #expect(tree.inbox.withLock { $0.entries.capacity } <= kept * 5 / 4)
+  }
+
+  @Test func `who waits until all is done is told by the visitor that does the rest`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let tree = root.core.origin.tree
+    executor.hold()
+    for _ in 0..<Tree<Int>.quantum + 1 { root.dispatch(1) }
+    let waiting = Task { await tree.untilIdle() }
+    while tree.inbox.withLock({ $0.idleWaiters.isEmpty }) { await Task.yield() }
+    let visitor = Task { await root.state }
+    while executor.enqueued < 2 { await Task.yield() }
+    executor.letGo()
+    #expect(await visitor.value == Tree<Int>.quantum + 1)
+    await waiting.value
+  }
 }

@@ -66,7 +66,7 @@ import Testing
     _ = group.add(1)
     _ = group.next(orPark: "runner")
     #expect(group.next(orPark: "runner") == nil)
-    #expect(group.effectEnded() == nil)
+    #expect(group.effectEnded(0).wake == nil)
     #expect(group.running == 0)
   }
 
@@ -77,8 +77,8 @@ import Testing
     _ = group.next(orPark: "runner")
     #expect(group.next(orPark: "runner") == nil)
     #expect(group.end(cancelling: false).wake == nil)
-    #expect(group.effectEnded() == nil)
-    #expect(isLeave(group.effectEnded()?.instruction))
+    #expect(group.effectEnded(1).wake == nil)
+    #expect(isLeave(group.effectEnded(0).wake?.instruction))
     #expect(group.hasEnded(orTells: "a") == false)
     #expect(Array(group.runnerEnded()) == ["a"])
     #expect(group.hasEnded(orTells: "b") == true)
@@ -89,7 +89,7 @@ import Testing
     _ = group.add(1)
     _ = group.next(orPark: "runner")
     #expect(group.next(orPark: "runner") == nil)
-    _ = group.effectEnded()
+    _ = group.effectEnded(0)
     #expect(isLeave(group.end(cancelling: false).wake?.instruction))
   }
 
@@ -137,5 +137,60 @@ import Testing
     }
     #expect(isCancel(group.next(orPark: "late runner")))
     #expect(isLeave(group.next(orPark: "late runner")))
+  }
+
+  /// A group of as many effects, which run; it takes nothing more.
+  private func running(_ count: Int, cancelling: Bool = false) -> Group {
+    var group = Group()
+    for effect in 0..<count { _ = group.add(effect) }
+    _ = group.next(orPark: "runner")
+    _ = group.next(orPark: "runner")
+    _ = group.end(cancelling: cancelling)
+    return group
+  }
+
+  @Test(arguments: [false, true])
+  func `who is part of some effects waits for all others, and not for the runner`(cancelling: Bool) {
+    var group = running(4, cancelling: cancelling)
+    #expect(group.hasEnded(except: [1], orTells: "a") == false)
+    #expect(group.hasEnded(except: [1, 3], orTells: "b") == false)
+    #expect(group.hasEnded(orTells: "c") == false)
+    #expect(group.effectEnded(0).ended.isEmpty)
+    #expect(Array(group.effectEnded(2).ended) == ["b"])
+    #expect(group.hasEnded(except: [1, 3], orTells: "d") == true)
+    #expect(Array(group.effectEnded(3).ended) == ["a"])
+    #expect(group.effectEnded(1).ended.isEmpty)
+    #expect(Array(group.runnerEnded()) == ["c"])
+  }
+
+  @Test func `who is part of effects that have ended meanwhile waits for the others all the same`() {
+    var group = running(3)
+    #expect(group.hasEnded(except: [0], orTells: "a") == false)
+    #expect(group.hasEnded(except: [0, 1], orTells: "b") == false)
+    #expect(group.effectEnded(0).ended.isEmpty)
+    #expect(group.effectEnded(1).ended.isEmpty)
+    #expect(isLeave(group.effectEnded(2).wake?.instruction))
+    #expect(Array(group.runnerEnded()) == ["a", "b"])
+  }
+
+  @Test func `an effect that waits to be started is waited for`() {
+    var group = Group()
+    _ = group.add(0)
+    _ = group.next(orPark: "runner")
+    _ = group.add(1)
+    _ = group.end(cancelling: true)
+    #expect(group.hasEnded(except: [0], orTells: "a") == false)
+    #expect(started(group.next(orPark: "runner")) == [1])
+    #expect(group.hasEnded(except: [0], orTells: "b") == false)
+    #expect(Array(group.effectEnded(1).ended) == ["a", "b"])
+  }
+
+  @Test func `a group that is not ending has not ended for those who are part of all that runs`() {
+    var group = Group()
+    _ = group.add(0)
+    _ = group.next(orPark: "runner")
+    #expect(group.hasEnded(except: [0], orTells: "a") == false)
+    #expect(Array(group.end(cancelling: false).ended) == ["a"])
+    #expect(group.hasEnded(except: [0], orTells: "b") == true)
   }
 }

@@ -280,4 +280,136 @@ import Testing
     await gone.wait()
     withExtendedLifetime((subscription, observer)) {}
   }
+
+  @Test(arguments: Kind.allCases)
+  func `moved while it is not being called, it does not wait for the store that it was subscribed to`(kind: Kind)
+    async
+  {
+    let executor = HeldExecutor()
+    let (first, second) = (Subject(kind, executor: .serial(executor)), Subject(kind))
+    let called = Gate()
+    let observer = Observer<Snapshot> { _ in
+      called.open()
+      return .active
+    }
+    executor.hold()
+    first.store.subscribe(observer: observer)
+    second.store.subscribe(observer: observer)
+    await called.wait()
+    executor.letGo()
+    await first.root.shutdown()
+    await second.root.shutdown()
+  }
+
+  @Test(arguments: [false, true])
+  func `subscribed again and again while it is being called, it has one task`(isMoved: Bool) async throws {
+    let first = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let second = isMoved ? RootStore<Int, Int>(initialState: 0) { $0 += $1 } : first
+    let seen = Record<Int>()
+    let (began, goOn, done) = (Gate(), Gate(), Gate())
+    let observer = Observer<Int> { state in
+      seen.add(state)
+      began.open()
+      await goOn.wait()
+      if state == 1000 { done.open() }
+      return .active
+    }
+    first.subscribe(observer: observer)
+    await began.wait()
+    for _ in 0..<1000 {
+      second.subscribe(observer: observer).cancel()
+      second.subscribe(observer: observer)
+      second.dispatch(1)
+    }
+    for _ in 0..<2 { _ = (await first.state, await second.state) }
+    var statistics = (await first.statistics, await second.statistics)
+    #expect(statistics.0.runningTasks == 1)
+    #expect(statistics.1.runningTasks == (isMoved ? 0 : 1))
+    #expect(statistics.1.subscriptions == 1)
+    #expect(seen.all == [0])
+    goOn.open()
+    await done.wait()
+    #expect(seen.all == [0, 999, 1000])
+    _ = (await first.state, await second.state)
+    statistics = (await first.statistics, await second.statistics)
+    #expect(statistics.1.runningTasks == 1)
+    #expect(statistics.1.subscriptions == 1)
+    await first.shutdown()
+    await second.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases, [false, true])
+  func `it may move to another store while it is being called, and shut that down: then it is not called again`(
+    kind: Kind, isDead: Bool
+  ) async throws {
+    let (first, second) = (Subject(kind), Subject(kind))
+    let observers = Record<Observer<Snapshot>>()
+    let seen = Record<Int>()
+    let done = Gate()
+    observers.add(
+      Observer { state in
+        seen.add(state.root.last)
+        second.store.subscribe(observer: observers.all[0])
+        second.store.dispatch(1)
+        await second.root.shutdown()
+        done.open()
+        return isDead ? .dead : .active
+      })
+    first.store.subscribe(observer: observers.all[0])
+    await done.wait()
+    try await first.store.send(2)
+    await first.root.shutdown()
+    #expect(seen.all == [0])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `cancelled while it waits for a call to return, it is not called again`(kind: Kind) async throws {
+    let (first, second) = (Subject(kind), Subject(kind))
+    let seen = Record<Int>()
+    let (began, goOn) = (Gate(), Gate())
+    let observer = Observer<Snapshot> { state in
+      seen.add(state.root.last)
+      began.open()
+      await goOn.wait()
+      return .active
+    }
+    first.store.subscribe(observer: observer)
+    await began.wait()
+    let subscription = second.store.subscribe(observer: observer)
+    try await second.store.send(1)
+    subscription.cancel()
+    goOn.open()
+    await first.root.shutdown()
+    await second.root.shutdown()
+    #expect(seen.all == [0])
+  }
+
+  @Test func `what waits for a call to return holds no states once it is cancelled or replaced`() async throws {
+    struct Held: Sendable {
+      let token: Token
+    }
+    let gone = Record<Gate>()
+    let root = RootStore<Held?, Int>(initialState: nil) { state, action in
+      let token = Token()
+      gone.add(token.gone)
+      state = action == 0 ? nil : Held(token: token)
+    }
+    let (began, goOn) = (Gate(), Gate())
+    let observer = Observer<Held?> { _ in
+      began.open()
+      await goOn.wait()
+      return .active
+    }
+    root.subscribe(observer: observer)
+    await began.wait()
+    root.subscribe(observer: observer)
+    try await root.send(1)
+    let subscription = root.subscribe(observer: observer)
+    try await root.send(2)
+    subscription.cancel()
+    try await root.send(0)
+    for gate in gone.all { await gate.wait() }
+    goOn.open()
+    await root.shutdown()
+  }
 }

@@ -59,6 +59,18 @@ import Testing
     #expect(await root.state == 0)
   }
 
+  @Test func `a tree with an executor of its own depends on no other: what it is asked is there at once`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    #expect(await root.state == 0)
+    executor.hold()
+    let before = executor.enqueued
+    root.dispatch(1)
+    #expect(executor.enqueued == before + 1, "not by way of the thread pool, which may be blocked")
+    executor.letGo()
+    #expect(await root.state == 1)
+  }
+
   @Test(arguments: [TaskPriority.low, .high])
   func `a tree works with any priority`(priority: TaskPriority) async throws {
     let root = RootStore<Int, Int>(initialState: 0, priority: priority) { $0 += $1 }

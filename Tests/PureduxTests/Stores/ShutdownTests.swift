@@ -173,6 +173,68 @@ import Testing
     #expect(seen.all == [[1, 2]])
   }
 
+  /// Sleeps by no means.
+  struct BrokenClock: Clock {
+    struct Failure: Error {}
+    typealias Instant = HandClock.Instant
+    let asked = Gate()
+    var now: Instant { Instant(offset: .zero) }
+    var minimumResolution: Duration { .nanoseconds(1) }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+      asked.open()
+      throw Failure()
+    }
+  }
+
+  /// Shuts a tree down whose interceptor waits for its cancellation or, where there is one, for what is awaited here; answers whether it was
+  /// cancelled.
+  private func isCancelled(
+    within limit: Duration, by clock: some Clock<Duration>, before finish: (@Sendable () async -> Void)? = nil
+  ) async -> Bool {
+    let (started, goOn) = (Gate(), Gate())
+    let ends = Record<Bool>()
+    let subject = Subject(
+      .child,
+      interceptor: Interceptor { _, _ in
+        started.open()
+        await withTaskCancellationHandler {
+          await goOn.wait()
+        } onCancel: {
+          goOn.open()
+        }
+        ends.add(Task.isCancelled)
+      })
+    subject.store.dispatch(1)
+    await started.wait()
+    async let end: Void = subject.root.shutdown(interceptors: .finish(within: limit), clock: clock)
+    if let finish {
+      await finish()
+      goOn.open()
+    }
+    await end
+    return ends.all == [true]
+  }
+
+  @Test(arguments: [Duration.seconds(Int64.max), .seconds(Int64.max / 1000), .seconds(4_000_000_000)])
+  func `a limit may be longer than any clock can tell`(limit: Duration) async {
+    #expect(await !isCancelled(within: limit, by: ContinuousClock()) {})
+    #expect(await !isCancelled(within: limit, by: SuspendingClock()) {})
+  }
+
+  @Test(arguments: [Duration.zero, .seconds(-1), .seconds(Int64.min)])
+  func `a limit that is over before it begins cancels at once`(limit: Duration) async {
+    #expect(await isCancelled(within: limit, by: ContinuousClock()))
+    #expect(await isCancelled(within: limit, by: SuspendingClock()))
+    #expect(await isCancelled(within: limit, by: HandClock()))
+  }
+
+  @Test func `where a clock cannot sleep, another keeps the limit`() async {
+    let clock = BrokenClock()
+    #expect(await !isCancelled(within: .seconds(3600), by: clock) { await clock.asked.wait() })
+    #expect(await isCancelled(within: .milliseconds(1), by: clock))
+  }
+
   @Test func `the end of a child leaves the rest of the tree alone`() async throws {
     let subject = Subject(.grandchild)
     await subject.children[0].shutdown()

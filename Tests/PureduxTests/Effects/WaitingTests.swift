@@ -1,0 +1,293 @@
+import Puredux
+import Testing
+
+/// Who waits for whom in a shutdown that is called from within the tree's own tasks.
+@Suite(.timeLimit(.minutes(1))) struct WaitingTests {
+  /// How an interceptor calls for a shutdown that it awaits.
+  enum Way: CaseIterable, Sendable {
+    case itself, childTask, task
+
+    func call(_ body: @escaping @Sendable () async -> Void) async {
+      switch self {
+      case .itself: await body()
+      case .childTask:
+        async let call: Void = body()
+        await call
+      case .task: await Task { await body() }.value
+      }
+    }
+  }
+
+  /// What interceptors need to know of a tree, and the tests of what they did.
+  private final class Scene: Sendable {
+    let roots = Record<RootStore<Int, Int>>()
+    let events = Record<String>()
+    let done = Gate()
+    var root: RootStore<Int, Int> { roots.all[0] }
+
+    /// A tree with an interceptor for each action.
+    func makeRoot(_ interceptors: [Int: @Sendable () async -> Void]) -> RootStore<Int, Int> {
+      let root = RootStore<Int, Int>(
+        initialState: 0, interceptor: Interceptor { action, _ in await interceptors[action]?() }
+      ) { $0 += $1 }
+      roots.add(root)
+      return root
+    }
+
+    /// What a task does that is to be waited for: takes its time after its cancellation.
+    func untilCancelledAndLonger(_ event: String) async {
+      await untilCancelled()
+      for _ in 0..<20 { _ = await root.state }
+      events.add(event)
+    }
+  }
+
+  @Test(arguments: Way.allCases)
+  func `an interceptor that shuts its own tree down waits for all tasks but its own`(way: Way) async {
+    let scene = Scene()
+    let started = Gate()
+    let root = scene.makeRoot([
+      1: {
+        started.open()
+        await scene.untilCancelledAndLonger("the other")
+      },
+      2: {
+        await way.call { await scene.root.shutdown() }
+        scene.events.add("shutdown")
+        scene.done.open()
+      },
+    ])
+    root.childStore(initialState: 0) { _, _ in }.dispatch(2)
+    let child = root.childStore(initialState: 0) { _, _ in }
+    child.dispatch(1)
+    await started.wait()
+    child.dispatch(2)
+    await scene.done.wait()
+    #expect(scene.events.all == ["the other", "shutdown"])
+  }
+
+  @Test func `a task that a running interceptor left behind waits for all tasks but that interceptor's`() async {
+    let scene = Scene()
+    let started = Gate()
+    let root = scene.makeRoot([
+      1: {
+        started.open()
+        await scene.untilCancelledAndLonger("the other")
+      },
+      2: {
+        Task {
+          await scene.root.shutdown()
+          scene.events.add("shutdown")
+          scene.done.open()
+        }
+        await scene.done.wait()
+      },
+    ])
+    root.dispatch(1)
+    await started.wait()
+    root.dispatch(2)
+    await scene.done.wait()
+    #expect(scene.events.all == ["the other", "shutdown"])
+    await root.shutdown()
+  }
+
+  @Test func `a task that an ended interceptor left behind waits as everybody does`() async {
+    let scene = Scene()
+    let goOn = Gate()
+    let root = scene.makeRoot([
+      1: { await scene.untilCancelledAndLonger("the other") },
+      2: {
+        Task {
+          await goOn.wait()
+          await scene.root.shutdown()
+          scene.events.add("shutdown")
+          scene.done.open()
+        }
+      },
+    ])
+    root.dispatch(2)
+    root.dispatch(1)
+    _ = await root.state
+    while await root.statistics.runningTasks > 1 { await Task.yield() }
+    goOn.open()
+    await scene.done.wait()
+    #expect(scene.events.all == ["the other", "shutdown"])
+  }
+
+  /// A tree may come to lie where another was.
+  @Test func `a task that an interceptor of a tree long gone left behind waits for the tasks of fresh trees`() async {
+    let goOn = Gate()
+    let early = Record<Int>()
+    let task = Record<Task<Void, Never>>()
+    do {
+      let root = RootStore<Int, Int>(
+        initialState: 0,
+        interceptor: Interceptor { _, _ in
+          task.add(
+            Task {
+              await goOn.wait()
+              for round in 0..<600 {
+                let scene = Scene()
+                let started = Gate()
+                let root = scene.makeRoot([
+                  1: {
+                    started.open()
+                    await scene.untilCancelledAndLonger("its task")
+                  }
+                ])
+                root.dispatch(1)
+                await started.wait()
+                await root.shutdown()
+                if scene.events.all.isEmpty { early.add(round) }
+                await root.shutdown()
+              }
+            })
+        }
+      ) { $0 += $1 }
+      root.dispatch(1)
+      await root.shutdown(interceptors: .finish(within: .seconds(60)))
+    }
+    goOn.open()
+    await task.all[0].value
+    #expect(early.all.isEmpty)
+  }
+
+  @Test func `an interceptor that shuts another store down waits for the tasks of that store`() async {
+    let scene = Scene()
+    let started = Gate()
+    let children = Record<StateStore<(Int, Int), Int>>()
+    let root = scene.makeRoot([
+      1: {
+        started.open()
+        await scene.untilCancelledAndLonger("the child's task")
+      },
+      2: {
+        await children.all[0].shutdown()
+        scene.events.add("the child's shutdown")
+        scene.done.open()
+      },
+    ])
+    children.add(root.childStore(initialState: 0) { $0 += $1 })
+    children.all[0].dispatch(1)
+    await started.wait()
+    root.dispatch(2)
+    await scene.done.wait()
+    #expect(scene.events.all == ["the child's task", "the child's shutdown"])
+  }
+
+  @Test func `a tree that an interceptor makes and shuts down is waited for, and so is its own`() async {
+    let (outer, inner) = (Scene(), Scene())
+    let (otherStarted, started) = (Gate(), Gate())
+    let root = outer.makeRoot([
+      1: {
+        otherStarted.open()
+        await outer.untilCancelledAndLonger("the other")
+      },
+      2: {
+        let root = inner.makeRoot([
+          1: {
+            started.open()
+            await inner.untilCancelledAndLonger("the inner task")
+          }
+        ])
+        root.dispatch(1)
+        await started.wait()
+        await root.shutdown()
+        inner.events.add("the inner shutdown")
+        await outer.root.shutdown()
+        outer.events.add("the outer shutdown")
+        outer.done.open()
+      },
+    ])
+    root.dispatch(1)
+    await otherStarted.wait()
+    root.dispatch(2)
+    await outer.done.wait()
+    #expect(inner.events.all == ["the inner task", "the inner shutdown"])
+    #expect(outer.events.all == ["the other", "the outer shutdown"])
+  }
+
+  @Test func `an interceptor of a structured tree within an interceptor waits for neither of the two`() async {
+    let scene = Scene()
+    let started = Gate()
+    let root = scene.makeRoot([
+      1: {
+        started.open()
+        await scene.untilCancelledAndLonger("the other")
+      },
+      2: {
+        await withStore(
+          initialState: 0,
+          interceptor: Interceptor { (_: Int, _) in
+            await scene.root.shutdown()
+            scene.events.add("shutdown")
+          }, reducer: { (state: inout Int, action: Int) in state += action }
+        ) { store in
+          store.dispatch(1)
+          await store.shutdown(interceptors: .finish(within: .seconds(3600)))
+        }
+        scene.done.open()
+      },
+    ])
+    root.dispatch(1)
+    await started.wait()
+    root.dispatch(2)
+    await scene.done.wait()
+    #expect(scene.events.all == ["the other", "shutdown"])
+  }
+
+  @Test func `of interceptors that all shut their tree down, the first to ask waits for the others`() async {
+    let scene = Scene()
+    let shutDown: @Sendable () async -> Void = {
+      await scene.root.shutdown()
+      scene.events.add("shutdown")
+    }
+    let root = scene.makeRoot(Dictionary(uniqueKeysWithValues: (1...100).map { ($0, shutDown) }))
+    for number in 1...100 { root.dispatch(number) }
+    await root.shutdown()
+    #expect(scene.events.all.count == 100)
+  }
+
+  @Test func `trees whose interceptors shut each other down in a ring come to their ends`() async {
+    let scenes = (0..<3).map { _ in Scene() }
+    let started = scenes.map { _ in Gate() }
+    for (index, scene) in scenes.enumerated() {
+      let next = (index + 1) % scenes.count
+      _ = scene.makeRoot([
+        1: {
+          started[index].open()
+          for gate in started { await gate.wait() }
+          await scenes[next].root.shutdown()
+          scene.events.add("shutdown")
+        }
+      ])
+    }
+    for scene in scenes { scene.root.dispatch(1) }
+    for scene in scenes { await scene.root.shutdown() }
+    for scene in scenes { #expect(scene.events.all == ["shutdown"]) }
+  }
+
+  @Test func `finishing, an interceptor waits for the others and goes on uncancelled`() async {
+    let scene = Scene()
+    let (started, goOn) = (Gate(), Gate())
+    let root = scene.makeRoot([
+      1: {
+        started.open()
+        await goOn.wait()
+        for _ in 0..<20 { _ = await scene.root.state }
+        scene.events.add("the other")
+      },
+      2: {
+        goOn.open()
+        await scene.root.shutdown(interceptors: .finish(within: .seconds(3600)))
+        scene.events.add(Task.isCancelled ? "cancelled" : "shutdown")
+        scene.done.open()
+      },
+    ])
+    root.dispatch(1)
+    await started.wait()
+    root.dispatch(2)
+    await scene.done.wait()
+    #expect(scene.events.all == ["the other", "shutdown"])
+  }
+}

@@ -1,0 +1,139 @@
+import Foundation
+import Testing
+
+@testable import Puredux
+
+/// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is worked out on the way recurses no further
+/// than a stack of eight megabytes has room for at ten thousand levels, in a debug build.
+@Suite(.timeLimit(.minutes(5))) struct DepthTests {
+  /// The sanitizers make each frame several times as large.
+  static let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil
+  /// How deep states are worked out, and how deep stores are made, ended and released.
+  static let evaluated = isSanitized ? 1_000 : 10_000
+  static let any = isSanitized ? 5_000 : 50_000
+
+  struct Wide: Sendable {
+    var count = 0
+    var text = "text"
+    var numbers = [1]
+    var a = (0, 0, 0, 0, 0, 0, 0, 0)
+    var b = (0, 0, 0, 0, 0, 0, 0, 0)
+  }
+
+  private func makeRoot() -> RootStore<Wide, Int> { RootStore(initialState: Wide()) { $0.count += $1 } }
+
+  private func descendant(of root: RootStore<Wide, Int>, depth: Int, isAttended: Bool = false) -> StateStore<Wide, Int> {
+    func child(of parent: some StoreParent<Wide, Int>) -> StateStore<Wide, Int> {
+      parent.childStore(
+        initialState: 0,
+        stateMapping: { state, local in
+          var state = state
+          state.count += local
+          return state
+        }, history: isAttended ? History(limit: 1) : nil, reducer: { $0 += $1 })
+    }
+    return (1..<depth).reduce(child(of: root)) { last, _ in child(of: last) }
+  }
+
+  private func scopeOfScopes(of root: RootStore<Wide, Int>, depth: Int, isSelected: Bool) -> Store<Wide, Int> {
+    (0..<depth).reduce(root.store()) { last, _ in
+      isSelected ? last.scope(to: \.self) : last.scope { (state: Wide) -> Wide in state }
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a store far down reduces, is read and is followed`(isAttended: Bool) async throws {
+    let depth = Self.evaluated
+    let store = descendant(of: makeRoot(), depth: depth, isAttended: isAttended)
+    var states = store.states().makeAsyncIterator()
+    #expect(await states.next()?.count == 0)
+    #expect(try await store.send(1) { $0.count } == depth + 1)
+    #expect(await states.next()?.count == depth + 1)
+    #expect(await store.state.count == depth + 1)
+  }
+
+  @Test(arguments: [false, true])
+  func `a scope of scopes far down is read and followed`(isSelected: Bool) async throws {
+    let root = makeRoot()
+    let scope = scopeOfScopes(of: root, depth: Self.evaluated, isSelected: isSelected)
+    var states = scope.states().makeAsyncIterator()
+    #expect(await states.next()?.count == 0)
+    try await root.send(1)
+    #expect(await states.next()?.count == 1)
+    #expect(try await scope.state.count == 1)
+    #expect(await root.statistics.subscriptions == 1)
+  }
+
+  @Test func `an optional scope far down is missing where one above it is`() async throws {
+    let root = makeRoot()
+    let optional = scopeOfScopes(of: root, depth: 100, isSelected: false).scope(toOptional: { $0.count > 0 ? $0 : nil })
+    let scope = (0..<200).reduce(optional) { last, _ in last.scope { (state: Wide) -> Wide in state } }
+    await #expect(throws: StoreError.stateUnavailable) { try await scope.state }
+    #expect(try await scope.send(1) { $0.count } == 1)
+    #expect(try await scope.state.count == 1)
+  }
+
+  @Test func `every store of a deep tree that is followed gets every commit`() async throws {
+    let root = makeRoot()
+    var stores = [descendant(of: root, depth: 1)]
+    for _ in 1..<300 {
+      stores.append(
+        stores[stores.count - 1].childStore(
+          initialState: 0,
+          stateMapping: { state, local in
+            var state = state
+            state.count += local
+            return state
+          }, reducer: { $0 += $1 }))
+    }
+    let sequences = stores.map { $0.states() }
+    for _ in 0..<3 { root.dispatch(1) }
+    stores[299].dispatch(1)
+    await root.shutdown()
+    for (index, sequence) in sequences.enumerated() {
+      #expect(await sequence.collect().map(\.count) == [0, 1, 2, 3, 5 + index])
+    }
+  }
+
+  @Test func `a chain of any length ends with its root`() async throws {
+    let root = makeRoot()
+    let store = descendant(of: root, depth: Self.any)
+    let states = store.states()
+    await root.shutdown()
+    #expect(await states.collect().count == 1)
+    #expect(store.dispatch(1) == .terminated)
+  }
+
+  @Test func `a chain of any length is let go of by the last who follows it`() async throws {
+    let root = makeRoot()
+    let store = descendant(of: root, depth: Self.any)
+    do { _ = store.states() }
+    #expect(await root.statistics.subscriptions == 0)
+    #expect(await store.state.count == 0)
+  }
+
+  @Test(arguments: [false, true])
+  func `a chain of any length goes with its last proxy`(isAttended: Bool) async throws {
+    var root: RootStore<Wide, Int>? = makeRoot()
+    let weak = Weak(root!)
+    var store: StateStore<Wide, Int>? = descendant(of: root!, depth: isAttended ? Self.evaluated : Self.any, isAttended: isAttended)
+    var proxy = store?.store()
+    var states: AsyncStream<Wide>? = store?.states()
+    store = nil
+    root = nil
+    #expect(proxy?.dispatch(1) == .terminated)
+    proxy = nil
+    states = nil
+    _ = states
+    #expect(weak.object == nil)
+  }
+
+  @Test(arguments: [false, true])
+  func `scopes of scopes of any depth go with the last`(isSelected: Bool) async throws {
+    let root = makeRoot()
+    var scope: Store<Wide, Int>? = scopeOfScopes(of: root, depth: Self.any, isSelected: isSelected)
+    #expect(scope?.dispatch(1) == .enqueued)
+    scope = nil
+    #expect(await root.state.count == 1)
+  }
+}
