@@ -3,7 +3,8 @@ extension StoreType {
   ///
   ///     try await store.send(contentsOf: socket.messages.map(RoomAction.received))
   ///
-  /// The sequence is read in a child task of the caller's, which is cancelled with the caller, and when the store ends.
+  /// The sequence is read in a child task of the caller's, which is cancelled with the caller, and when the store ends. After that no action is sent; but a sequence
+  /// that neither gives an action nor looks at its cancellation is waited for.
   ///
   /// - Throws: What the sequence throws; `CancellationError` when the caller is cancelled; `StoreError.terminated` when the store ends, also while the sequence has nothing; what `send` throws for an
   ///   action that a projection or middleware does not take. What was sent before is committed.
@@ -12,7 +13,10 @@ extension StoreType {
   where Actions.Element == Action {
     let proxy = store()
     try await proxy.route.place.whileAlive {
-      for try await action in actions { try await proxy.send(action) }
+      for try await action in actions {
+        try Task.checkCancellation()
+        try await proxy.send(action)
+      }
     }
   }
 }

@@ -19,14 +19,19 @@ import Observation
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
   private struct Property {
     let isSame: (State, State) -> Bool
-    let willSet: (ObservableStore) -> Void
-    let didSet: (ObservableStore) -> Void
+    let willSet: (ObservableStore, ObservationRegistrar) -> Void
+    let didSet: (ObservableStore, ObservationRegistrar) -> Void
   }
 
   private nonisolated let store: Store<State, Action>
   private nonisolated let registrar = ObservationRegistrar()
+  /// Of those who read, where a change is announced, what it changes: they have the old value, and are told when the new one is there.
+  private nonisolated let earlyRegistrar = ObservationRegistrar()
   private let connection = Connection()
   private var current: State
+  /// The next state, while it is announced, and what was read too early since.
+  private var announced: State?
+  private var early: [PartialKeyPath<State>: Property] = [:]
   /// What has been read of the state: its properties, and itself.
   private var properties: [PartialKeyPath<State>: Property] = [:]
 
@@ -57,17 +62,22 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   /// A property of the state. Who reads it observes that property.
   public subscript<Value>(dynamicMember keyPath: KeyPath<State, Value>) -> Value {
+    let path: KeyPath<ObservableStore, Value> = \ObservableStore[dynamicMember: keyPath]
     if properties[keyPath] == nil {
-      let path: KeyPath<ObservableStore, Value> = \ObservableStore[dynamicMember: keyPath]
       properties[keyPath] = Property {
         areEqual($0[keyPath: keyPath], $1[keyPath: keyPath])
       } willSet: {
-        $0.registrar.willSet($0, keyPath: path)
+        $1.willSet($0, keyPath: path)
       } didSet: {
-        $0.registrar.didSet($0, keyPath: path)
+        $1.didSet($0, keyPath: path)
       }
     }
-    registrar.access(self, keyPath: \ObservableStore[dynamicMember: keyPath])
+    if let announced, let property = properties[keyPath], !property.isSame(current, announced) {
+      early[keyPath] = property
+      earlyRegistrar.access(self, keyPath: path)
+    } else {
+      registrar.access(self, keyPath: path)
+    }
     return current[keyPath: keyPath]
   }
 
@@ -86,9 +96,17 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private func update(_ state: State) {
     let changed = properties.values.filter { !$0.isSame(current, state) }
-    for property in changed { property.willSet(self) }
+    announced = state
+    for property in changed { property.willSet(self, registrar) }
+    announced = nil
     current = state
-    for property in changed { property.didSet(self) }
+    for property in changed { property.didSet(self, registrar) }
+    let readEarly = early.values
+    early = [:]
+    for property in readEarly {
+      property.willSet(self, earlyRegistrar)
+      property.didSet(self, earlyRegistrar)
+    }
   }
 }
 

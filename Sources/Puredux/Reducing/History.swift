@@ -54,7 +54,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline
   struct Contents: Sendable {
     @usableFromInline
-    var entries = Queue<Entry>()
+    var entries: SegmentedQueue<Entry>
     /// How many stores keep their history here, and whether there were some that have ended.
     var stores = 0
     var hasEnded = false
@@ -65,17 +65,22 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// How many commits it keeps.
   public let limit: Int
   @usableFromInline
-  let contents = Guarded(Contents())
+  let contents: Guarded<Contents>
 
   /// - Parameter limit: How many commits it keeps; below one counts as one.
   public init(limit: Int) {
     self.limit = max(limit, 1)
+    // A short history has short segments, so that it has little room for what it has dropped.
+    let segmentLength = min(max(self.limit, 16), 256)
+    contents = Guarded(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
   }
 
   /// The commits that it has kept, the oldest first. A value: filter it, or replay it.
   ///
   /// What was dispatched and is not committed yet is not in it: to have all of that, `send`, or read the store's state, before.
-  public var entries: [Entry] { contents.withLock { $0.entries.all } }
+  ///
+  /// Reading it holds no commit up, however much there is.
+  public var entries: [Entry] { contents.withLock { $0.entries }.all }
 
   /// The commits that it has kept, and then each that follows, with none between lost. Ends with the store.
   ///
@@ -153,11 +158,11 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
 /// One sequence of a history.
 private final class HistoryReading<Entry: Sendable>: Sendable {
-  private let kept: Guarded<Queue<Entry>>
+  private let kept: Guarded<SegmentedQueue<Entry>>
   private let channel: Channel<Entry>
   private let cursor: Int
 
-  init(kept: Queue<Entry>, channel: Channel<Entry>, cursor: Int) {
+  init(kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {
     self.kept = Guarded(kept)
     self.channel = channel
     self.cursor = cursor
@@ -169,7 +174,11 @@ private final class HistoryReading<Entry: Sendable>: Sendable {
   }
 
   func cancel() {
-    _ = kept.withLock { $0.popAll() }
+    // Released outside the lock.
+    _ = kept.withLock { kept in
+      defer { kept = SegmentedQueue(segmentLength: kept.segmentLength) }
+      return kept
+    }
     _ = channel.cancel(cursor)
   }
 

@@ -71,6 +71,49 @@ import Testing
     try await subject.store.send(2)
   }
 
+  /// Numbers without end, given out without a pause and without a look at any cancellation.
+  struct Heedless: AsyncSequence, AsyncIteratorProtocol, Sendable {
+    /// What a failing test ends at.
+    static let last = 100_000
+
+    let before: @Sendable (Int) async -> Void
+    var number = 0
+
+    func makeAsyncIterator() -> Heedless { self }
+    mutating func next() async -> Int? {
+      number += 1
+      await before(number)
+      return number <= Self.last ? number : nil
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a sequence that does not look at its cancellation ends with the action that is under way`(kind: Kind)
+    async throws
+  {
+    let subject = Subject(kind)
+    let (feedings, isCancellable) = (Record<Task<Void, any Error>>(), Gate())
+    let feeding = Task { [store = subject.store] in
+      await isCancellable.wait()
+      try await store.send(contentsOf: Heedless { if $0 == 10 { feedings.all.first?.cancel() } })
+    }
+    feedings.add(feeding)
+    isCancellable.open()
+    await #expect(throws: CancellationError.self) { try await feeding.value }
+    let state = try await subject.store.state
+    #expect(state == subject.expected(after: Array(1...9)))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a sequence that does not look at its cancellation ends with the store`(kind: Kind) async throws {
+    let history = History<Snapshot, Int>(limit: Heedless.last)
+    let subject = Subject(kind, history: history)
+    await #expect(throws: StoreError.terminated) {
+      try await subject.store.send(contentsOf: Heedless { if $0 == 10 { await subject.root.shutdown() } })
+    }
+    #expect(history.entries.last?.state.root == Ledger(count: 9, last: 9))
+  }
+
   @Test func `what the sequence throws is thrown, and so is what the store does not take`() async throws {
     let store = RootStore<Int, Int>(
       initialState: 0, middleware: [.guarding { action, _ in action == 3 ? "three" : nil }]

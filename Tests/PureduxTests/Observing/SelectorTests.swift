@@ -141,6 +141,91 @@ import Testing
     #expect(selector.select(Held(version: 7)) == 70)
   }
 
+  /// What a key path can refer to an element by: asks for something when it is hashed or compared, and when the last of it goes.
+  struct Asking: Hashable, Sendable {
+    final class Ask: Sendable {
+      let body: @Sendable () -> Void
+      init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+      deinit { body() }
+    }
+
+    let number: Int
+    let ask: Ask
+
+    static func == (lhs: Asking, rhs: Asking) -> Bool {
+      lhs.ask.body()
+      rhs.ask.body()
+      return lhs.number == rhs.number
+    }
+
+    func hash(into hasher: inout Hasher) {
+      ask.body()
+      hasher.combine(number.isMultiple(of: 2))
+    }
+  }
+
+  struct Numbers: Sendable {
+    var offset = 0
+    let evaluations = Record<Int>()
+
+    subscript(index: Asking) -> Int {
+      evaluations.add(index.number)
+      return offset + index.number
+    }
+  }
+
+  @Test func `a key path may ask the same store for a scope while it is looked up, and when it goes`() async throws {
+    let store = RootStore<Numbers, Int>(initialState: Numbers()) { $0.offset += $1 }
+    let evaluations = await store.state.evaluations
+    let (proxy, isAsking) = (store.store(), Flag())
+    let ask: @Sendable () -> Void = {
+      if isAsking.isRaised { return }
+      isAsking.raise()
+      _ = proxy.scope(to: \.offset)
+      _ = proxy.scope(to: \.[Asking(number: 7, ask: Asking.Ask {})])
+      isAsking.lower()
+    }
+    let sequences = (0..<20).map { _ in store.states(\.[Asking(number: 7, ask: Asking.Ask(ask))]) }
+    var kept: [Store<Int, Int>] = []
+    for number in 100..<200 {
+      let scope = store.scope(to: \.[Asking(number: number, ask: Asking.Ask(ask))])
+      #expect(try await scope.state == number)
+      if number.isMultiple(of: 9) { kept.append(scope) }
+    }
+    #expect(kept.count == 11)
+    store.dispatch(1)
+    await store.shutdown()
+    for states in sequences { #expect(await states.collect() == [7, 8]) }
+    #expect(evaluations.all.filter { $0 == 7 }.count == 21, "one for each first element, one for the commit")
+  }
+
+  @Test func `two that ask for the same at once share one`() throws {
+    let (selections, selector) = (Selections(), SelectorIdentity(\Room.visits))
+    func make() -> Confined<Source<Int>> { Confined(Source<Int> { _, _ in }) }
+    var inner: Confined<Source<Int>>?
+    let outer = selections.source(of: selector) {
+      inner = selections.source(of: selector, orMake: make)
+      return make()
+    }
+    #expect(outer.value === inner?.value)
+    let later = selections.source(of: selector, orMake: make)
+    #expect(later.value === outer.value)
+  }
+
+  @Test func `many tasks that ask for the same at once share one`() async {
+    let store = RootStore<Numbers, Int>(initialState: Numbers()) { $0.offset += $1 }
+    let evaluations = await store.state.evaluations
+    let ask = Asking.Ask {}
+    await withTaskGroup(of: AsyncStream<Int>.self) { group in
+      for _ in 0..<50 { group.addTask { store.states(\.[Asking(number: 3, ask: ask)]) } }
+      let sequences = await group.reduce(into: []) { $0.append($1) }
+      store.dispatch(1)
+      await store.shutdown()
+      for states in sequences { #expect(await states.collect() == [3, 4]) }
+    }
+    #expect(evaluations.all.count == 51)
+  }
+
   @Test func `many selectors that come and go leave nothing behind`() async throws {
     let store = Self.room()
     var kept: [Store<Int, RoomAction>] = []
@@ -153,6 +238,7 @@ import Testing
     try await store.send(.visit)
     for (index, scope) in kept.enumerated() { #expect(try await scope.state == index * 100 + 1) }
     let selections = store.store().feed.channel.selections { Selections() }
-    #expect(selections.sources.withLock { $0.count } < 50, "ten are in use, and a few have not been missed yet")
+    #expect(
+      selections.contents.withLock { $0.buckets.count } < 50, "ten are in use, and a few have not been missed yet")
   }
 }

@@ -13,6 +13,7 @@ import Testing
     case title(String)
     case count(Int)
     case tag(String)
+    case both(String, Int)
     case nothing
   }
 
@@ -21,6 +22,7 @@ import Testing
     case .title(let title): page.title = title
     case .count(let count): page.count = count
     case .tag(let tag): page.tags.append(tag)
+    case .both(let title, let count): (page.title, page.count) = (title, count)
     case .nothing: break
     }
   }
@@ -93,6 +95,86 @@ import Testing
     root.dispatch(.tag("x"))
     await until { store.tags == ["x"] }
     #expect(tags.isRaised)
+  }
+
+  @Test func `what is first read where a change is announced is told of that change, too`() async throws {
+    let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
+    let store = try await ObservableStore(root)
+    let told = Record<String>()
+    withObservationTracking {
+      _ = store.title
+    } onChange: {
+      told.add("title")
+      MainActor.assumeIsolated {
+        withObservationTracking {
+          _ = store.count
+        } onChange: {
+          told.add("count")
+        }
+        withObservationTracking {
+          _ = store.tags
+        } onChange: {
+          told.add("tags")
+        }
+      }
+    }
+    root.dispatch(.both("both", 1))
+    await until { store.title == "both" }
+    #expect(told.all == ["title", "count"])
+    root.dispatch(.tag("x"))
+    await until { store.tags == ["x"] }
+    #expect(told.all == ["title", "count", "tags"], "what did not change then is told when it does")
+  }
+
+  /// Reads two properties, and again whenever it is told that one changes.
+  private static func watch(_ store: ObservableStore<Page, PageAction>, _ seen: Record<String>) {
+    withObservationTracking {
+      seen.add("\(store.title) \(store.count)")
+    } onChange: {
+      MainActor.assumeIsolated { watch(store, seen) }
+    }
+  }
+
+  @Test func `who reads again where a change is announced is told again, until it has read the new state`() async throws
+  {
+    let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
+    let store = try await ObservableStore(root)
+    let seen = Record<String>()
+    Self.watch(store, seen)
+    root.dispatch(.count(1))
+    await until { store.count == 1 }
+    #expect(seen.all == ["none 0", "none 0", "none 1"])
+    root.dispatch(.both("both", 2))
+    await until { store.count == 2 }
+    #expect(seen.all.dropFirst(3) == ["none 1", "both 2"])
+    root.dispatch(.tag("x"))
+    await until { store.tags == ["x"] }
+    #expect(seen.all.count == 5)
+  }
+
+  @Test func `nobody is told twice without reading again`() async throws {
+    let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
+    let store = try await ObservableStore(root)
+    let told = Record<String>()
+    for name in ["a", "b"] {
+      withObservationTracking {
+        _ = (store.title, store.count, store.state)
+      } onChange: {
+        told.add(name)
+        MainActor.assumeIsolated {
+          withObservationTracking {
+            _ = (store.count, store.title)
+          } onChange: {
+            told.add("\(name) again")
+          }
+        }
+      }
+    }
+    for count in 1...3 {
+      root.dispatch(.both("\(count)", count))
+      await until { store.count == count }
+      #expect(told.all.sorted() == ["a", "a again", "b", "b again"])
+    }
   }
 
   @Test func `an observations loop sees the newest of what it reads`() async throws {
