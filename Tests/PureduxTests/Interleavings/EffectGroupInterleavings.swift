@@ -1,0 +1,229 @@
+import Testing
+
+@testable import Puredux
+
+/// The effect group with what `EffectRunner` does around it.
+private struct EffectSystem: Interleaved {
+  enum Effect: Hashable {
+    case brief(Int)
+    /// Ends when it is cancelled.
+    case endless(Int)
+  }
+
+  enum Call: Hashable {
+    case add(Effect)
+    case end(cancelling: Bool)
+    case untilEnded
+  }
+
+  typealias Machine = EffectGroup<Effect, Wait, EndWaiter>
+
+  struct EndWaiter: Hashable {
+    let wait: Wait
+    let rest: [Call]
+  }
+
+  /// As the group's, which cannot be compared.
+  enum Instruction: Hashable {
+    case start([Effect])
+    case cancel
+    case leave
+
+    init(_ instruction: Machine.Instruction) {
+      switch instruction {
+      case .start(let effects): self = .start(Array(effects))
+      case .cancel: self = .cancel
+      case .leave: self = .leave
+      }
+    }
+  }
+
+  indirect enum Step: AtomicStep {
+    /// The first step of `EffectRunner.add`, `end` and `untilEnded`.
+    case call(Call, [Call])
+    case spawn([Call])
+    case wake(Wait, Instruction, then: Next<Step>)
+    case tell([EndWaiter], then: Next<Step>)
+    // EffectRunner.run
+    case next
+    case obey(Instruction)
+    case awaitChildren
+    case runnerEnded
+    /// An effect comes to its end.
+    case effect(Effect)
+
+    var place: StepPlace { .anywhere }
+  }
+
+  enum Mistake {
+    case adderForgetsToWake
+    case effectForgetsToWake
+    case runnerLeavesItsChildren
+    case endForgetsToTell
+    case endForgetsToWake
+  }
+
+  struct Record: Hashable {
+    var isCancellingAsked = false
+    var isCancelled = false
+    var runnersLeft = 0
+    /// Added and not yet started, in order.
+    var pending: [Effect] = []
+    var running: Set<Effect> = []
+  }
+
+  var printed = Printed(Machine())
+  var record = Record()
+  var crowd = Crowd<Step>()
+  let hasTrunk: Bool
+  let mistake: Mistake?
+
+  /// A trunk's runner does not wait for the first effect to be spawned.
+  init(_ clients: [[Call]], hasTrunk: Bool = false, mistake: Mistake? = nil) {
+    self.hasTrunk = hasTrunk
+    self.mistake = mistake
+    for client in clients { crowd.join("client", next(client)) }
+    if hasTrunk { crowd.join("runner", .step(.next)) }
+  }
+
+  private func next(_ calls: [Call]) -> Next<Step> {
+    calls.first.map { .step(.call($0, Array(calls.dropFirst()))) } ?? .end
+  }
+
+  func isReady(_ step: Step) -> Bool {
+    switch step {
+    case .effect(.endless): record.isCancelled
+    case .awaitChildren: crowd.count(named: "effect") == 0 || mistake == .runnerLeavesItsChildren
+    default: true
+    }
+  }
+
+  mutating func perform(_ step: Step, by me: Int) throws(Violation) -> Next<Step> {
+    switch step {
+    case .call(let call, let rest): return try begin(call, rest, by: me)
+    case .spawn(let rest):
+      if !hasTrunk { crowd.join("runner", .step(.next)) }
+      return next(rest)
+    case .wake(let runner, let instruction, let then):
+      try crowd.resume(runner, with: .step(.obey(instruction)))
+      return then
+    case .tell(let waiters, let then):
+      guard let waiter = waiters.first, mistake != .endForgetsToTell else { return then }
+      try checkEnded()
+      try crowd.resume(waiter.wait, with: next(waiter.rest))
+      return .step(.tell(Array(waiters.dropFirst()), then: then))
+
+    case .next:
+      let instruction = machine.next(orPark: crowd.makeWait(of: me))
+      return instruction.map { .step(.obey(Instruction($0))) } ?? .wait
+    case .obey(.start(let effects)):
+      guard let effect = effects.first else { return .step(.next) }
+      guard record.pending.first == effect else { throw Violation("an effect is not started in its turn") }
+      record.pending.removeFirst()
+      record.running.insert(effect)
+      crowd.join("effect", .step(.effect(effect)))
+      return .step(.obey(.start(Array(effects.dropFirst()))))
+    case .obey(.cancel):
+      guard record.isCancellingAsked || record.running.isEmpty else { throw Violation("nobody asked to cancel") }
+      record.isCancelled = true
+      return .step(.next)
+    case .obey(.leave): return .step(.awaitChildren)
+    case .awaitChildren: return .step(.runnerEnded)
+    case .runnerEnded:
+      record.runnersLeft += 1
+      return .step(.tell(Array(machine.runnerEnded()), then: .end))
+    case .effect(let effect):
+      record.running.remove(effect)
+      return wake(machine.effectEnded(), unless: .effectForgetsToWake, then: .end)
+    }
+  }
+
+  private mutating func begin(_ call: Call, _ rest: [Call], by me: Int) throws(Violation) -> Next<Step> {
+    switch call {
+    case .add(let effect):
+      let addition = machine.add(effect)
+      if case .refused = addition { return next(rest) }
+      record.pending.append(effect)
+      switch addition {
+      case .refused, .added: return next(rest)
+      case .spawn: return .step(.spawn(rest))
+      case .wake(let wake): return self.wake(wake, unless: .adderForgetsToWake, then: next(rest))
+      }
+    case .end(let cancelling):
+      if cancelling { record.isCancellingAsked = true }
+      let end = machine.end(cancelling: cancelling)
+      let then: Next<Step> = end.ended.isEmpty ? next(rest) : .step(.tell(Array(end.ended), then: next(rest)))
+      return wake(end.wake, unless: .endForgetsToWake, then: then)
+    case .untilEnded:
+      let waiter = EndWaiter(wait: crowd.makeWait(of: me), rest: rest)
+      guard machine.hasEnded(orTells: waiter) else { return .wait }
+      try checkEnded()
+      return next(rest)
+    }
+  }
+
+  private func wake(_ wake: Machine.Wake?, unless mistake: Mistake, then: Next<Step>) -> Next<Step> {
+    guard let wake, self.mistake != mistake else { return then }
+    return .step(.wake(wake.runner, Instruction(wake.instruction), then: then))
+  }
+
+  private func checkEnded() throws(Violation) {
+    guard record.pending.isEmpty, record.running.isEmpty else {
+      throw Violation("who waits for the end is told while effects run")
+    }
+  }
+
+  func checkEnd() throws(Violation) {
+    try checkEnded()
+    guard machine.unfinishedCount == 0 else { throw Violation("the group counts effects that have ended") }
+    guard record.runnersLeft <= 1 else { throw Violation("two runners") }
+  }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct EffectGroupInterleavings {
+  fileprivate typealias Call = EffectSystem.Call
+
+  @Test func `what was added is started once and awaited`() {
+    explore { EffectSystem([[.add(.brief(1)), .add(.brief(2))], [.end(cancelling: false), .untilEnded]]) }
+      .expectNoFailure(atLeast: 1_000)
+  }
+
+  @Test func `what runs is cancelled where that was asked`() {
+    explore { EffectSystem([[.add(.brief(1)), .add(.endless(2))], [.end(cancelling: true), .untilEnded]]) }
+      .expectNoFailure(atLeast: 1_000)
+    explore { EffectSystem([[.add(.brief(0)), .add(.endless(1))], [.end(cancelling: true)], [.untilEnded]]) }
+      .expectNoFailure(atLeast: 1_000)
+  }
+
+  @Test(arguments: [false, true])
+  func `cancelling overtakes finishing, and both callers are told`(hasTrunk: Bool) {
+    let calls: [[Call]] = [
+      [.add(.brief(1)), .add(.endless(2))], [.end(cancelling: false), .untilEnded],
+      [.end(cancelling: true), .untilEnded],
+    ]
+    explore { EffectSystem(calls, hasTrunk: hasTrunk) }.expectNoFailure(atLeast: 1_000_000)
+  }
+
+  @Test func `a trunk that was never used ends`() {
+    explore {
+      EffectSystem([[.end(cancelling: false), .untilEnded], [.end(cancelling: true), .untilEnded]], hasTrunk: true)
+    }.expectNoFailure(atLeast: 500)
+  }
+
+  @Test(
+    arguments: [
+      (.adderForgetsToWake, "client, runner: waits for ever"),
+      (.effectForgetsToWake, "client, runner: waits for ever"),
+      (.runnerLeavesItsChildren, "who waits for the end is told while effects run"),
+      (.endForgetsToTell, "client: waits for ever"),
+      (.endForgetsToWake, "client, runner: waits for ever"),
+    ] as [(EffectSystem.Mistake, String)])
+  fileprivate func `a mistake is found`(mistake: EffectSystem.Mistake, reason: String) {
+    let exploration = explore {
+      EffectSystem(
+        [[.add(.brief(1)), .add(.brief(2))], [.end(cancelling: mistake == .runnerLeavesItsChildren)], [.untilEnded]],
+        mistake: mistake)
+    }
+    #expect(exploration.failures.keys.contains(reason))
+  }
+}

@@ -1,0 +1,402 @@
+import Testing
+
+@testable import Puredux
+
+/// How many states are alive.
+private final class Census {
+  var alive = 0
+}
+
+private final class State: Hashable, CustomStringConvertible {
+  let number: Int
+  private let census: Census
+
+  init(_ number: Int, _ census: Census) {
+    self.number = number
+    self.census = census
+    census.alive += 1
+  }
+
+  deinit { census.alive -= 1 }
+
+  var description: String { "\(number)" }
+  static func == (left: State, right: State) -> Bool { left.number == right.number }
+  func hash(into hasher: inout Hasher) { hasher.combine(number) }
+}
+
+/// The log with what `Channel`, `Source` and `Reading` do around it.
+private struct LogSystem: Interleaved {
+  typealias Machine = Log<State, Consumer>
+
+  /// A consumer that waits, and how many states it reads before it lets go.
+  struct Consumer: Hashable {
+    let wait: Wait
+    let reading: Int
+    let left: Int
+  }
+
+  /// A subscription, and what is done with it.
+  struct Plan {
+    var policy: Machine.Policy
+    /// How many states each consumer reads before it lets go.
+    var consumers = [Int.max]
+    var isCancelled = false
+    var hasFirst = true
+    /// Subscribed before all else, and behind by so many states.
+    var behind: Int?
+  }
+
+  struct Reading: Hashable {
+    var cursor = 0
+    var holders: Int
+    var ahead: [State] = []
+    // What the subscriber is to be given, as one would write it without sharing anything.
+    var buffer: [Int] = []
+    var waiting: [Consumer] = []
+    var isLive = false
+    var isOver = false
+    var last: Int?
+  }
+
+  indirect enum Step: AtomicStep {
+    // Source.activate, and Channel.publish: enter and handOver
+    case activate(Int)
+    case publish(left: Int)
+    case handOver(State, [Consumer], then: Next<Step>)
+    // Tree.end, and Channel.finish when its turn has come
+    case close
+    case finish
+    case tell([Consumer], then: Next<Step>)
+    // Feed.subscribe
+    case subscribe(Int)
+    case order(Int)
+    case refuse(Int)
+    // Reading.next
+    case take(Int, left: Int)
+    case keepAhead([State], Int, left: Int)
+    case takeOrPark(Int, left: Int)
+    // Reading.cancel; Reading's end
+    case cancel(Int)
+    case clearAhead(Int)
+    case letGo(Int)
+    case trim(then: Next<Step>)
+
+    var place: StepPlace {
+      switch self {
+      case .publish, .activate, .finish: .entersExecutor
+      case .handOver: .onExecutor
+      default: .anywhere
+      }
+    }
+  }
+
+  enum Mistake {
+    case handOverForgetsOne
+    case cancelForgetsToTell
+    case finishOvertakesActivations
+    case aheadIsKeptInAStepOfItsOwn
+    case refusedIsNotRemoved
+  }
+
+  struct Record: Hashable {
+    var current = 0
+    var isClosed = false
+    var isFinished = false
+    var activationsAwaited = 0
+    var readings: [Reading] = []
+  }
+
+  var printed = Printed(Machine())
+  var record = Record()
+  var crowd = Crowd<Step>()
+  let plans: [Plan]
+  let mistake: Mistake?
+  let census = Census()
+
+  init(_ plans: [Plan], publications: Int, mistake: Mistake? = nil) {
+    self.plans = plans
+    self.mistake = mistake
+    for (id, plan) in plans.enumerated() {
+      record.readings.append(Reading(holders: plan.consumers.count + (plan.isCancelled ? 1 : 0)))
+      guard let behind = plan.behind else {
+        crowd.join("subscriber \(id)", .step(.subscribe(id)))
+        continue
+      }
+      record.readings[id].cursor = machine.subscribe(plan.policy)
+      _ = machine.activate(record.readings[id].cursor, first: State(record.current, census))
+      _ = activated(id)
+      for _ in 0..<behind { _ = publish() }
+      _ = joinHolders(of: id, isFirstHere: false)
+    }
+    crowd.join("publisher", .step(.publish(left: publications)))
+  }
+
+  func isReady(_ step: Step) -> Bool {
+    if case .finish = step { record.activationsAwaited == 0 || mistake == .finishOvertakesActivations } else { true }
+  }
+
+  mutating func perform(_ step: Step, by me: Int) throws(Violation) -> Next<Step> {
+    var garbage = Machine.Garbage()
+    switch step {
+    case .activate(let id):
+      record.activationsAwaited -= 1
+      let first = plans[id].hasFirst ? State(record.current, census) : nil
+      let served = machine.activate(record.readings[id].cursor, first: first)
+      guard served == activated(id) else { throw Violation("the first state goes to somebody else") }
+      return first.flatMap { first in served.map { .step(.handOver(first, [$0], then: .end)) } } ?? .end
+    case .publish(0): return .step(.close)
+    case .publish(let left):
+      let (state, woken, expected) = publish()
+      guard Set(woken) == Set(expected), woken.count == expected.count else { throw Violation("others are woken") }
+      let served = mistake == .handOverForgetsOne ? Array(woken.dropFirst()) : woken
+      return handOver(state, served, then: .step(.publish(left: left - 1)))
+    case .handOver(let state, let consumers, let then):
+      let consumer = consumers[0]
+      try crowd.resume(consumer.wait, with: next(of: consumer.reading, left: consumer.left))
+      return handOver(state, Array(consumers.dropFirst()), then: then)
+
+    case .close:
+      record.isClosed = true
+      return .step(.finish)
+    case .finish:
+      record.isFinished = true
+      let waiters = machine.finish()
+      let expected = record.readings.flatMap(\.waiting)
+      guard Set(waiters) == Set(expected), waiters.count == expected.count else { throw Violation("others are ended") }
+      for id in plans.indices { record.readings[id].waiting = [] }
+      return tell(Array(waiters), then: .end)
+    case .tell(let consumers, let then):
+      try crowd.resume(consumers[0].wait, with: .step(.letGo(consumers[0].reading)))
+      return tell(Array(consumers.dropFirst()), then: then)
+
+    case .subscribe(let id):
+      record.readings[id].cursor = machine.subscribe(plans[id].policy)
+      return .step(.order(id))
+    case .order(let id):
+      if record.isClosed { return .step(.refuse(id)) }
+      record.activationsAwaited += 1
+      crowd.join("activation", .step(.activate(id)))
+      return joinHolders(of: id, isFirstHere: true)
+    case .refuse(let id):
+      machine.refuse(record.readings[id].cursor, garbage: &garbage)
+      record.readings[id].isOver = true
+      return joinHolders(of: id, isFirstHere: true)
+
+    case .take(let id, let left):
+      var ahead: [State] = []
+      let taken = try ask(id) { log, cursor in
+        var taken = ContiguousArray<State>()
+        defer { ahead = Array(taken) }
+        return log.takeAhead(cursor, limit: 31, into: &taken, garbage: &garbage)
+      }
+      if mistake == .aheadIsKeptInAStepOfItsOwn, !ahead.isEmpty { return .step(.keepAhead(ahead, id, left: left)) }
+      record.readings[id].ahead += ahead
+      return switch taken {
+      case .state: trimmed(then: next(of: id, left: left))
+      case .end: trimmed(then: .step(.letGo(id)))
+      case .nothing: trimmed(then: .step(.takeOrPark(id, left: left)))
+      }
+    case .keepAhead(let states, let id, let left):
+      record.readings[id].ahead = states
+      return next(of: id, left: left)
+    case .takeOrPark(let id, let left):
+      let consumer = Consumer(wait: crowd.makeWait(of: me), reading: id, left: left)
+      switch try ask(id, { log, cursor in log.takeOrPark(cursor, consumer, garbage: &garbage) }) {
+      case .state: return trimmed(then: next(of: id, left: left))
+      case .end: return trimmed(then: .step(.letGo(id)))
+      case .nothing:
+        record.readings[id].waiting.append(consumer)
+        return .wait
+      }
+
+    case .cancel(let id):
+      let waiters = machine.cancel(record.readings[id].cursor, garbage: &garbage)
+      guard Array(waiters) == record.readings[id].waiting else { throw Violation("others are ended") }
+      end(id)
+      let told = mistake == .cancelForgetsToTell ? [] : Array(waiters)
+      return trimmed(then: tell(told, then: .step(.clearAhead(id))))
+    case .clearAhead(let id):
+      record.readings[id].ahead = []
+      end(id)
+      return .step(.letGo(id))
+    case .letGo(let id):
+      record.readings[id].holders -= 1
+      guard record.readings[id].holders == 0 else { return .end }
+      if mistake == .refusedIsNotRemoved, !record.readings[id].isLive { return .end }
+      machine.remove(record.readings[id].cursor, garbage: &garbage)
+      record.readings[id].ahead = []
+      end(id)
+      return trimmed(then: .end)
+    case .trim(let then):
+      machine.trim(into: &garbage)
+      return trimmed(then: then)
+    }
+  }
+
+  private func next(of id: Int, left: Int) -> Next<Step> {
+    left > 1 ? .step(.take(id, left: left - 1)) : .step(.letGo(id))
+  }
+
+  private func handOver(_ state: State, _ consumers: [Consumer], then: Next<Step>) -> Next<Step> {
+    consumers.isEmpty ? then : .step(.handOver(state, consumers, then: then))
+  }
+
+  private func tell(_ consumers: [Consumer], then: Next<Step>) -> Next<Step> {
+    consumers.isEmpty ? then : .step(.tell(consumers, then: then))
+  }
+
+  private func trimmed(then: Next<Step>) -> Next<Step> { machine.needsTrim ? .step(.trim(then: then)) : then }
+
+  /// Whoever holds a subscription begins. Returns what the subscriber itself goes on with.
+  private mutating func joinHolders(of id: Int, isFirstHere: Bool) -> Next<Step> {
+    let steps = plans[id].consumers.map { $0 == 0 ? Step.letGo(id) : .take(id, left: $0) }
+    for step in steps.dropFirst(isFirstHere ? 1 : 0) { crowd.join("consumer of \(id)", .step(step)) }
+    if plans[id].isCancelled { crowd.join("canceller of \(id)", .step(.cancel(id))) }
+    return .step(steps[0])
+  }
+
+  /// `Reading.takeAhead`.
+  private mutating func ask(
+    _ id: Int, _ ask: (inout Machine, _ cursor: Int) -> Machine.Taken
+  ) throws(Violation) -> Machine.Taken {
+    let own = record.readings[id].ahead.popLast()
+    let taken = own.map { .state($0) } ?? ask(&machine, record.readings[id].cursor)
+    let reading = record.readings[id]
+    let hasEnded = reading.isOver || (reading.isLive && record.isFinished)
+    switch taken {
+    case .state(let state):
+      guard reading.buffer.first == state.number else { throw Violation("not what is to be read") }
+      record.readings[id].buffer.removeFirst()
+      record.readings[id].last = state.number
+    case .end:
+      guard reading.buffer.isEmpty, hasEnded else { throw Violation("ended too early") }
+      record.readings[id].isOver = true
+    case .nothing:
+      guard reading.buffer.isEmpty, !hasEnded else { throw Violation("not given what there is to read") }
+    }
+    return taken
+  }
+
+  // MARK: What is expected
+
+  private mutating func activated(_ id: Int) -> Consumer? {
+    guard !record.readings[id].isOver else { return nil }
+    record.readings[id].isLive = true
+    return plans[id].hasFirst ? receive(id) : nil
+  }
+
+  private mutating func publish() -> (State, woken: [Consumer], expected: [Consumer]) {
+    record.current += 1
+    let state = State(record.current, census)
+    var woken: ContiguousArray<Machine.Parked> = []
+    var garbage = Machine.Garbage()
+    machine.publish(state, waking: &woken, garbage: &garbage)
+    let live = record.readings.indices.filter { record.readings[$0].isLive && !record.readings[$0].isOver }
+    return (state, woken.map(\.waiter), live.compactMap { receive($0) })
+  }
+
+  private mutating func receive(_ id: Int) -> Consumer? {
+    guard record.readings[id].waiting.isEmpty else {
+      record.readings[id].last = record.current
+      return record.readings[id].waiting.removeFirst()
+    }
+    let buffer = record.readings[id].buffer + [record.current]
+    switch plans[id].policy {
+    case .unbounded: record.readings[id].buffer = buffer
+    case .newest(let limit): record.readings[id].buffer = Array(buffer.suffix(Int(limit)))
+    case .oldest(let limit): record.readings[id].buffer = Array(buffer.prefix(Int(limit)))
+    }
+    return nil
+  }
+
+  /// What was taken ahead can be read until it is cleared.
+  private mutating func end(_ id: Int) {
+    record.readings[id].isOver = true
+    record.readings[id].waiting = []
+    record.readings[id].buffer = record.readings[id].ahead.reversed().map(\.number)
+  }
+
+  func checkEnd() throws(Violation) {
+    guard census.alive == 0, machine.backlogCount == 0 else { throw Violation("\(census.alive) states are kept") }
+    for (reading, plan) in zip(record.readings, plans) where plan.consumers == [.max] && !plan.isCancelled {
+      if case .oldest = plan.policy { continue }
+      guard !reading.isLive || !plan.hasFirst || reading.last == record.current else {
+        throw Violation("the last state is not read")
+      }
+    }
+    var log = machine
+    let free = Set(plans.map { _ in log.subscribe(.unbounded) })
+    guard machine.isIdle, free == Set(plans.indices) else { throw Violation("a cursor is not given back") }
+  }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct LogInterleavings {
+  private static let policies: [LogSystem.Machine.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
+
+  @Test(arguments: policies)
+  fileprivate func `a subscription whose place comes at any time gets what its policy says`(
+    policy: LogSystem.Machine.Policy
+  ) {
+    explore { LogSystem([.init(policy: policy)], publications: 2) }.expectNoFailure(atLeast: 1_000)
+    explore { LogSystem([.init(policy: policy, hasFirst: false)], publications: 1) }.expectNoFailure(atLeast: 100)
+    explore { LogSystem([.init(policy: policy, consumers: [1])], publications: 1) }.expectNoFailure(atLeast: 100)
+  }
+
+  @Test(arguments: policies)
+  fileprivate func `consumers of one sequence share its elements and its cancellation`(
+    policy: LogSystem.Machine.Policy
+  ) {
+    explore { LogSystem([.init(policy: policy, consumers: [.max, .max], behind: 1)], publications: 1) }
+      .expectNoFailure(atLeast: 1_000)
+    explore { LogSystem([.init(policy: policy, isCancelled: true, behind: 1)], publications: 1) }
+      .expectNoFailure(atLeast: 100)
+  }
+
+  @Test func `a sequence is cancelled at any time`() {
+    explore { LogSystem([.init(policy: .unbounded, isCancelled: true)], publications: 1) }
+      .expectNoFailure(atLeast: 50_000)
+  }
+
+  @Test(arguments: policies)
+  fileprivate func `subscribers do not stand in each other's way`(policy: LogSystem.Machine.Policy) {
+    let plans: [LogSystem.Plan] = [
+      .init(policy: policy, behind: 0), .init(policy: .unbounded, consumers: [1], behind: 1),
+    ]
+    explore { LogSystem(plans, publications: 2) }.expectNoFailure(atLeast: 1_000)
+  }
+
+  @Test func `what is taken ahead is shared in order, and goes with the sequence`() {
+    explore { LogSystem([.init(policy: .unbounded, consumers: [4, 3], behind: 6)], publications: 1) }
+      .expectNoFailure(atLeast: 1_000)
+    explore {
+      LogSystem([.init(policy: .unbounded, consumers: [3], isCancelled: true, behind: 6)], publications: 1)
+    }.expectNoFailure(atLeast: 1_000)
+  }
+
+  @Test func `a large backlog goes a little at a time while others read`() {
+    explore {
+      LogSystem(
+        [.init(policy: .unbounded, consumers: [0], behind: 66), .init(policy: .unbounded, consumers: [2], behind: 0)],
+        publications: 1)
+    }.expectNoFailure(atLeast: 50)
+  }
+
+  @Test(
+    arguments: [
+      (.handOverForgetsOne, "subscriber 0: waits for ever"),
+      (.cancelForgetsToTell, "subscriber 0: waits for ever"),
+      (.finishOvertakesActivations, "others are ended"),
+      (.refusedIsNotRemoved, "a cursor is not given back"),
+    ] as [(LogSystem.Mistake, String)])
+  fileprivate func `a mistake is found`(mistake: LogSystem.Mistake, reason: String) {
+    let plan = LogSystem.Plan(policy: .unbounded, isCancelled: mistake == .cancelForgetsToTell)
+    let exploration = explore { LogSystem([plan], publications: 1, mistake: mistake) }
+    #expect(exploration.failures.keys.contains(reason))
+  }
+
+  @Test func `two who take ahead at a time are found out`() {
+    let plan = LogSystem.Plan(policy: .unbounded, consumers: [2, 2], behind: 6)
+    let exploration = explore { LogSystem([plan], publications: 1, mistake: .aheadIsKeptInAStepOfItsOwn) }
+    #expect(exploration.failures.keys.contains("not what is to be read"))
+  }
+}
