@@ -326,9 +326,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   func visitNow<Result: Sendable>(
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) throws(StoreError) -> Result? {
-    defer { endVisit() }
-    guard enter() else { return nil }
-    defer { leave() }
+    guard enterOnVisit() else { return nil }
+    defer { leaveFromVisit() }
     settle()
     return try body(self)
   }
@@ -348,9 +347,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// False where the visitor has come from within what the tree is doing.
   @inlinable
   func sendNow(_ action: Action, from origin: Origin<Action>) throws(StoreError) -> Bool {
-    defer { endVisit() }
-    guard enter() else { return false }
-    defer { leave() }
+    guard enterOnVisit() else { return false }
+    defer { leaveFromVisit() }
     settle()
     try accept(action, from: origin)
     return true
@@ -424,6 +422,23 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inlinable
   nonisolated func announceVisit() {
     departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
+  }
+
+  /// A visitor is on the executor; where that does not let it in, the visit has ended.
+  @inline(__always)
+  @inlinable
+  func enterOnVisit() -> Bool {
+    let isIn = enter()
+    if !isIn { endVisit() }
+    return isIn
+  }
+
+  /// First the visit ends, and then the section: the drain that is owed at the end of that may run at once, and is not to leave anything to this visitor.
+  @inline(__always)
+  @inlinable
+  func leaveFromVisit() {
+    endVisit()
+    leave()
   }
 
   /// A visitor is through.

@@ -9,8 +9,9 @@ extension StoreType {
   /// - Throws: What the sequence throws; `CancellationError` when the caller is cancelled; `StoreError.terminated` when the store ends, also while the sequence has nothing; what `send` throws for an
   ///   action that a projection or middleware does not take. What was sent before is committed.
   @inlinable
-  public nonisolated(nonsending) func send<Actions: AsyncSequence & Sendable>(contentsOf actions: Actions) async throws
-  where Actions.Element == Action {
+  public func send<Actions: AsyncSequence & Sendable>(
+    contentsOf actions: Actions, isolation: isolated (any Actor)? = #isolation
+  ) async throws where Actions.Element == Action {
     let proxy = store()
     try await proxy.route.place.whileAlive {
       for try await action in actions {
@@ -24,7 +25,9 @@ extension StoreType {
 extension StorePlace {
   /// Runs something in a child task that is cancelled when the store ends.
   @usableFromInline
-  nonisolated(nonsending) func whileAlive(_ body: @escaping @Sendable () async throws -> Void) async throws {
+  func whileAlive(
+    isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () async throws -> Void
+  ) async throws {
     let (end, continuation) = AsyncStream<Never>.makeStream()
     let ending = effects.atEnd(of: self) { continuation.finish() }
     defer { effects.forget(ending) }

@@ -53,9 +53,8 @@ extension Tree {
 
   @inlinable
   func take<State>(of source: Confined<Source<State>>) -> StoreStatistics? {
-    defer { endVisit() }
-    guard enter() else { return nil }
-    defer { leave() }
+    guard enterOnVisit() else { return nil }
+    defer { leaveFromVisit() }
     var statistics = StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
       waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },
