@@ -1,3 +1,4 @@
+import Dispatch
 import Testing
 
 /// Runs every interleaving of a few participants around a pure state machine.
@@ -7,7 +8,15 @@ import Testing
 /// shortest. Schedules that come to the same are followed once, and counted all.
 ///
 /// Every step is seen by all at once: what a weaker order of memory accesses allows is the thread sanitizer's business.
-func explore<System: Interleaved>(_ make: () -> System) -> Exploration {
+///
+/// On a thread of its own, so that tests that wait for tasks do not wait for this.
+func explore<System: Interleaved>(_ make: @escaping @Sendable () -> System) async -> Exploration {
+  await withCheckedContinuation { continuation in
+    DispatchQueue.global().async { continuation.resume(returning: explored(make)) }
+  }
+}
+
+private func explored<System: Interleaved>(_ make: () -> System) -> Exploration {
   var exploration = Exploration()
   var layer = [Reached(system: make(), schedule: [], ways: 1)]
   while !layer.isEmpty, (layer.first?.schedule.count ?? 0) < 1000 {
@@ -44,7 +53,7 @@ func explore<System: Interleaved>(_ make: () -> System) -> Exploration {
   return exploration
 }
 
-struct Exploration {
+struct Exploration: Sendable {
   /// How many schedules ran to their end, and how many steps were taken for that.
   var schedules = 0
   var steps = 0
@@ -92,7 +101,7 @@ struct Violation: Error {
 }
 
 /// A pure state machine, and the participants around it. Everything is values, so that a state can be gone on from more than once.
-protocol Interleaved {
+protocol Interleaved: SendableMetatype {
   associatedtype Machine
   associatedtype Record: Hashable
   associatedtype Step: AtomicStep
