@@ -15,9 +15,6 @@ final class Origin<Action: Sendable>: StorePlace {
   let node: Confined<StoreNode<Action>>
   @usableFromInline
   let closed = Atomic(false)
-  /// Whether a child store was ever made of it.
-  @usableFromInline
-  let parented = Atomic(false)
   /// Whether there is more on its path than reducers.
   @usableFromInline
   let isAttended: Bool
@@ -29,7 +26,6 @@ final class Origin<Action: Sendable>: StorePlace {
     self.parent = parent
     self.node = node
     id = tree.nextStoreID()
-    parent?.parented.store(true, ordering: .relaxed)
   }
 
   @inlinable
@@ -63,11 +59,7 @@ final class Origin<Action: Sendable>: StorePlace {
   // MARK: Its place
 
   @usableFromInline
-  var hasStoresBelow: Bool { parented.load(ordering: .relaxed) }
-  @usableFromInline
   var parentPlace: (any StorePlace)? { parent }
-  @usableFromInline
-  var treeID: ObjectIdentifier { ObjectIdentifier(tree) }
 
   @inlinable
   func order(_ command: Command) -> Bool { tree.order(command, for: self) }
