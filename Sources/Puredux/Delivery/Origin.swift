@@ -17,9 +17,6 @@ final class Origin<Action: Sendable>: StorePlace {
   let node: Confined<StoreNode<Action>>
   @usableFromInline
   let closed = Atomic(false)
-  /// Whether a child store was ever made of it.
-  @usableFromInline
-  let parented = Atomic(false)
   /// Whether there is more on its path than reducers.
   @usableFromInline
   let isAttended: Bool
@@ -35,7 +32,6 @@ final class Origin<Action: Sendable>: StorePlace {
     depth = parent.map { $0.depth + 1 } ?? 0
     self.node = node
     id = tree.nextStoreID()
-    parent?.parented.store(true, ordering: .relaxed)
   }
 
   @inlinable
@@ -69,11 +65,7 @@ final class Origin<Action: Sendable>: StorePlace {
   // MARK: Its place
 
   @usableFromInline
-  var hasStoresBelow: Bool { parented.load(ordering: .relaxed) }
-  @usableFromInline
   var parentPlace: (any StorePlace)? { unsafe parent }
-  @usableFromInline
-  var treeID: ObjectIdentifier { ObjectIdentifier(tree) }
 
   @inlinable
   func order(_ command: Command) -> Bool { tree.order(command, for: self) }

@@ -7,8 +7,6 @@ protocol TreeIsolation: Actor {}
 protocol StorePlace: AnyObject, Sendable {
   var id: StoreID { get }
   var parentPlace: (any StorePlace)? { get }
-  var hasStoresBelow: Bool { get }
-  var treeID: ObjectIdentifier { get }
   /// The tasks of the tree's stores.
   var effects: TreeEffects { get }
   /// Whether this store or one above it takes nothing any more.
@@ -26,17 +24,6 @@ protocol StorePlace: AnyObject, Sendable {
 extension StorePlace {
   @inlinable
   func order(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool { order(Call(body)) }
-
-  /// Whether an action given to this store passes through the other.
-  @usableFromInline
-  func isBelow(_ other: any StorePlace) -> Bool {
-    var next: (any StorePlace)? = self
-    while let place = next {
-      if place === other { return true }
-      next = place.parentPlace
-    }
-    return false
-  }
 }
 
 /// What is to be done at the end of a store, to be able to take it back.

@@ -236,7 +236,7 @@ import Testing
     #expect(scene.events.all == ["the other", "shutdown"])
   }
 
-  @Test func `of interceptors that all shut their tree down, the first to ask waits for the others`() async {
+  @Test func `interceptors that all shut their tree down do not wait for each other for ever`() async {
     let scene = Scene()
     let shutDown: @Sendable () async -> Void = {
       await scene.root.shutdown()

@@ -1,0 +1,61 @@
+import Testing
+
+@testable import Puredux
+
+@Suite struct EffectWaitTests {
+  private func effects(_ count: Int) -> [RunningEffect] {
+    (0..<count).map { _ in RunningEffect(of: EffectRunner(), number: 0, within: []) }
+  }
+
+  @Test func `of two effects that wait for each other the second does not begin, until the first is through`() throws {
+    let effects = effects(2)
+    let first = try #require(EffectWait.begin(of: [effects[0]], for: [effects[1].runner]))
+    #expect(EffectWait.begin(of: [effects[1]], for: [effects[0].runner]) == nil)
+    first.end()
+    let second = try #require(EffectWait.begin(of: [effects[1]], for: [effects[0].runner]))
+    #expect(EffectWait.begin(of: [effects[0]], for: [effects[1].runner]) == nil)
+    second.end()
+  }
+
+  @Test func `a ring may be of any length, and what is no ring is none`() throws {
+    let effects = effects(6)
+    let waits = try (0..<4).map {
+      try #require(EffectWait.begin(of: [effects[$0]], for: [effects[$0 + 1].runner, effects[5].runner]))
+    }
+    for index in 0..<4 {
+      #expect(EffectWait.begin(of: [effects[4]], for: [effects[index].runner]) == nil)
+      #expect(EffectWait.begin(of: [effects[5]], for: [effects[4].runner, effects[index].runner]) == nil)
+    }
+    let other = try #require(EffectWait.begin(of: [effects[4]], for: [effects[5].runner]))
+    for wait in waits + [other] { wait.end() }
+  }
+
+  @Test func `two effects of one store that wait for its end are a ring, two waits of one effect are none`() throws {
+    let runner = EffectRunner()
+    let (first, second) = (
+      RunningEffect(of: runner, number: 0, within: []), RunningEffect(of: runner, number: 1, within: [])
+    )
+    let waits = try (0..<2).map { _ in try #require(EffectWait.begin(of: [first], for: [runner])) }
+    #expect(EffectWait.begin(of: [second], for: [runner]) == nil)
+    for wait in waits { wait.end() }
+    try #require(EffectWait.begin(of: [second], for: [runner])).end()
+  }
+
+  @Test func `an effect within another waits for neither, and is waited for by that`() throws {
+    let outer = effects(1)[0]
+    let inner = RunningEffect(of: EffectRunner(), number: 0, within: [outer])
+    let ending = try #require(EffectWait.begin(of: [outer, inner], for: [outer.runner]))
+    let around = try #require(EffectWait.begin(of: [outer], for: [inner.runner]))
+    ending.end()
+    around.end()
+  }
+
+  @Test func `an effect that has ended closes no ring`() throws {
+    let effects = effects(2)
+    let first = try #require(EffectWait.begin(of: [effects[0]], for: [effects[1].runner]))
+    effects[0].end()
+    let second = try #require(EffectWait.begin(of: [effects[1]], for: [effects[0].runner]))
+    first.end()
+    second.end()
+  }
+}
