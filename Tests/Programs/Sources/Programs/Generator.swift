@@ -10,7 +10,8 @@ public struct Features: OptionSet, Codable, Sendable {
     ("heldMemory", .heldMemory), ("middleware", .middleware), ("histories", .histories), ("emissions", .emissions),
     ("shuffling", .shuffling), ("mainActor", .mainActor), ("closures", .closures), ("bursts", .bursts),
     ("contents", .contents), ("statistics", .statistics), ("projections", .projections), ("selectors", .selectors),
-    ("shared", .shared), ("stalls", .stalls),
+    ("shared", .shared), ("stalls", .stalls), ("heldSequences", .heldSequences), ("heldProxies", .heldProxies),
+    ("nestedShutdowns", .nestedShutdowns), ("polls", .polls),
   ]
 
   /// Shutting down a store while the program runs.
@@ -46,7 +47,16 @@ public struct Features: OptionSet, Codable, Sendable {
   public static let shared = Features(rawValue: 1 << 22)
   public static let stalls = Features(rawValue: 1 << 23)
 
-  public static let all = Features(rawValue: (1 << 24) - 1)
+  /// Sequences that are held when they have ended.
+  public static let heldSequences = Features(rawValue: 1 << 24)
+  /// Scopes, selectors and projections that are held when their store is gone.
+  public static let heldProxies = Features(rawValue: 1 << 25)
+  /// Interceptors that shut down a store other than the root.
+  public static let nestedShutdowns = Features(rawValue: 1 << 26)
+  /// Reading the state again and again.
+  public static let polls = Features(rawValue: 1 << 27)
+
+  public static let all = Features(rawValue: (1 << 28) - 1)
 }
 
 /// A reproducible generator.
@@ -120,7 +130,10 @@ private struct ProgramMaker {
     }
     for _ in 0..<count {
       let task = below(tasks)
-      if let operation = operation() { program.tasks[task].append(operation) }
+      guard let operation = operation() else { continue }
+      // Ends come late in most programs, so that there is something to end.
+      if operation.isEnd, program.tasks[task].count * tasks * 2 < count, below(4) != 0 { continue }
+      program.tasks[task].append(operation)
     }
     // The stores that are made on the way are not all made at once.
     for task in program.tasks.indices where once(in: 2) {
@@ -230,7 +243,10 @@ private struct ProgramMaker {
       var actions: [ActionSpec] = []
       for _ in 0..<count { actions.append(action()) }
       return features.contains(.contents) ? .sendContents(via, actions) : nil
-    case 46..<54: return .state(via())
+    case 46..<52: return .state(via())
+    case 52..<54:
+      let (via, count) = (via(), 2 + below(20))
+      return features.contains(.polls) ? .poll(via, count) : nil
     case 54..<70: return .subscribe(subscribing())
     case 70..<73: return readers.randomElement(using: &random).map { .cancelReader($0) }
     case 73..<75: return readers.randomElement(using: &random).map { .drop($0) }
@@ -271,6 +287,7 @@ private struct ProgramMaker {
       if features.contains(.stalls) { subscribing.consumption = .stalling(count, afterEnd: afterEnd) }
     case 4: subscribing.consumption = .unread
     case 5: if features.contains(.shared), !subscribing.via.views.hidesPositions { subscribing.consumption = .shared }
+    case 6: subscribing.consumption = features.contains(.heldSequences) ? .keeping : .toEnd
     default: subscribing.consumption = .toEnd
     }
     return subscribing

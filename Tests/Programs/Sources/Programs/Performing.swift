@@ -67,6 +67,9 @@ extension Run {
     case .state(let via):
       guard let target = target(via) else { return }
       await read(via, target)
+    case .poll(let via, let count):
+      guard let target = target(via) else { return }
+      for _ in 0..<count { await read(via, target) }
     case .subscribe(let subscribing):
       guard let target = target(subscribing.via) else { return }
       subscribe(subscribing, to: target)
@@ -207,7 +210,9 @@ extension Run {
       span: ended(span))
     var reader = Reader()
     switch subscribing.consumption {
-    case .unread: reader.held = sequence
+    case .unread:
+      reader.held = sequence
+      reader.isUnread = true
     case .shared:
       let parts = Record<[Snapshot]>()
       followed.name += " (shared)"
@@ -237,6 +242,7 @@ extension Run {
       ]
     }
     if case .stalling(_, afterEnd: true) = subscribing.consumption { reader.isStalled = true }
+    if subscribing.consumption == .keeping { reader.held = sequence }
     readers.withLock { $0[subscribing.key] = reader }
   }
 
@@ -258,7 +264,7 @@ extension Run {
         elements.append(bare(state))
       }
       await (afterEnd ? ended : quiet).wait()
-    case .toEnd, .shared, .unread: break
+    case .toEnd, .keeping, .shared, .unread: break
     }
     while let state = await iterator.next(isolation: nil) { elements.append(bare(state)) }
     return (elements, true)
@@ -392,8 +398,7 @@ extension Run {
     ended.open()
     for task in readers.withLock({ $0.values.flatMap(\.tasks) }) { await task.value }
     for store in program.stores.indices { readHistory(store) }
-    let held = readers.withLock { readers in readers.values.compactMap(\.held) }
-    if held.isEmpty, features.contains(.heldMemory) {
+    if !readers.withLock({ $0.values.contains { $0.isUnread && $0.held != nil } }), features.contains(.heldMemory) {
       // Proxies and observers are still held.
       await settle { [self] in states.value == keptByHistories }
       if states.value != keptByHistories { violate("G7 \(states.value) states are alive while proxies are held") }
@@ -437,6 +442,7 @@ extension Run {
       defer { histories = Histories(root: nil, children: []) }
       return histories
     }
+    keptProxies.update { $0 = [] }
     withExtendedLifetime((places, readers, watchings, histories)) {}
   }
 

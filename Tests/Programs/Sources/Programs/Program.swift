@@ -63,6 +63,8 @@ public enum Consumption: Codable, Sendable, Equatable {
   case taking(Int)
   /// Reads some elements, and the rest when all tasks are done, or when the tree has ended.
   case stalling(Int, afterEnd: Bool)
+  /// Reads to the end, and holds the sequence until everything is over.
+  case keeping
   /// Held and never read.
   case unread
   /// Two tasks read it to its end.
@@ -107,6 +109,8 @@ public enum Operation: Codable, Sendable, Equatable {
   case sendReading(Via, ActionSpec)
   case sendContents(Via, [ActionSpec])
   case state(Via)
+  /// Reads the state several times.
+  case poll(Via, Int)
   case subscribe(Subscribing)
   case cancelReader(Int)
   case drop(Int)
@@ -121,11 +125,19 @@ public enum Operation: Codable, Sendable, Equatable {
   case history(Int)
   case yield
 
+  /// Whether it ends a store.
+  var isEnd: Bool {
+    switch self {
+    case .release, .shutDown: true
+    default: false
+    }
+  }
+
   /// The store that it is about.
   var store: Int? {
     switch self {
     case .dispatch(let via, _), .burst(let via, _), .send(let via, _), .sendReading(let via, _),
-      .sendContents(let via, _), .state(let via), .moveObserver(_, let via):
+      .sendContents(let via, _), .state(let via), .poll(let via, _), .moveObserver(_, let via):
       via.store
     case .subscribe(let subscribing): subscribing.via.store
     case .observe(let observing): observing.via.store

@@ -16,6 +16,7 @@ final class Run: Sendable {
   struct Reader: Sendable {
     var tasks: [Task<Void, Never>] = []
     var isCancelled = false
+    var isUnread = false
     /// Whether its consumer waits until the tree has ended.
     var isStalled = false
     var held: (any AsyncSequence<Snapshot, Never> & Sendable)?
@@ -51,6 +52,8 @@ final class Run: Sendable {
   let keptHistories: Mutex<Histories>
   /// Whether the whole tree was shut down in the end.
   let isEndAwaited = Atomic(false)
+  /// Proxies that are held until everything is over.
+  let keptProxies = Record<Proxy>()
   let weakStores = Record<WeakStore>()
 
   let commits = Record<Action>()
@@ -336,16 +339,29 @@ final class Run: Sendable {
       if action.echoes.contains(.interceptor) {
         dispatchFurther(of: action, to: action.store) { dispatch($0) }
       }
-      if action.echoes.contains(.shutdown), let root = places.withLock({ $0[0].root }) {
-        let span = began()
-        await root.shutdown()
-        closings.add(Closing(store: 0, isShutdown: true, isAwaited: false, span: ended(span)))
-      }
+      if action.echoes.contains(.shutdown) { await shutDown(from: action) }
       works.add(
         Work(store: action.store, given: action.given, copy: action.copy, begin: begin, end: stamp()))
     }
     if spec.isMatching { return Interceptor(matching: { meant($0) ? $0 : nil }, run) }
     return Interceptor([Interceptor(where: meant, run), Interceptor(where: { _ in false }, run)])
+  }
+
+  /// Shuts a store down from an interceptor.
+  private func shutDown(from action: Action) async {
+    let store = features.contains(.nestedShutdowns) ? action.given % program.stores.count : 0
+    let place = places.withLock { $0[store] }
+    let span = began()
+    if let root = place.root {
+      await root.shutdown()
+    } else if let child = place.child {
+      await child.shutdown()
+    } else {
+      return
+    }
+    // It does not wait for tasks of which its caller is one.
+    let isAwaited = !program.isStore(action.store, atOrBelow: store)
+    closings.add(Closing(store: store, isShutdown: true, isAwaited: isAwaited, span: ended(span)))
   }
 
   func setInterceptor(_ spec: InterceptorSpec) {
@@ -366,6 +382,7 @@ final class Run: Sendable {
     }
     guard var proxy = place.proxy else { return nil }
     for view in via.views { proxy = view.of(proxy, store: via.store, in: self) }
+    if features.contains(.heldProxies), !via.views.isEmpty { keptProxies.add(proxy) }
     return proxy
   }
 }

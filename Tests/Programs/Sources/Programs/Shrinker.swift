@@ -45,8 +45,9 @@ extension Program {
     for task in tasks.indices {
       var length = tasks[task].count / 2
       while length > 0 {
-        for start in stride(from: 0, to: tasks[task].count, by: length) {
-          add { $0.tasks[task].removeSubrange(start..<min(start + length, $0.tasks[task].count)) }
+        let size = length
+        for start in stride(from: 0, to: tasks[task].count, by: size) {
+          add { $0.tasks[task].removeSubrange(start..<min(start + size, $0.tasks[task].count)) }
         }
         length /= 2
       }
@@ -122,6 +123,7 @@ extension Operation {
     case .sendReading(let via, let action): .sendReading(via.moved(to: store), action)
     case .sendContents(let via, let actions): .sendContents(via.moved(to: store), actions)
     case .state(let via): .state(via.moved(to: store))
+    case .poll(let via, let count): .poll(via.moved(to: store), count)
     case .moveObserver(let key, let via): .moveObserver(key, via.moved(to: store))
     case .subscribe(var subscribing):
       {
@@ -156,6 +158,8 @@ extension Operation {
       return via.simplifications.map { .sendContents($0, actions) }
         + (actions.isEmpty ? [] : [.sendContents(via, Array(actions.dropLast()))])
     case .state(let via): return via.simplifications.map { .state($0) }
+    case .poll(let via, let count):
+      return [.state(via)] + via.simplifications.map { .poll($0, count) } + [.poll(via, count / 2)]
     case .moveObserver(let key, let via): return via.simplifications.map { .moveObserver(key, $0) }
     case .subscribe(let subscribing):
       var simpler: [Subscribing] = subscribing.via.simplifications.map { via in

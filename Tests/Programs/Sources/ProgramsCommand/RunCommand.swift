@@ -67,6 +67,7 @@ final class RunCommand: Sendable {
       let status = launch(command, input: nil) { line in take(line, worker) }
       next = worker.next
       if status == 0, next >= end { return }
+      next = worker.current
       let text = worker.isHanging ? "it hangs" : "the process ended with \(status)"
       fail(Failure(index: next, text: ([text] + worker.lines).joined(separator: "\n")))
       totals.withLock { $0.programs += 1 }
@@ -84,6 +85,7 @@ final class RunCommand: Sendable {
     let end: Int
     let stride: Int
     var next: Int
+    var current: Int
     var isHanging = false
     var isFailing = false
     var lines: [String] = []
@@ -92,6 +94,7 @@ final class RunCommand: Sendable {
       self.end = end
       self.stride = stride
       self.next = next
+      current = next
     }
   }
 
@@ -100,13 +103,14 @@ final class RunCommand: Sendable {
     switch words.first {
     case "at":
       worker.next = Int(words[1]) ?? worker.next
+      worker.current = worker.next
       worker.lines = []
     case "failed": worker.isFailing = true
     case "hang": worker.isHanging = true
     case "|": worker.lines.append(String(line.dropFirst(2)))
     case "done":
       if worker.isFailing {
-        fail(Failure(index: worker.next, text: worker.lines.joined(separator: "\n")))
+        fail(Failure(index: worker.current, text: worker.lines.joined(separator: "\n")))
         worker.isFailing = false
       }
       worker.lines = []

@@ -8,7 +8,7 @@ import Testing
     for index in 0..<300 {
       let program = Program(seed: Program.seed(base: base, index: index))
       let failures = Checker.failures(of: await program.run())
-      #expect(failures.isEmpty, "program \(index) of seed \(base)\n\(program)")
+      #expect(failures.isEmpty, "program \(index) of seed \(base): \(failures.joined(separator: "; "))")
     }
   }
 
