@@ -503,7 +503,7 @@ final class Contents: AsyncSequence, Sendable {
   private let actions: [Action]
   private let views: [View]
   private let run: Run
-  private let progress = Mutex(Progress())
+  private let progress = Guarded(Progress())
 
   init(actions: [Action], views: [View], run: Run) {
     self.actions = actions

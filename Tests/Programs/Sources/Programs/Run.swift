@@ -29,7 +29,7 @@ final class Run: Sendable {
 
   final class Watching: Sendable {
     let observer: Observer<Snapshot>
-    let subscriptions = Mutex<[(number: Int, subscription: Subscription)]>([])
+    let subscriptions = Guarded<[(number: Int, subscription: Subscription)]>([])
     init(observer: Observer<Snapshot>) { self.observer = observer }
   }
 
@@ -46,10 +46,10 @@ final class Run: Sendable {
   private let nextGeneration = Atomic(0)
   let nextSubscription = Atomic(0)
 
-  let places: Mutex<[Place]>
-  let readers = Mutex<[Int: Reader]>([:])
-  let watchings = Mutex<[Int: Watching]>([:])
-  let keptHistories: Mutex<Histories>
+  let places: Guarded<[Place]>
+  let readers = Guarded<[Int: Reader]>([:])
+  let watchings = Guarded<[Int: Watching]>([:])
+  let keptHistories: Guarded<Histories>
   /// Whether the whole tree was shut down in the end.
   let isEndAwaited = Atomic(false)
   /// Proxies that are held until everything is over.
@@ -77,8 +77,8 @@ final class Run: Sendable {
     self.program = program
     self.features = features
     dispatchesLeft = Atomic(program.dispatches)
-    places = Mutex(Array(repeating: Place(), count: program.stores.count))
-    keptHistories = Mutex(
+    places = Guarded(Array(repeating: Place(), count: program.stores.count))
+    keptHistories = Guarded(
       Histories(
         root: program.stores[0].history.map { History(limit: $0) },
         children: program.stores.map { store in store.parent < 0 ? nil : store.history.map { History(limit: $0) } }))

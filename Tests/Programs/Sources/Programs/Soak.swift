@@ -15,6 +15,7 @@ public final class Soak: Sendable {
 
   private let minutes: Double
   private let seed: UInt64
+  private let features: Features
   private let isOver = Atomic(false)
   private let programs = Total()
   private let failed = Total()
@@ -24,9 +25,10 @@ public final class Soak: Sendable {
   private let given = Counter()
   private let live = LiveCount()
 
-  public init(minutes: Double, seed: UInt64) {
+  public init(minutes: Double, seed: UInt64, features: Features = .all) {
     self.minutes = minutes
     self.seed = seed
+    self.features = features
   }
 
   /// False where anything was lost, kept or wrong.
@@ -80,9 +82,9 @@ public final class Soak: Sendable {
   private func runPrograms(_ watchdog: Watchdog) async {
     var index = 0
     while goesOn {
-      let program = Program(seed: Program.seed(base: seed, index: index))
-      let recorded = await watchdog.watch("program \(index)") { await program.run() }
-      let failures = Checker.failures(of: recorded)
+      let program = Program(seed: Program.seed(base: seed, index: index), features: features)
+      let recorded = await watchdog.watch("program \(index)") { await program.run(features: features) }
+      let failures = Checker.failures(of: recorded, features: features)
       if !failures.isEmpty {
         failed.add(1)
         say("program \(index) of seed \(seed) fails: \(failures[0])")

@@ -4,7 +4,7 @@ import Synchronization
 /// A thread that ends the process where something takes too long: tasks could not tell that no task runs any more.
 public final class Watchdog: Sendable {
   private let limit: Duration
-  private let began: Mutex<(name: String, at: ContinuousClock.Instant)?> = Mutex(nil)
+  private let began: Guarded<(name: String, at: ContinuousClock.Instant)?> = Guarded(nil)
   private let report: @Sendable (String) -> Void
 
   /// - Parameter report: Called with what hangs; it is to end the process.

@@ -11,7 +11,10 @@ struct Command {
         case "run": try await RunCommand(arguments).run()
         case "worker": await Worker(arguments).run()
         case "try": try await Worker(arguments).tryProgram()
-        case "soak": await Soak(minutes: arguments.minutes, seed: arguments.seed).run()
+        case "soak":
+          await Soak(
+            minutes: arguments.minutes, seed: arguments.seed, features: arguments.features
+          ).run()
         default: throw ArgumentError(text: "What is \(arguments.command)?")
         }
       exit(isGood ? 0 : 1)
@@ -31,7 +34,7 @@ struct ArgumentError: Error, CustomStringConvertible {
 struct Arguments: Sendable {
   static let usage = """
     programs run [--count N] [--seed S] [--only K] [--workers W] [--without FEATURE,...] [--shrink N]
-    programs soak [--minutes M] [--seed S]
+    programs soak [--minutes M] [--seed S] [--without FEATURE,...]
 
       --only K      runs the K-th program of the seed alone, --times T times
       --limit L     a program that takes longer than L seconds hangs

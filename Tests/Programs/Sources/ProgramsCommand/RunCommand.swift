@@ -17,7 +17,7 @@ final class RunCommand: Sendable {
   }
 
   private let arguments: Arguments
-  private let totals = Mutex(Totals())
+  private let totals = Guarded(Totals())
 
   init(_ arguments: Arguments) {
     self.arguments = arguments
@@ -141,12 +141,12 @@ final class RunCommand: Sendable {
       seed: Program.seed(base: arguments.seed, index: failure.index), features: arguments.features)
     say("program \(failure.index) of seed \(arguments.seed):")
     say("\(program)")
-    let output = Mutex<[String]>([])
+    let output = Guarded<[String]>([])
     let times = Watchdogs.times
     let fails: (Program) async -> Bool = { [self] program in
       guard let data = try? JSONEncoder().encode(program) else { return false }
       return await onThread { [self] in
-        let lines = Mutex<[String]>([])
+        let lines = Guarded<[String]>([])
         let command =
           ["try", "--times", "\(times)"] + (arguments.limit == nil ? ["--limit", Watchdogs.limit] : []) + common
         let status = launch(command, input: data) { line in lines.withLock { $0.append(line) } }
