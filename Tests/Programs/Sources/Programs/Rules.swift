@@ -1,0 +1,152 @@
+import Puredux
+
+// What a program's closures do, as plain functions: the runner puts them into closures for the library, the model calls them.
+
+/// A proxy made of another one.
+public enum View: Codable, Sendable, Equatable {
+  case identity
+  case last
+  case numbers
+  case optional
+  case keyPath
+  case selector
+  case memoizing
+  /// Some actions map to nothing.
+  case projection
+  /// Its mapping dispatches, as long as the run's budget lasts.
+  case dispatching
+  /// To tell one subscription from the others.
+  case marked(Int)
+
+  func callAsFunction(_ state: Snapshot) -> Snapshot? {
+    switch self {
+    case .identity: return state.marked(10)
+    case .last, .keyPath: return state.lastOnly
+    case .numbers: return state.numbersOnly
+    case .optional: return state.optional == nil ? nil : state.marked(11)
+    case .selector: return state.marked(12)
+    case .memoizing: return Self.memoized(number: state.number)
+    case .projection: return state.marked(13)
+    case .dispatching: return state.marked(14)
+    case .marked(let number):
+      var tagged = state
+      tagged.tag = number
+      return tagged
+    }
+  }
+
+  static func memoized(number: Int) -> Snapshot {
+    var ledger = Ledger(store: -1)
+    ledger.number = number
+    return Snapshot(at: -1, ledgers: [ledger])
+  }
+
+  /// What becomes of an action that is given to the proxy.
+  func mapped(_ action: Action) -> Action? {
+    guard self == .projection else { return action }
+    guard action.rule % 4 != 3 else { return nil }
+    var mapped = action
+    if case .number(let number) = action.change { mapped.change = .number(number + 1) }
+    return mapped
+  }
+}
+
+extension [View] {
+  func callAsFunction(_ state: Snapshot) -> Snapshot? {
+    var result: Snapshot? = state
+    for view in self { result = result.flatMap(view.callAsFunction) }
+    return result
+  }
+
+  /// The last view is asked first.
+  func mapped(_ action: Action) -> Action? {
+    var result: Action? = action
+    for view in reversed() { result = result.flatMap(view.mapped) }
+    return result
+  }
+
+  /// Whether the states do not tell after which commit they are.
+  var hidesPositions: Bool { contains(.memoizing) }
+}
+
+/// Which states a subscriber wants left out.
+public enum Filter: Codable, Sendable, CaseIterable {
+  case none, number, whole, halves, both, always
+
+  func areEqual(_ last: Snapshot, _ new: Snapshot) -> Bool {
+    switch self {
+    case .none: false
+    case .number: last.number == new.number
+    case .whole: last == new
+    case .halves: last.number / 2 == new.number / 2
+    case .both: last.number == new.number && last.optional == new.optional
+    case .always: true
+    }
+  }
+}
+
+/// Which commits a store publishes.
+public enum Emits: Codable, Sendable, CaseIterable {
+  case always, whenNumberDiffers, whenDifferent, whenEven
+
+  func publishes(_ before: Snapshot, _ after: Snapshot) -> Bool {
+    switch self {
+    case .always: true
+    case .whenNumberDiffers: before.number != after.number
+    case .whenDifferent: before != after
+    case .whenEven: after.number % 2 == 0
+    }
+  }
+}
+
+/// What middleware does with the actions of one rule; it passes on all others.
+public enum MiddlewareRule: Codable, Sendable, Equatable {
+  case passing
+  case logging
+  case timing
+  case rejecting(Int)
+  case guarding(Int)
+  case stopping(Int)
+  case replacing(Int)
+  case doubling(Int)
+  case dispatching(Int)
+
+  static let reason: RejectionReason = "rejected"
+  static let guardReason: RejectionReason = "guarded"
+
+  /// What it passes on, or why it does not.
+  func callAsFunction(_ action: Action) -> (passed: [Action], reason: RejectionReason?) {
+    switch self {
+    case .passing, .logging, .timing, .dispatching: return ([action], nil)
+    case .rejecting(let rule): return action.rule == rule ? ([], Self.reason) : ([action], nil)
+    case .guarding(let rule): return action.rule == rule ? ([], Self.guardReason) : ([action], nil)
+    case .stopping(let rule): return action.rule == rule ? ([], nil) : ([action], nil)
+    case .replacing(let rule): return action.rule == rule ? ([action.made(1)], nil) : ([action], nil)
+    case .doubling(let rule): return action.rule == rule ? ([action.made(2), action.made(3)], nil) : ([action], nil)
+    }
+  }
+}
+
+extension [MiddlewareRule] {
+  /// What is committed of an action, and the last reason that was given against a part of it.
+  func callAsFunction(_ action: Action) -> (committed: [Action], reason: RejectionReason?) {
+    guard let first else { return ([action], nil) }
+    let rest = Array(dropFirst())
+    var (passed, reason) = first(action)
+    var committed: [Action] = []
+    for action in passed {
+      let inner = rest(action)
+      committed += inner.committed
+      reason = inner.reason ?? reason
+    }
+    passed = []
+    return (committed, reason)
+  }
+}
+
+/// What is kept for a slow subscriber.
+public enum Buffering: Codable, Sendable, Equatable {
+  case unbounded
+  case newest(Int)
+  case oldest(Int)
+}

@@ -1,0 +1,50 @@
+import Foundation
+import Programs
+
+/// Runs programs in a process of its own, so that a crash or a hang ends no more than that, and tells of each on its standard output.
+struct Worker {
+  let arguments: Arguments
+  let watchdog: Watchdog
+
+  init(_ arguments: Arguments) {
+    self.arguments = arguments
+    watchdog = Watchdog(limit: arguments.limit.map { .seconds($0) } ?? Watchdog.usualLimit) { program in
+      say("hang")
+      for line in program.split(separator: "\n") { say("| \(line)") }
+      exit(3)
+    }
+  }
+
+  func run() async -> Bool {
+    for index in stride(from: arguments.from, to: arguments.count, by: arguments.stride) {
+      say("at \(index)")
+      let seed = Program.seed(base: arguments.seed, index: index)
+      let program = Program(seed: seed, features: arguments.features)
+      for _ in 0..<arguments.times {
+        let recorded = await watchdog.watch("still running") { await program.run(features: arguments.features) }
+        let failures = Checker.failures(of: recorded, features: arguments.features)
+        if !failures.isEmpty {
+          say("failed")
+          for line in failures.joined(separator: "\n").split(separator: "\n").prefix(60) { say("| \(line)") }
+        }
+        say("done \(recorded.commits.count) \(recorded.deliveries)")
+      }
+    }
+    return true
+  }
+
+  /// Runs a program that is read from the standard input, several times, until it fails.
+  func tryProgram() async throws -> Bool {
+    let data = FileHandle.standardInput.readDataToEndOfFile()
+    let program = try JSONDecoder().decode(Program.self, from: data)
+    for _ in 0..<arguments.times {
+      let recorded = await watchdog.watch("still running") { await program.run(features: arguments.features) }
+      let failures = Checker.failures(of: recorded, features: arguments.features)
+      if !failures.isEmpty {
+        for line in failures.joined(separator: "\n").split(separator: "\n").prefix(60) { say("| \(line)") }
+        return false
+      }
+    }
+    return true
+  }
+}
