@@ -8,14 +8,18 @@ struct Backlog<State> {
   struct Entry {
     @usableFromInline
     var state: State
-    /// How many cursors stand right before this state.
+    /// How many unbounded cursors stand right before this state.
     @usableFromInline
-    var holders: Int
+    var holders: Int32
+    /// The group of the newest cursors that do (`NewestPlaces`), or zero.
+    @usableFromInline
+    var group: Int32
 
     @inlinable
-    init(state: State, holders: Int) {
+    init(state: State, holders: Int, group: Int32) {
       self.state = state
-      self.holders = holders
+      self.holders = Int32(truncatingIfNeeded: holders)
+      self.group = group
     }
   }
 
@@ -43,10 +47,10 @@ struct Backlog<State> {
   var isEmpty: Bool { start == end }
 
   @inlinable
-  mutating func append(_ state: State, holders: Int) {
+  mutating func append(_ state: State, holders: Int, group: Int32 = 0) {
     let (segment, offset) = place(of: end)
     if offset == 0, segment == segments.count { segments.append([]) }
-    segments.update(segment) { $0?.append(Entry(state: state, holders: holders)) }
+    segments.update(segment) { $0?.append(Entry(state: state, holders: holders, group: group)) }
     end += 1
   }
 
@@ -59,7 +63,9 @@ struct Backlog<State> {
   }
 
   @inlinable
-  var holdersOfFirst: Int { isEmpty ? 0 : entry(at: start)?.holders ?? 0 }
+  var holdersOfFirst: Int { isEmpty ? 0 : Int(segments.storage[segments.head]?[start - base]?.holders ?? 0) }
+  @inlinable
+  var groupOfFirst: Int32 { isEmpty ? 0 : segments.storage[segments.head]?[start - base]?.group ?? 0 }
 
   @inlinable
   func state(at position: Int) -> State? { entry(at: position)?.state }
@@ -70,9 +76,21 @@ struct Backlog<State> {
   mutating func addHolders(_ number: Int, at position: Int) -> Int {
     let (segment, offset) = place(of: position)
     return segments.update(segment) { segment in
-      segment?[offset]?.holders += number
-      return segment?[offset]?.holders ?? 0
+      segment?[offset]?.holders += Int32(truncatingIfNeeded: number)
+      return Int(segment?[offset]?.holders ?? 0)
     }
+  }
+
+  @inlinable
+  func group(at position: Int) -> Int32 {
+    let (segment, offset) = place(of: position)
+    return segments.storage[segments.head + segment]?[offset]?.group ?? 0
+  }
+
+  @inlinable
+  mutating func setGroup(_ group: Int32, at position: Int) {
+    let (segment, offset) = place(of: position)
+    segments.storage[segments.head + segment]?[offset]?.group = group
   }
 
   /// Takes the first state out.

@@ -85,6 +85,9 @@ struct Log<State, Waiter> {
     var parkedAt = Slot()
     @usableFromInline
     var hungryAt = Slot()
+    /// Where it stands among those whose first state is passed over at the same position.
+    @usableFromInline
+    var expiringAt = Slot()
     @usableFromInline
     let policy: Policy
     /// The position of the next state to read; for `.oldest` the end of the log at its last delivery.
@@ -124,15 +127,13 @@ struct Log<State, Waiter> {
   @usableFromInline
   var unboundedAtEnd = 0
   @usableFromInline
-  var newestCount = 0
-  /// Newest cursors that have something to read in the backlog.
+  var newest = NewestPlaces()
+  /// Newest cursors that have not read the state they were subscribed at, by the end of the log at which that is past their limit; and some of
+  /// which it is.
   @usableFromInline
-  var newestBehind = 0
-  /// How many newest cursors there are of each limit, and the largest limit.
+  var expiring: [Int: ContiguousArray<Int>] = [:]
   @usableFromInline
-  var newestLimits: [Int32: Int] = [:]
-  @usableFromInline
-  var largestNewestLimit: Int32 = 0
+  var expired: ContiguousArray<Int> = []
   /// Oldest cursors with room.
   @usableFromInline
   var hungry: ContiguousArray<Int> = []
@@ -180,9 +181,8 @@ struct Log<State, Waiter> {
     switch cursors[id].policy {
     case .unbounded: unboundedAtEnd += 1
     case .newest(let limit):
-      newestCount += 1
-      newestLimits[limit, default: 0] += 1
-      largestNewestLimit = max(largestNewestLimit, limit)
+      newest.atEnd.add(1, of: limit)
+      if !cursors[id].own.isEmpty { willExpire(id, limit: limit) }
     case .oldest(let limit):
       if cursors[id].own.count < limit { becomeHungry(id) }
     }
@@ -214,13 +214,25 @@ struct Log<State, Waiter> {
     if !hungry.isEmpty { feedHungry(state, end: end) }
     let holders = unboundedAtEnd - unboundedServed
     unboundedAtEnd = unboundedServed
-    newestBehind = newestCount - newestServed
-    if holders > 0 || newestBehind > 0 || !backlog.isEmpty {
-      backlog.append(state, holders: holders)
+    let isNewestBehind = newestServed < newest.atEnd.total
+    if holders > 0 || isNewestBehind || !backlog.isEmpty {
+      let group = isNewestBehind ? groupOfNewest(notServedBy: woken) : 0
+      backlog.append(state, holders: holders, group: group)
+      if !expiring.isEmpty { expire() }
       trim(into: &garbage)
     } else {
       backlog.skip()
     }
+  }
+
+  /// Those at the end that were not served stand before the new state.
+  @inlinable
+  mutating func groupOfNewest(notServedBy woken: ContiguousArray<Parked>) -> Int32 {
+    let group = newest.makeGroupOfThoseAtEnd()
+    for delivery in woken {
+      if case .newest(let limit) = cursors[delivery.cursor].policy { newest.moveToEnd(from: group, limit: limit) }
+    }
+    return group
   }
 
   @inlinable
@@ -292,14 +304,16 @@ struct Log<State, Waiter> {
       return cursors[id].own.popFirst() ?? readUnbounded(id, at: position, garbage: &garbage)
     case .newest(let limit):
       if let first = cursors[id].own.popFirst() {
+        willNotExpire(id, limit: limit)
         if backlog.end - position < limit { return first }
         garbage.append(first)
       }
       guard position < backlog.end else { return nil }
       let oldest = max(position, backlog.end - Int(limit))
-      let state = backlog.state(at: oldest)
+      newestLeaves(position, limit: limit)
+      newestComes(to: oldest + 1, limit: limit)
       cursors[id].position = oldest + 1
-      if oldest + 1 == backlog.end { newestBehind -= 1 }
+      let state = takeUnlessNeeded(at: oldest)
       trim(into: &garbage)
       return state
     case .oldest:
@@ -319,10 +333,42 @@ struct Log<State, Waiter> {
     } else {
       backlog.addHolders(1, at: position + 1)
     }
-    let isNeededNoMore = left == 0 && position == backlog.start && newestBehind == 0
-    let state = isNeededNoMore ? backlog.popFirst() : backlog.state(at: position)
+    let state = left == 0 ? takeUnlessNeeded(at: position) : backlog.state(at: position)
     trim(into: &garbage)
     return state
+  }
+
+  /// A state that was read, taken out where that was the last who needed it.
+  @inlinable
+  mutating func takeUnlessNeeded(at position: Int) -> State? {
+    position == backlog.start && isFirstNeededNoMore ? dropFirst() : backlog.state(at: position)
+  }
+
+  /// A newest cursor does not stand at a position any more.
+  @inlinable
+  mutating func newestLeaves(_ position: Int, limit: Int32) {
+    if position == backlog.end {
+      newest.atEnd.removeOne(of: limit)
+    } else if position < backlog.start {
+      newest.removeSliding(limit)
+    } else {
+      let group = backlog.group(at: position)
+      if newest.remove(limit, from: group) { backlog.setGroup(0, at: position) }
+    }
+  }
+
+  @inlinable
+  mutating func newestComes(to position: Int, limit: Int32) {
+    if position == backlog.end {
+      newest.atEnd.add(1, of: limit)
+    } else {
+      let group = backlog.group(at: position)
+      if group != 0 {
+        newest.add(limit, to: group)
+      } else {
+        backlog.setGroup(newest.makeGroup(of: limit), at: position)
+      }
+    }
   }
 
   /// As `take`. Of an unbounded cursor also takes up to `limit` of the states that follow, in reverse order: they are the consumer's from then on,
@@ -340,8 +386,7 @@ struct Log<State, Waiter> {
     // The holders of each position stand before its state: this cursor moves from the first to behind the last.
     backlog.addHolders(-1, at: position)
     for position in position..<position + count {
-      let isNeededNoMore = position == backlog.start && backlog.holdersOfFirst == 0 && newestBehind == 0
-      if let state = isNeededNoMore ? backlog.popFirst() : backlog.state(at: position) { ahead.append(state) }
+      if let state = takeUnlessNeeded(at: position) { ahead.append(state) }
     }
     ahead.reverse()
     cursors[id].position = position + count
@@ -424,6 +469,9 @@ struct Log<State, Waiter> {
     freeCursors = []
     parked = []
     hungry = []
+    newest = NewestPlaces()
+    expiring = [:]
+    expired = []
   }
 
   @inlinable
@@ -440,28 +488,94 @@ struct Log<State, Waiter> {
     case .unbounded:
       if position == backlog.end { unboundedAtEnd -= 1 } else { backlog.addHolders(-1, at: position) }
     case .newest(let limit):
-      newestCount -= 1
-      if position < backlog.end { newestBehind -= 1 }
-      newestLimits[limit, default: 1] -= 1
-      if newestLimits[limit] == 0 {
-        newestLimits[limit] = nil
-        if limit == largestNewestLimit { largestNewestLimit = newestLimits.keys.max() ?? 0 }
-      }
+      willNotExpire(id, limit: limit)
+      newestLeaves(position, limit: limit)
     case .oldest: break
     }
     trim(into: &garbage)
   }
 
+  // MARK: Dropping
+
   /// Drops some of the states that nobody needs.
+  @inline(__always)
   @inlinable
   mutating func trim(into garbage: inout Garbage) {
-    let kept = newestBehind > 0 ? Int(largestNewestLimit) : 0
+    needsTrim = false
+    if isFirstNeededNoMore { dropFirsts(into: &garbage) }
+    if !expired.isEmpty { dropExpired(into: &garbage) }
+  }
+
+  @inline(never)
+  @inlinable
+  mutating func dropFirsts(into garbage: inout Garbage) {
     var left = 64
-    while backlog.count > kept, backlog.holdersOfFirst == 0, left > 0 {
-      if let state = backlog.popFirst() { garbage.append(state) }
+    repeat {
+      if let state = dropFirst() { garbage.append(state) }
       left -= 1
-    }
+    } while left > 0 && isFirstNeededNoMore
     needsTrim = left == 0
+  }
+
+  @inline(__always)
+  @inlinable
+  var isFirstNeededNoMore: Bool {
+    !backlog.isEmpty && backlog.holdersOfFirst == 0
+      && (newest.behind == 0 || newest.largestLimit(atFirst: backlog.groupOfFirst) < backlog.count)
+  }
+
+  @inline(__always)
+  @inlinable
+  mutating func dropFirst() -> State? {
+    if newest.behind > 0 {
+      let group = backlog.groupOfFirst
+      if group != 0 { newest.slide(group) }
+    }
+    return backlog.popFirst()
+  }
+
+  /// The state that a newest cursor was subscribed at is readable until there are as many behind it as its limit.
+  @inlinable
+  mutating func willExpire(_ id: Int, limit: Int32) {
+    let end = cursors[id].position + Int(limit)
+    cursors[id].expiringAt = Slot(expiring[end]?.count ?? 0)
+    expiring[end, default: []].append(id)
+  }
+
+  @inlinable
+  mutating func willNotExpire(_ id: Int, limit: Int32) {
+    guard let index = cursors[id].expiringAt.take() else { return }
+    let end = cursors[id].position + Int(limit)
+    guard let last = expiring[end]?.popLast() else { return }
+    if last != id {
+      expiring[end]?[index] = last
+      cursors[last].expiringAt = Slot(index)
+    } else if index == 0 {
+      expiring[end] = nil
+    }
+  }
+
+  /// The log has come to an end at which some first states are past.
+  @inlinable
+  mutating func expire() {
+    guard let ids = expiring.removeValue(forKey: backlog.end) else { return }
+    if expired.isEmpty { expired = ids } else { expired += ids }
+  }
+
+  @inline(never)
+  @inlinable
+  mutating func dropExpired(into garbage: inout Garbage) {
+    var left = 64
+    while left > 0, let id = expired.popLast() {
+      left -= 1
+      // Its place may be another's by now.
+      guard case .newest(let limit) = cursors[id].policy, backlog.end - cursors[id].position >= limit,
+        let first = cursors[id].own.popFirst()
+      else { continue }
+      cursors[id].expiringAt = Slot()
+      garbage.append(first)
+    }
+    if !expired.isEmpty { needsTrim = true }
   }
 }
 

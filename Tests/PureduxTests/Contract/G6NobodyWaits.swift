@@ -83,6 +83,85 @@ import Testing
     #expect(gone.count == 200_000)
   }
 
+  // MARK: What is kept
+
+  /// A tree that makes a new state at each commit, and knows how many of them are alive.
+  private struct Counting {
+    let root: RootStore<Counted, Int>
+    private let made = Counter()
+    private let gone = Counter()
+
+    init() {
+      made.increment()
+      root = RootStore(initialState: Counted(gone)) { [made, gone] state, _ in
+        made.increment()
+        state = Counted(gone)
+      }
+    }
+
+    var alive: Int { made.count - gone.count }
+
+    func stalled(_ limit: Int) -> AsyncStream<Counted> { root.states(bufferingPolicy: .bufferingNewest(limit)) }
+  }
+
+  @Test func `beside a large limit that keeps up a stalled subscriber has its newest kept, and nothing more`()
+    async throws
+  {
+    let counting = Counting()
+    let stalled = [counting.stalled(1), counting.stalled(3)]
+    var keeper = counting.stalled(100_000).makeAsyncIterator()
+    _ = await keeper.next()
+    for commit in 1...1000 {
+      try await counting.root.send(commit)
+      _ = await keeper.next()
+      #expect(counting.alive == min(commit + 1, 3))
+    }
+    await counting.root.shutdown()
+    #expect(await stalled[0].collect().count == 1)
+    #expect(await stalled[1].collect().count == 3)
+  }
+
+  @Test(arguments: [1, 2, 10, 300])
+  func `beside a large limit that is behind there is what that has still to read`(distance: Int) async throws {
+    let counting = Counting()
+    let stalled = [counting.stalled(1), counting.stalled(2)]
+    var keeper = counting.stalled(100_000).makeAsyncIterator()
+    for commit in 1...1000 {
+      try await counting.root.send(commit)
+      if commit > distance { _ = await keeper.next() }
+      let unread = min(commit + 1, distance + 1)
+      #expect(counting.alive == max(unread, 2))
+    }
+    withExtendedLifetime(stalled) {}
+  }
+
+  @Test func `of many limits the largest is kept for, and no longer than its subscriber is there`() async throws {
+    let counting = Counting()
+    var stalled: [AsyncStream<Counted>] = []
+    for limit in 1...50 {
+      stalled.append(counting.stalled(limit))
+      try await counting.root.send(limit)
+    }
+    for action in 1...200 { try await counting.root.send(action) }
+    for limit in stride(from: 50, to: 0, by: -1) {
+      #expect(counting.alive == limit)
+      stalled.removeLast()
+    }
+    #expect(counting.alive == 1)
+  }
+
+  @Test func `a first state that was never read is kept as long as it can be`() async throws {
+    let counting = Counting()
+    var stalled: [(limit: Int, states: AsyncStream<Counted>)] = []
+    for commit in 1...200 {
+      let limit = 1 + commit % 4
+      stalled.append((limit, counting.stalled(limit)))
+      try await counting.root.send(commit)
+      #expect(counting.alive == stalled.enumerated().map { min($1.limit, commit - $0 + 1) }.max())
+    }
+    withExtendedLifetime(stalled) {}
+  }
+
   /// A state that is kept for a subscriber is one more reference, and a reducer would have to copy what it refers to.
   @Test(arguments: Kind.allCases)
   func `with everybody caught up nothing but the store holds the state`(kind: Kind) async throws {

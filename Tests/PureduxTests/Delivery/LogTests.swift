@@ -41,6 +41,16 @@ private final class LogDriver {
     return [first] + ahead.reversed()
   }
 
+  /// Every state that the log holds.
+  var kept: Set<Int> {
+    let backlog = (log.backlog.start..<log.backlog.end).compactMap { log.backlog.state(at: $0) }
+    return Set(backlog).union(log.cursors.flatMap { $0.own.all })
+  }
+
+  func trim() {
+    while log.needsTrim { log.trim(into: &garbage) }
+  }
+
   func hasEnded(_ cursor: Int) -> Bool {
     if case .end = log.take(cursor, garbage: &garbage) { true } else { false }
   }
@@ -180,9 +190,41 @@ private final class LogDriver {
     let cursor = driver.subscribe(.newest(3))
     for state in 1...10 { driver.publish(state) }
     #expect(driver.log.backlogCount == 3)
-    #expect(Array(driver.garbage) == Array(1...7))
+    #expect(Array(driver.garbage) == Array(0...7))
     #expect(driver.takeAll(cursor) == [8, 9, 10])
     #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test func `stalled newest cursors are counted together, however many and however different they are`() {
+    let driver = LogDriver()
+    let cursors = (1...500).map { driver.subscribe(.newest(Int32($0))) }
+    for state in 1...1000 {
+      driver.publish(state)
+      #expect(driver.log.newest.groups.count == 1)
+      #expect(driver.log.backlogCount == min(state, 500))
+    }
+    #expect(driver.kept == Set(501...1000))
+    for (index, cursor) in cursors.enumerated().reversed() {
+      #expect(driver.log.backlogCount == index + 1)
+      #expect(driver.take(cursor) == 1000 - index)
+      driver.log.remove(cursor, garbage: &driver.garbage)
+    }
+    #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test func `of many first states that are past at once a few go at a time`() {
+    let driver = LogDriver()
+    let cursors = (0..<1000).map { driver.subscribe(.newest(2), first: -$0) }
+    driver.publish(1)
+    #expect(driver.kept.count == 1001)
+    driver.publish(2)
+    while driver.log.needsTrim {
+      let before = driver.garbage.count
+      driver.log.trim(into: &driver.garbage)
+      #expect(driver.garbage.count - before <= 64)
+    }
+    #expect(driver.kept == [1, 2])
+    for cursor in cursors { #expect(driver.takeAll(cursor) == [1, 2]) }
   }
 
   @Test func `a stalled oldest cursor keeps its oldest and nothing in the backlog`() {
@@ -282,6 +324,8 @@ private final class LogDriver {
       }
     }
     var subscribers: [Int: Subscriber] = [:]
+    /// What somebody can still read.
+    var readable: Set<Int> { Set(subscribers.values.flatMap(\.buffer)) }
   }
 
   @Test(arguments: 0..<50)
@@ -328,13 +372,9 @@ private final class LogDriver {
         #expect(Array(driver.log.cancel(cursor, garbage: &driver.garbage)) == waiters, "seed \(seed)")
         driver.log.remove(cursor, garbage: &driver.garbage)
       }
-      while driver.log.needsTrim { driver.log.trim(into: &driver.garbage) }
+      driver.trim()
       #expect(driver.log.subscriberCount == naive.subscribers.count, "seed \(seed)")
-      let longest = naive.subscribers.values.map {
-        $0.policy == .oldest(1) || $0.policy == .oldest(3) ? 0 : $0.buffer.count
-      }
-      #expect(driver.log.backlogCount <= max(longest.max() ?? 0, 3), "seed \(seed)")
-      if naive.subscribers.values.allSatisfy(\.buffer.isEmpty) { #expect(driver.log.backlogCount == 0, "seed \(seed)") }
+      if state.isMultiple(of: 8) { #expect(driver.kept == naive.readable, "seed \(seed)") }
     }
     _ = driver.log.finish()
     for (cursor, subscriber) in naive.subscribers {
@@ -342,5 +382,70 @@ private final class LogDriver {
       #expect(driver.hasEnded(cursor))
     }
     #expect(driver.log.backlogCount == 0)
+  }
+
+  @Test(arguments: 0..<30)
+  func `at random, whatever the limits, exactly what somebody can still read is kept`(round: Int) {
+    let seed = UInt64.random(in: 0 ... .max)
+    var random = SeededGenerator(seed: seed)
+    let driver = LogDriver()
+    var naive = Naive()
+    // From many that differ to a few that come often, and from those that mostly read to those that mostly stall.
+    let limits = (0..<[2, 5, 40][round % 3]).map { _ in
+      [Int32.random(in: 1...4, using: &random), Int32.random(in: 1...100, using: &random), .max].randomElement(
+        using: &random)
+        ?? 1
+    }
+    let publications = [3, 6, 12].randomElement(using: &random) ?? 3
+    for state in 1...1000 {
+      let cursor = naive.subscribers.keys.sorted().randomElement(using: &random)
+      switch Int.random(in: 0..<8 + publications, using: &random) {
+      case 0 where naive.subscribers.count < 30:
+        let limit = limits.randomElement(using: &random) ?? 1
+        let policy: Log<Int, Int>.Policy =
+          switch Int.random(in: 0..<20, using: &random) {
+          case 0: .unbounded
+          case 1: .oldest(limit)
+          default: .newest(limit)
+          }
+        let first = Bool.random(using: &random) ? state : nil
+        let new = driver.subscribe(policy, first: first)
+        naive.subscribers[new] = Naive.Subscriber(policy: policy, buffer: first.map { [$0] } ?? [])
+      case 1:
+        // Reads until nothing is left, and may then wait for more.
+        guard let cursor, let buffer = naive.subscribers[cursor]?.buffer else { continue }
+        #expect(driver.takeAll(cursor) == buffer, "seed \(seed)")
+        naive.subscribers[cursor]?.buffer = []
+        if Bool.random(using: &random) {
+          #expect(driver.park(cursor, state), "seed \(seed)")
+          naive.subscribers[cursor]?.waiters.append(state)
+        }
+      case 2..<6:
+        guard let cursor, let buffer = naive.subscribers[cursor]?.buffer else { continue }
+        let taken =
+          Bool.random(using: &random) ? driver.takeAhead(cursor, limit: 31) : driver.take(cursor).map { [$0] } ?? []
+        #expect(taken == Array(buffer.prefix(taken.count)), "seed \(seed)")
+        #expect(taken.isEmpty == buffer.isEmpty, "seed \(seed)")
+        naive.subscribers[cursor]?.buffer.removeFirst(taken.count)
+      case 6 where Bool.random(using: &random):
+        guard let cursor, let waiters = naive.subscribers.removeValue(forKey: cursor)?.waiters else { continue }
+        #expect(Array(driver.log.cancel(cursor, garbage: &driver.garbage)) == waiters, "seed \(seed)")
+        driver.trim()
+        #expect(driver.kept == naive.readable, "seed \(seed)")
+        driver.log.remove(cursor, garbage: &driver.garbage)
+      default:
+        let woken = driver.publish(state)
+        let expected = naive.subscribers.keys.sorted().compactMap { naive.subscribers[$0]?.receive(state) }
+        #expect(woken.sorted() == expected.sorted(), "seed \(seed)")
+      }
+      driver.trim()
+      if state.isMultiple(of: 8) { #expect(driver.kept == naive.readable, "seed \(seed)") }
+    }
+    _ = driver.log.finish()
+    for (cursor, subscriber) in naive.subscribers {
+      #expect(driver.takeAll(cursor) == subscriber.buffer, "seed \(seed)")
+      #expect(driver.hasEnded(cursor))
+    }
+    #expect(driver.kept.isEmpty)
   }
 }
