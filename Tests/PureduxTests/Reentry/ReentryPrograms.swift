@@ -1,0 +1,288 @@
+import Testing
+
+@testable import Puredux
+
+/// Programs that ask a tree for something at once, in the middle of a commit: isolated to the executor that the commit runs on. What they ask
+/// waits for its turn.
+@Suite(.timeLimit(.minutes(1))) struct ReentryPrograms {
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `what a reducer sends at once is committed after its own action`(way: Way, start: Start) async throws {
+    let user = User(way)
+    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+      var reduced = trace
+      if action == 1 { user.sends(2) }
+      reduced.append(action)
+      trace = reduced
+    }
+    user.holds(root)
+    let states = root.states()
+    try await start.give(1, to: root)
+    #expect(await states.collect(3) == [[], [1], [1, 2]])
+    #expect(await user.untilDone() == [[1, 2]])
+    await root.shutdown()
+  }
+
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `what a state mapping sends at once is published after its own state`(way: Way, start: Start) async throws {
+    let user = User(way)
+    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { $0.append($1) }
+    user.holds(root)
+    let child = root.childStore(
+      initialState: 0,
+      stateMapping: { trace, count in
+        if trace == [1] { user.sends(2) }
+        return trace + [count]
+      }, reducer: { count, _ in count += 1 })
+    let (roots, states) = (root.states(), child.states())
+    try await start.give(1, to: child)
+    #expect(await roots.collect(3) == [[], [1], [1, 2]])
+    #expect(await states.collect(3) == [[0], [1, 1], [1, 2, 1]])
+    #expect(await user.untilDone() == [[1, 2]])
+    await root.shutdown()
+  }
+
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `what a scope sends at once is published after its own state`(way: Way, start: Start) async throws {
+    let user = User(way)
+    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { $0.append($1) }
+    user.holds(root)
+    let scope = root.scope { trace in
+      if trace == [1] { user.sends(2) }
+      return trace.count
+    }
+    let (before, states, after) = (root.states(), scope.states(), scope.states(removeStateDuplicates: .equal))
+    try await start.give(1, to: root)
+    #expect(await before.collect(3) == [[], [1], [1, 2]])
+    #expect(await states.collect(3) == [0, 1, 2])
+    #expect(await after.collect(3) == [0, 1, 2])
+    #expect(await user.untilDone() == [[1, 2]])
+    await root.shutdown()
+  }
+
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `what middleware sends at once is handled after its own action`(way: Way, start: Start) async throws {
+    let user = User(way)
+    let history = History<[Int], Int>(limit: 10)
+    let sending = Middleware<[Int], Int> { action, context, next in
+      if action == 1 { user.sends(2) }
+      next(action)
+      if action == 1 {
+        user.sends(3)
+        #expect(context.isCommitted)
+        #expect(context.state == [1])
+      }
+    }
+    let root = RootStore<[Int], Int>(
+      initialState: [], executor: user.executor, middleware: [sending], history: history
+    ) { $0.append($1) }
+    user.holds(root)
+    let states = root.states()
+    try await start.give(1, to: root)
+    #expect(await states.collect(4) == [[], [1], [1, 2], [1, 2, 3]])
+    #expect(await user.untilDone() == [[1, 2], [1, 2, 3]])
+    #expect(history.entries.map(\.position) == [1, 2, 3])
+    #expect(await root.statistics.commits == 3)
+    await root.shutdown()
+  }
+
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `nobody reads a state that a reducer has not finished`(way: Way, start: Start) async throws {
+    let user = User(way)
+    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+      trace.append(action)
+      user.reads()
+      trace.append(action)
+    }
+    user.holds(root)
+    try await start.give(1, to: root)
+    _ = await root.state
+    #expect(await user.untilDone() == [[1, 1]])
+    await root.shutdown()
+  }
+
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `actions that each send the next at once are committed one after the other`(
+    way: Way, start: Start
+  ) async throws {
+    let user = User(way)
+    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+      if action < 2000 { user.sends(action + 1) }
+      trace = [trace.count, action]
+    }
+    user.holds(root)
+    let states = root.states(removeStateDuplicates: Equating { $1[1] != 2000 })
+    try await start.give(1, to: root)
+    #expect(await states.collect(2).last == [2, 2000])
+    #expect(await user.untilDone().count == 1999)
+    #expect(await root.statistics.commits == 2000)
+    await root.shutdown()
+  }
+
+  @Test(arguments: Way.allCases, Start.allCases)
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  func `a reducer may shut its own tree down at once, and what it dispatched before is committed`(
+    way: Way, start: Start
+  ) async throws {
+    let user = User(way)
+    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+      let reduced = trace + [action]
+      if action == 1 { user.dispatchesAndShutsDown(2) }
+      trace = reduced
+    }
+    user.holds(root)
+    let states = root.states()
+    try await start.give(1, to: root)
+    #expect(await states.collect() == [[], [1], [1, 2]])
+    #expect(await user.untilDone() == [])
+    #expect(root.dispatch(3) == .terminated)
+  }
+
+  /// The drain that a dispatch has ordered waits behind a send; the send does first what was dispatched, and has the executor run what waits.
+  @Test func `a drain that is run inside a commit leaves that alone`() async throws {
+    let executor = ManualExecutor()
+    let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
+      let reduced = trace + [action]
+      if action < 3 { executor.run() }
+      trace = reduced
+    }
+    let (states, proxy) = (root.states(), root.store())
+    _ = await root.state
+    await executor.untilIdle()
+    executor.hold()
+    let send = Task { try await proxy.send(2) { $0 } }
+    await executor.untilWaiting(1)
+    root.dispatch(1)
+    await executor.untilWaiting(2)
+    executor.letGo()
+    #expect(try await send.value == [1, 2])
+    root.dispatch(3)
+    #expect(await states.collect(4) == [[], [1], [1, 2], [1, 2, 3]])
+    await root.shutdown()
+  }
+
+  @Test func `a send and a read that are run inside a commit wait for it`() async throws {
+    let executor = ManualExecutor()
+    let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
+      let reduced = trace + [action]
+      if action == 1 { executor.run() }
+      trace = reduced
+    }
+    let (states, proxy) = (root.states(), root.store())
+    _ = await root.state
+    await executor.untilIdle()
+    executor.hold()
+    root.dispatch(1)
+    await executor.untilWaiting(1)
+    let send = Task { try await proxy.send(2) { $0 } }
+    await executor.untilWaiting(2)
+    let read = Task { try await proxy.state }
+    await executor.untilWaiting(3)
+    executor.letGo()
+    #expect(try await send.value == [1, 2])
+    #expect(try await read.value == [1, 2])
+    #expect(await states.collect(3) == [[], [1], [1, 2]])
+    await root.shutdown()
+  }
+
+  /// How a program gets to the executor that its tree runs on.
+  enum Way: CaseIterable, Sendable {
+    case mainActor, own, serial
+  }
+
+  /// Whether the first commit is made by a drain or by a visitor.
+  enum Start: CaseIterable, Sendable {
+    case dispatch, send
+
+    func give(_ action: Int, to store: some StoreType<[Int], Int>) async throws {
+      switch self {
+      case .dispatch: store.dispatch(action)
+      case .send: try await store.send(action)
+      }
+    }
+  }
+
+  /// Asks a tree for something by tasks that run at once, and notes what they saw.
+  @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
+  final class User: Sendable {
+    private struct Weakly: Sendable {
+      weak var root: RootStore<[Int], Int>?
+    }
+    private let way: Way
+    private let held = HeldExecutor()
+    private let store = Guarded(Weakly())
+    private let tasks = Guarded<[Task<[Int]?, Never>]>([])
+
+    init(_ way: Way) { self.way = way }
+
+    var executor: StoreExecutor {
+      switch way {
+      case .mainActor: .mainActor
+      case .own: .own
+      case .serial: .serial(held)
+      }
+    }
+
+    func holds(_ root: RootStore<[Int], Int>) { store.withLock { $0.root = root } }
+
+    func sends(_ action: Int) {
+      guard let root = store.withLock({ $0.root }) else { return }
+      let task =
+        if way == .mainActor {
+          MainActor.assumeIsolated { Task.immediate { @MainActor in try? await root.send(action) { $0 } } }
+        } else {
+          root.assumeIsolated { root in Task.immediate { try? await root.send(action) { $0 } } }
+        }
+      tasks.withLock { $0.append(task) }
+    }
+
+    func reads() {
+      guard let root = store.withLock({ $0.root }) else { return }
+      let task: Task<[Int]?, Never> =
+        if way == .mainActor {
+          MainActor.assumeIsolated { Task.immediate { @MainActor in await root.state } }
+        } else {
+          root.assumeIsolated { root in Task.immediate { await root.state } }
+        }
+      tasks.withLock { $0.append(task) }
+    }
+
+    func dispatchesAndShutsDown(_ action: Int) {
+      guard let root = store.withLock({ $0.root }) else { return }
+      root.dispatch(action)
+      let task: Task<[Int]?, Never> =
+        if way == .mainActor {
+          MainActor.assumeIsolated {
+            Task.immediate { @MainActor in
+              await root.shutdown()
+              return nil
+            }
+          }
+        } else {
+          root.assumeIsolated { root in
+            Task.immediate {
+              await root.shutdown()
+              return nil
+            }
+          }
+        }
+      tasks.withLock { $0.append(task) }
+    }
+
+    /// What the tasks saw, in the order in which they were made.
+    func untilDone() async -> [[Int]] {
+      var seen: [[Int]] = []
+      var done = 0
+      while let task = tasks.withLock({ $0.dropFirst(done).first }) {
+        if let trace = await task.value { seen.append(trace) }
+        done += 1
+      }
+      return seen
+    }
+  }
+}
