@@ -128,7 +128,7 @@ private struct InboxSystem: Interleaved {
 
   init(
     _ clients: [[Call]], quantum: Int = 1, within: [Int: [Call]] = [:], runsJobsInside: Bool = false,
-    leavesBeforeItsVisitEnds: Bool = true, mistake: Mistake? = nil
+    leavesBeforeItsVisitEnds: Bool = false, mistake: Mistake? = nil
   ) {
     self.leavesBeforeItsVisitEnds = leavesBeforeItsVisitEnds
     self.runsJobsInside = runsJobsInside
@@ -375,16 +375,19 @@ private struct InboxSystem: Interleaved {
     }
   }
 
-  /// Fails for what `Tree.visitNow` does as it stands, which is to leave before its visit has ended: the drain that `leave` schedules takes the
-  /// visitor that is just through for one that is still to come, and leaves the rest to it. The other order is as it should be.
-  @Test(arguments: [false, true])
-  func `an executor may run a job inside the one that enqueues it`(leavesBeforeItsVisitEnds: Bool) async {
+  @Test func `an executor may run a job inside the one that enqueues it`() async {
     for clients in Self.callers {
-      await explore {
-        InboxSystem(
-          clients, within: Self.within, runsJobsInside: true, leavesBeforeItsVisitEnds: leavesBeforeItsVisitEnds)
-      }.expectNoFailure(atLeast: 10_000)
+      await explore { InboxSystem(clients, within: Self.within, runsJobsInside: true) }
+        .expectNoFailure(atLeast: 10_000)
     }
+  }
+
+  /// The drain that runs at once takes the visitor that is just through for one that is still to come, and leaves the rest to it.
+  @Test func `a visitor that leaves before its visit ends is found out`() async {
+    let exploration = await explore {
+      InboxSystem(Self.callers[1], within: Self.within, runsJobsInside: true, leavesBeforeItsVisitEnds: true)
+    }
+    #expect(!exploration.failures.isEmpty)
   }
 
   @Test(

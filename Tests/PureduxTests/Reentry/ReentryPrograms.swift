@@ -143,16 +143,23 @@ import Testing
     #expect(root.dispatch(3) == .terminated)
   }
 
-  /// The drain that a dispatch has ordered waits behind a send; the send does first what was dispatched, and has the executor run what waits.
+  /// The drain that a dispatch has ordered waits behind a send. The send does first what was dispatched, and that has the executor run what
+  /// waits, when there is something for a drain to do.
   @Test func `a drain that is run inside a commit leaves that alone`() async throws {
     let executor = ManualExecutor()
+    let proxies = Record<Store<[Int], Int>>()
     let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
       let reduced = trace + [action]
-      if action < 3 { executor.run() }
+      if action == 1 {
+        proxies.all[0].dispatch(3)
+        executor.run()
+      }
       trace = reduced
     }
     let (states, proxy) = (root.states(), root.store())
+    proxies.add(proxy)
     _ = await root.state
+    await root.core.origin.tree.untilIdle()
     await executor.untilIdle()
     executor.hold()
     let send = Task { try await proxy.send(2) { $0 } }
@@ -161,7 +168,6 @@ import Testing
     await executor.untilWaiting(2)
     executor.letGo()
     #expect(try await send.value == [1, 2])
-    root.dispatch(3)
     #expect(await states.collect(4) == [[], [1], [1, 2], [1, 2, 3]])
     await root.shutdown()
   }
@@ -175,6 +181,7 @@ import Testing
     }
     let (states, proxy) = (root.states(), root.store())
     _ = await root.state
+    await root.core.origin.tree.untilIdle()
     await executor.untilIdle()
     executor.hold()
     root.dispatch(1)

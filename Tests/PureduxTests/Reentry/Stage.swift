@@ -211,7 +211,8 @@ extension Reentry {
         }
         dispatch(id + 5, to: 0)
         orders.add([id + 1, id + 2, id + 3, id + 4])
-        orders.add(place.isOnExecutor ? [id + 1, id + 2, id + 5] : [id + 1, id + 5])
+        // Another task's: of it no more is said than that it comes after what was asked before.
+        orders.add([id + 1, id + 5])
       case .sendReading:
         dispatch(id + 1, to: 0)
         immediately { [self] _ in
@@ -225,9 +226,7 @@ extension Reentry {
         immediately { [self] _ in
           guard let scene = try? await proxy(1).state else { return }
           moments.add(
-            Moment(
-              who: "state", trace: scene.root, includes: isDispatched ? [id + 1] : [],
-              excludes: place.isOnExecutor ? [id + 2] : []))
+            Moment(who: "state", trace: scene.root, includes: isDispatched ? [id + 1] : []))
         }
         dispatch(id + 2, to: 0)
         orders.add([id + 1, id + 2])

@@ -360,10 +360,10 @@ public struct Checker {
 
   private mutating func checkObservers() {
     guard !recorded.observed.isEmpty else { return }
-    var calls: [Int: [ObserverCall]] = [:]
-    for call in recorded.observerCalls { calls[call.subscription, default: []].append(call) }
+    var allCalls: [Int: [ObserverCall]] = [:]
+    for call in recorded.observerCalls { allCalls[call.subscription, default: []].append(call) }
     for observed in recorded.observed {
-      let calls = (calls[observed.number] ?? []).sorted { $0.begin < $1.begin }
+      let calls = (allCalls[observed.number] ?? []).sorted { $0.begin < $1.begin }
       let observing = observed.observing
       let isDead = calls.contains { $0.isDead }
       var followed = Followed(
@@ -374,7 +374,12 @@ public struct Checker {
       let isLast = recorded.observed.allSatisfy { other in
         other.observing.key != observing.key || other.number == observed.number || other.span.end < observed.span.begin
       }
-      followed.isWhole = observed.cuts.isEmpty && !isDead && isLast
+      // One that had to wait for a call to return may have come too late for its store.
+      let hasWaited = recorded.observed.contains { other in
+        other.observing.key == observing.key && other.number != observed.number
+          && (allCalls[other.number] ?? []).contains { $0.end > observed.span.begin }
+      }
+      followed.isWhole = observed.cuts.isEmpty && !isDead && isLast && !(calls.isEmpty && hasWaited)
       followed.endStamp = .max
       checkFollowed(followed)
       if calls.dropLast().contains(where: { $0.isDead }) { fail("G8 \(followed.name) is called though it is dead") }
