@@ -1,9 +1,10 @@
-@testable import Puredux
 import Testing
+
+@testable import Puredux
 
 /// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every earlier
 /// state still delivered. It never keeps a store alive, and after the end nothing of it remains in memory.
-@Suite(.timeLimit(.minutes(1))) struct G7TheEnd {
+@Suite(.timeLimit(.minutes(5))) struct G7TheEnd {
   @Test(arguments: Kind.allCases)
   func `a consumer that is cancelled while it waits ends at once`(kind: Kind) async throws {
     let subject = Subject(kind)
@@ -315,7 +316,9 @@ import Testing
   }
 
   @Test(arguments: [false, true], [0, 1, 2])
-  func `after the end a filter and a selector that are still held remember nothing`(isShutDown: Bool, way: Int) async throws {
+  func `after the end a filter and a selector that are still held remember nothing`(isShutDown: Bool, way: Int)
+    async throws
+  {
     var root: RootStore<Telling, Int>? = RootStore(initialState: Telling()) { state, _ in state = Telling() }
     var child: StateStore<Telling, Int>? = root!.childStore(
       initialState: 0, stateMapping: { state, _ in state }, reducer: { _, _ in })

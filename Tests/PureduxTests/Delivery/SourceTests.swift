@@ -2,7 +2,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(1))) struct SourceTests {
+@Suite(.timeLimit(.minutes(5))) struct SourceTests {
   /// Whether a root store's source has anybody to publish to, as its next commit will see it.
   private func isFollowed(_ root: RootStore<Int, Int>) async throws -> Bool {
     try await root.core.origin.tree.visit { tree throws(StoreError) in root.core.source(on: tree).isFollowed }

@@ -12,7 +12,7 @@ private struct Fetch: AppAction, AsyncAction {
   }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct InterceptorTests {
+@Suite(.timeLimit(.minutes(5))) struct InterceptorTests {
   private func results(of interceptor: Interceptor<any AppAction>, on actions: [any AppAction]) async -> [[String]] {
     let root = RootStore<[[String]], any AppAction>(initialState: [], interceptor: interceptor) { state, action in
       if let found = action as? Found { state.append(found.results) }

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// Who waits for whom in a shutdown that is called from within the tree's own tasks.
-@Suite(.timeLimit(.minutes(1))) struct WaitingTests {
+@Suite(.timeLimit(.minutes(5))) struct WaitingTests {
   /// How an interceptor calls for a shutdown that it awaits.
   enum Way: CaseIterable, Sendable {
     case itself, childTask, task

@@ -331,7 +331,7 @@ private struct InboxSystem: Interleaved {
   }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct InboxInterleavings {
+@Suite(.timeLimit(.minutes(5))) struct InboxInterleavings {
   fileprivate typealias Call = InboxSystem.Call
 
   @Test(arguments: [1, 2])

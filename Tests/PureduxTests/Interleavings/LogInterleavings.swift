@@ -330,7 +330,7 @@ private struct LogSystem: Interleaved {
   }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct LogInterleavings {
+@Suite(.timeLimit(.minutes(5))) struct LogInterleavings {
   private static let policies: [LogSystem.Machine.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
 
   @Test(arguments: policies)

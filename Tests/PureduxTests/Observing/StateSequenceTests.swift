@@ -3,7 +3,7 @@ import Testing
 
 /// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by the kinds of stores that are
 /// read as a sequence.
-@Suite(.timeLimit(.minutes(1))) struct StateSequenceTests {
+@Suite(.timeLimit(.minutes(5))) struct StateSequenceTests {
   @Test func `every call that answers a stream answers a sequence where one is asked for`() async throws {
     let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
     let child = root.ledgerChild()

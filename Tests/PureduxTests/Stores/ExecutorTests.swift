@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ExecutorTests {
+@Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
   @Test func `a tree on the main actor reduces, maps and filters there`() async throws {
     let root = RootStore<Int, Int>(initialState: 0, executor: .mainActor) { state, action in
       MainActor.assumeIsolated { state += action }
@@ -59,7 +59,8 @@ import Testing
     #expect(await root.state == 0)
   }
 
-  @Test func `a tree with an executor of its own depends on no other: what it is asked is there at once`() async throws {
+  @Test func `a tree with an executor of its own depends on no other: what it is asked is there at once`() async throws
+  {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
     #expect(await root.state == 0)
