@@ -1,4 +1,4 @@
-// Every unsafe construct of the library is in this file, each with the reason why it is sound.
+// Unsafe constructs, each with the reason why it is sound. "No way back in" rests on `Tree.enter`, which keeps out whoever comes from within.
 
 import Synchronization
 
