@@ -100,8 +100,8 @@ import Testing
     lowest = nil
     if let id {
       let dropped = entries.change(id) { $0.runner = nil }
+      withExtendedLifetime(dropped) { #expect(gone.count == 0) }
       #expect(dropped.count == 100_000)
-      #expect(gone.count == 0)
     }
     #expect(gone.count == 100_000)
     #expect(entries.isEmpty)
