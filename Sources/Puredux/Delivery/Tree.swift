@@ -310,6 +310,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   // MARK: Visitors
 
   /// Runs a closure on the executor after everything that was asked before.
+  @inline(__always)
   @inlinable
   func visit<Result: Sendable>(
     isolation: isolated (any Actor)? = #isolation, _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
@@ -333,6 +334,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   }
 
   /// Commits an action after everything that was asked before.
+  @inline(__always)
   @inlinable
   func send(
     _ action: Action, from origin: Origin<Action>, isolation: isolated (any Actor)? = #isolation

@@ -28,6 +28,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
+  @inline(__always)
   @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     switch route.target {
@@ -36,6 +37,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
+  @inline(__always)
   @inlinable
   public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @Sendable (State) -> Result

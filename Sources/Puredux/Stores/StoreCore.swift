@@ -60,6 +60,7 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   var proxy: Store<State, Action> { Store(route: Route(origin), feed: feed) }
 
   /// The state, of a store that somebody holds.
+  @inline(__always)
   @inlinable
   var state: State {
     get async {
