@@ -78,6 +78,6 @@ final class Origin<Action: Sendable>: StorePlace {
   }
 
   deinit {
-    if Depth.isBreak(Int(depth)) { ReleaseQueue.deep.release(unsafe parent.take()) }
+    if Depth.isBreak(Int(depth)) { ReleaseQueue.deep.release { unsafe parent.take() } }
   }
 }

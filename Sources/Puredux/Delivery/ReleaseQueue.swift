@@ -15,10 +15,11 @@ final class ReleaseQueue: Sendable {
   @usableFromInline
   static let deep = ReleaseQueue()
 
+  /// - Parameter take: Takes the object from who hands it over. Called under the lock, so that nobody but the queue holds it from then on.
   @usableFromInline
-  func release(_ object: consuming any Sendable) {
-    let isFirst = waiting.withLock { [object] waiting in
-      waiting.objects.append(object)
+  func release(_ take: () -> any Sendable) {
+    let isFirst = waiting.withLock { waiting in
+      waiting.objects.append(take())
       defer { waiting.isReleasing = true }
       return !waiting.isReleasing
     }

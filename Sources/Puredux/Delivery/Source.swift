@@ -400,7 +400,7 @@ final class Link<Input: Sendable, State: Sendable>: UpstreamLink<State> {
   }
 
   deinit {
-    if Depth.isBreak(depth) { ReleaseQueue.deep.release(unsafe Confined(storing: upstream.take() as AnySource?)) }
+    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe Confined(storing: upstream.take() as AnySource?) } }
   }
 }
 

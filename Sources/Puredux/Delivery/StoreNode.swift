@@ -101,7 +101,7 @@ final class Chained<Next> {
   @inlinable
   init(_ next: Next) { unsafe self.next = next }
 
-  deinit { ReleaseQueue.deep.release(unsafe Confined(storing: next.take())) }
+  deinit { ReleaseQueue.deep.release { unsafe Confined(storing: next.take()) } }
 }
 
 /// What a store does with an action beside reducing it. Its owned state and the state that it shows differ in a child store.

@@ -58,6 +58,6 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
   @inlinable
   deinit {
     core.release()
-    if Depth.isBreak(Int(core.origin.depth)) { ReleaseQueue.deep.release(unsafe parent.take()) }
+    if Depth.isBreak(Int(core.origin.depth)) { ReleaseQueue.deep.release { unsafe parent.take() } }
   }
 }
