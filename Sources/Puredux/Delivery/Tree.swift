@@ -167,7 +167,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inlinable
   nonisolated func scheduleDrain() {
     onExecutor { tree in
-      // Not sent anywhere: the task is given the closure, and this function returns.
+      // SAFETY: nobody else has the closure: the task is given it, and this function returns.
       nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.drain() }
       unsafe Task.detached(priority: tree.priority, operation: drain)
     }

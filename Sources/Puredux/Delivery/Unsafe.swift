@@ -4,7 +4,7 @@ import Synchronization
 
 /// A reference to what lives on a tree's executor. Anybody may hold and pass it on; only code that runs there can look inside.
 ///
-/// Sound because the value is reached in three ways only: through `callAsFunction`, which the compiler lets nobody call but from
+/// SAFETY: the value is reached in three ways only: through `callAsFunction`, which the compiler lets nobody call but from
 /// the tree's isolation; in `map`, whose closures in this library do nothing but store it in another confined value; and for
 /// the release of a store that nothing can be asked of any more. One tree's values never meet another tree: they are made from that tree's
 /// stores alone.
@@ -62,7 +62,7 @@ extension Confined {
 
 /// A serial executor, looked up once and kept alive.
 ///
-/// Sound because the reference that is not counted lies beside the object that keeps its executor alive. The main actor's lives for ever.
+/// SAFETY: the reference that is not counted lies beside the object that keeps its executor alive. The main actor's lives for ever.
 @usableFromInline
 @safe struct ExecutorReference: Sendable {
   @usableFromInline
@@ -92,7 +92,7 @@ private actor OwnExecutor {}
 extension Tree {
   /// Makes what is isolated to a tree from anywhere: a task that begins on the tree's executor, and so depends on no other.
   ///
-  /// Sound because `isolated` is no part of how a function is called, and because the two closures that are passed here only make something of the tree, and look
+  /// SAFETY: `isolated` is no part of how a function is called, and because what is passed here only makes a task of the tree, and looks
   /// at nothing of it.
   @inlinable
   nonisolated func onExecutor(_ make: (isolated Tree) -> Void) {
@@ -104,7 +104,7 @@ extension Tree {
 
 /// An object that is made when it is first needed, and stays as long as its owner: eight bytes where it is not.
 ///
-/// Sound because the reference is counted once, is never replaced, and is given back when the owner goes and nobody can ask any more.
+/// SAFETY: the reference is counted once, is never replaced, and is given back when the owner goes and nobody can ask any more.
 @usableFromInline
 @safe struct Lazily<Object: AnyObject>: ~Copyable {
   @usableFromInline
@@ -164,7 +164,7 @@ extension Lazily: Sendable where Object: Sendable {}
 
 /// A variable of a tree's executor, without the run-time check for overlapping accesses, which costs as much as a small reducer.
 ///
-/// Sound because it is reached from the tree's isolation only, and no access calls anything: the value is copied out or set.
+/// SAFETY: it is reached from the tree's isolation only, and no access calls anything: the value is copied out or set.
 @usableFromInline
 class Variable<Value> {
   @usableFromInline
@@ -185,7 +185,7 @@ class Variable<Value> {
 
 /// The variables of a channel that are its source's. A base class, so that they cost no object of their own.
 ///
-/// Without the run-time checks for overlapping accesses, which cost more than what most sources do. Sound because they are reached through their
+/// Without the run-time checks for overlapping accesses, which cost more than what most sources do. SAFETY: they are reached through their
 /// source only (below), which lives on its tree's executor, and because what is called during an access has no way back in: a publication changes
 /// nothing but the log and the scratch.
 @usableFromInline
@@ -278,7 +278,7 @@ extension Confined {
 
 /// A source that is known of as long as somebody else holds it.
 ///
-/// Sound because the reference is handed on as a confined one only.
+/// SAFETY: the reference is handed on as a confined one only.
 @usableFromInline
 struct WeaklyConfined: @unchecked Sendable {
   private weak let source: AnySource?
@@ -296,7 +296,7 @@ struct WeaklyConfined: @unchecked Sendable {
 
 /// Objects that are called one after the other without counting references, which would cost more than most of the calls.
 ///
-/// Sound because the list counts each object once for as long as it is in it, and does not change while it calls them: it lives on a tree's
+/// SAFETY: the list counts each object once for as long as it is in it, and does not change while it calls them: it lives on a tree's
 /// executor, and what is called has no way back in.
 @usableFromInline
 @safe struct CallList<Object: AnyObject>: ~Copyable {
@@ -351,7 +351,7 @@ struct WeaklyConfined: @unchecked Sendable {
 
 /// The source of a store, with the state that the store owns, and what reduces that. In a root store it is the state that it shows, too.
 ///
-/// Without the run-time check for overlapping accesses. Sound because the state is reached from the tree's isolation only, where one commit runs
+/// Without the run-time check for overlapping accesses. SAFETY: the state is reached from the tree's isolation only, where one commit runs
 /// at a time, and because what runs during an access, a reducer, has no way back in: everything that can be asked of a tree takes its
 /// place in the order or waits for the executor.
 @usableFromInline
@@ -420,7 +420,7 @@ struct ReducerStep<State, Action>: ~Copyable {
 
 /// A reference to a store's origin that does not keep it alive, so that an action on its way costs no reference counting.
 ///
-/// Sound because an origin goes only after everything that was accepted from it: it is held by its store, and the release of
+/// SAFETY: an origin goes only after everything that was accepted from it: it is held by its store, and the release of
 /// a store is itself an entry of the inbox, behind all that the store was given, and holds the origin until it is done.
 /// (`Tree.release` orders it; where nothing is under way, there is nothing that could borrow the origin.) On the way up from an origin, each
 /// holds the next.
@@ -447,7 +447,7 @@ struct ReducerStep<State, Action>: ~Copyable {
 
 /// An object that is counted until it is taken, once. What holds it is plain memory: an inbox of plain actions is moved and emptied as such.
 ///
-/// Sound because a tree's commands are taken by who performs them, and each entry of an inbox is performed once; one that the inbox
+/// SAFETY: a tree's commands are taken by who performs them, and each entry of an inbox is performed once; one that the inbox
 /// refuses is taken by who offered it. An executor that drops a tree's jobs leaks what it was to do.
 @usableFromInline
 @safe struct Owed<Object: AnyObject & Sendable>: @unchecked Sendable {
@@ -472,7 +472,7 @@ extension Reading: @unchecked Sendable {}
 /// How the actions of a proxy get to its tree: as they are, or through a projection.
 ///
 /// What would be an enumeration with two payloads, but that the optimizer sees through a cast to the origin behind it, and then counts no
-/// references in sending. Sound because `isDirect` is set together with the object, by the two initializers, and neither changes.
+/// references in sending. SAFETY: `isDirect` is set together with the object, by the two initializers, and neither changes.
 @usableFromInline
 @safe struct Route<Action: Sendable>: Sendable {
   @usableFromInline
@@ -515,7 +515,7 @@ extension Reading: @unchecked Sendable {}
 
 /// A consumer that waits for the next state, or for the end.
 ///
-/// An unchecked continuation, as it is made once a delivery. Sound because the log keeps a waiter in exactly one place, hands it
+/// An unchecked continuation, as it is made once a delivery. SAFETY: the log keeps a waiter in exactly one place, hands it
 /// out in removing it there, and every caller that is handed one resumes it.
 @usableFromInline
 @safe struct Waiter<Value: Sendable>: Sendable {
