@@ -11,6 +11,9 @@ let package = Package(
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxTests", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
+    // A module of its own, as it takes long to optimize.
+    .testTarget(
+      name: "IsolationTests", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -22,11 +22,13 @@ import Testing
 
   @Test(arguments: Kind.allCases)
   func `a proxy of a released store refuses, and tells so`(kind: Kind) async throws {
-    var subject: Subject? = Subject(kind)
-    let proxy = try #require(subject?.store.store())
+    let proxy: Store<Snapshot, Int>
+    do {
+      let subject = Subject(kind)
+      proxy = subject.store.store()
+      #expect(proxy.dispatch(1) == .enqueued)
+    }
     let scope = proxy.scope { $0.root }
-    #expect(proxy.dispatch(1) == .enqueued)
-    subject = nil
     #expect(proxy.dispatch(2) == .terminated)
     #expect(scope.dispatch(2) == .terminated)
     await #expect(throws: StoreError.terminated) { try await proxy.send(3) }

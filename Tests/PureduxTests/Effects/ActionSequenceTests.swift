@@ -48,11 +48,14 @@ import Testing
 
   @Test(arguments: Kind.allCases)
   func `the release of the store ends it`(kind: Kind) async throws {
-    var subject: Subject? = Subject(kind)
-    let proxy = try #require(subject?.store.store())
-    let feeding = Task { try await proxy.send(contentsOf: AsyncStream<Int> { _ in }) }
-    await Task.yield()
-    subject = nil
+    let feeding: Task<Void, any Error>
+    do {
+      let subject = Subject(kind)
+      feeding = Task { [proxy = subject.store.store()] in
+        try await proxy.send(contentsOf: AsyncStream<Int> { _ in })
+      }
+      await Task.yield()
+    }
     await #expect(throws: StoreError.terminated) { try await feeding.value }
   }
 

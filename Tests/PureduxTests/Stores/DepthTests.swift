@@ -116,18 +116,23 @@ import Testing
 
   @Test(arguments: [false, true])
   func `a chain of any length goes with its last proxy`(isAttended: Bool) async throws {
-    var root: RootStore<Wide, Int>? = makeRoot()
-    let weak = Weak(root!)
-    var store: StateStore<Wide, Int>? = descendant(of: root!, depth: Self.any, isAttended: isAttended)
-    var proxy = store?.store()
-    var states: AsyncStream<Wide>? = store?.states()
-    store = nil
-    root = nil
-    #expect(proxy?.dispatch(1) == .terminated)
-    proxy = nil
-    states = nil
-    _ = states
-    #expect(weak.object == nil)
+    let gone: Gate
+    do {
+      let (proxy, states): (Store<Wide, Int>, AsyncStream<Wide>)
+      do {
+        let token = Token()
+        gone = token.gone
+        let root = RootStore(initialState: Wide()) { (state, action: Int) in
+          withExtendedLifetime(token) { state.count += action }
+        }
+        let store = descendant(of: root, depth: Self.any, isAttended: isAttended)
+        (proxy, states) = (store.store(), store.states())
+      }
+      #expect(proxy.dispatch(1) == .terminated)
+      withExtendedLifetime(states) {}
+    }
+    // The release may be another thread's, which is in the middle of one.
+    await gone.wait()
   }
 
   @Test(arguments: [false, true])

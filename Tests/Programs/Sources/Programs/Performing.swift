@@ -16,14 +16,15 @@ extension Program {
   }
 }
 
-/// Waits until something is so, for some seconds at most.
+/// Waits until something is so, as nothing tells that a weak reference has gone. The limit, half of what counts as a hang, is reached
+/// only where it fails.
 func settle(_ isSo: () -> Bool) async {
   for _ in 0..<200 {
     if isSo() { return }
     await Task.yield()
   }
   let clock = ContinuousClock()
-  let limit = clock.now + .seconds(5)
+  let limit = clock.now + Watchdog.usualLimit / 2
   while !isSo(), clock.now < limit { try? await clock.sleep(for: .microseconds(200)) }
 }
 
