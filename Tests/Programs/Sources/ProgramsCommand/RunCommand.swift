@@ -174,7 +174,8 @@ final class RunCommand: Sendable {
     process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     process.arguments = arguments
     var environment = ProcessInfo.processInfo.environment
-    if environment["TSAN_OPTIONS"] == nil { environment["TSAN_OPTIONS"] = "halt_on_error=1" }
+    // So that a report ends the program that it is about.
+    environment["TSAN_OPTIONS", default: ""] += ":halt_on_error=1"
     process.environment = environment
     let (output, toInput) = (Pipe(), Pipe())
     process.standardOutput = output
