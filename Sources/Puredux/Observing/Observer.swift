@@ -159,7 +159,8 @@ public final class Subscription: Sendable {
     life = Guarded(Life(cancelReading: cancelReading))
   }
 
-  /// The observer gets no more states, and its task is cancelled: no call begins any more. One that is under way comes to its end.
+  /// The observer gets no more states, and its task is cancelled: no call is made any more. One that is under way, or that another thread is just
+  /// making, comes to its end.
   ///
   /// Can be called from anywhere, also by the observer itself, and more than once.
   public func cancel() {

@@ -18,14 +18,19 @@ extension Program {
 
 /// Waits until something is so, as nothing tells that a weak reference has gone. The limit, half of what counts as a hang, is reached
 /// only where it fails.
-func settle(_ isSo: () -> Bool) async {
+@discardableResult
+func settle(_ isSo: () -> Bool) async -> Bool {
   for _ in 0..<200 {
-    if isSo() { return }
+    if isSo() { return true }
     await Task.yield()
   }
   let clock = ContinuousClock()
   let limit = clock.now + Watchdog.usualLimit / 2
-  while !isSo(), clock.now < limit { try? await clock.sleep(for: .microseconds(200)) }
+  while clock.now < limit {
+    if isSo() { return true }
+    try? await clock.sleep(for: .microseconds(200))
+  }
+  return false
 }
 
 extension Run {
@@ -325,8 +330,9 @@ extension Run {
     let before = watching.subscriptions.withLock { $0.map(\.number) }
     let subscription = proxy.subscribe(observer: watching.observer)
     let spanEnded = ended(span)
-    watching.subscriptions.withLock { $0.append((number, subscription)) }
+    // Before anybody else can find and cancel it.
     observed.add(Observed(number: number, observing: observing, via: via, span: spanEnded))
+    watching.subscriptions.withLock { $0.append((number, subscription)) }
     for number in before { cut(number, spanEnded) }
   }
 
@@ -401,8 +407,8 @@ extension Run {
     for store in program.stores.indices { readHistory(store) }
     if !readers.withLock({ $0.values.contains { $0.isUnread && $0.held != nil } }), features.contains(.heldMemory) {
       // Proxies and observers are still held.
-      await settle { [self] in states.value == keptByHistories }
-      if states.value != keptByHistories { violate("G7 \(states.value) states are alive while proxies are held") }
+      let isSettled = await settle { [self] in states.value == keptByHistories }
+      if !isSettled { violate("G7 \(states.value) states are alive while proxies are held") }
     }
   }
 

@@ -80,14 +80,14 @@ public struct Followed: Sendable {
 public struct Closing: Sendable {
   public var store: Int
   public var isShutdown: Bool
-  /// Whether it waited for the interceptor's tasks.
-  public var isAwaited: Bool
+  /// The store whose interceptor shut it down.
+  public var caller: Int?
   public var span: Span
 
-  public init(store: Int, isShutdown: Bool, isAwaited: Bool = true, span: Span) {
+  public init(store: Int, isShutdown: Bool, caller: Int? = nil, span: Span) {
     self.store = store
     self.isShutdown = isShutdown
-    self.isAwaited = isAwaited
+    self.caller = caller
     self.span = span
   }
 }

@@ -359,9 +359,7 @@ final class Run: Sendable {
     } else {
       return
     }
-    // It does not wait for tasks of which its caller is one.
-    let isAwaited = !program.isStore(action.store, atOrBelow: store)
-    closings.add(Closing(store: store, isShutdown: true, isAwaited: isAwaited, span: ended(span)))
+    closings.add(Closing(store: store, isShutdown: true, caller: action.store, span: ended(span)))
   }
 
   func setInterceptor(_ spec: InterceptorSpec) {
