@@ -250,6 +250,10 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     #expect(!failures(right) { $0.works = [] }.isEmpty)
     #expect(!failures(right) { $0.works.append($0.works[0]) }.isEmpty)
     #expect(!failures(right) { $0.works[0].end = 111 }.isEmpty)
+    #expect(
+      failures(right) {
+        $0.closings[0].caller = 0; $0.works[0].end = 111
+      } == [], "it waits for others only")
   }
 
   @Test func `an observer that is called after its cancellation is found`() {
@@ -263,7 +267,12 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       ObserverCall(subscription: 0, state: tagged(state) ?? state, begin: 20 + number, end: 21 + number, isDead: false)
     }
     #expect(failures(right) == [])
-    #expect(!failures(right) { $0.observerCalls[1].begin = 42 }.isEmpty)
+    #expect(failures(right) { $0.observerCalls[1].begin = 42 } == [], "it was just being called")
+    #expect(
+      !failures(right) {
+        $0.observerCalls[0].end = 42
+        $0.observerCalls[1].begin = 43
+      }.isEmpty)
     #expect(
       !failures(right) {
         $0.observerCalls.swapAt(0, 1); $0.observerCalls[0].begin = 1
