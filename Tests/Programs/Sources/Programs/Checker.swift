@@ -374,12 +374,12 @@ public struct Checker {
       let isLast = recorded.observed.allSatisfy { other in
         other.observing.key != observing.key || other.number == observed.number || other.span.end < observed.span.begin
       }
-      // One that had to wait for a call to return may have come too late for its store.
-      let hasWaited = recorded.observed.contains { other in
-        other.observing.key == observing.key && other.number != observed.number
-          && (allCalls[other.number] ?? []).contains { $0.end > observed.span.begin }
+      // One that had to wait for a call to return may have come too late for its store. Between the last line of the call, which is what is known
+      // of its end, and its return any time may pass.
+      let mayHaveWaited = recorded.observed.contains { other in
+        other.observing.key == observing.key && other.number != observed.number && allCalls[other.number] != nil
       }
-      followed.isWhole = observed.cuts.isEmpty && !isDead && isLast && !(calls.isEmpty && hasWaited)
+      followed.isWhole = observed.cuts.isEmpty && !isDead && isLast && !(calls.isEmpty && mayHaveWaited)
       followed.endStamp = .max
       checkFollowed(followed)
       if calls.dropLast().contains(where: { $0.isDead }) { fail("G8 \(followed.name) is called though it is dead") }
