@@ -54,6 +54,7 @@ final class End<Action: Sendable>: Command {
       $0.source.end()
       if isReleased { $0.source.release() }
     }
+    if origin.depth == 0 { origin.tree.extras.withObject { $0.forgetObserver(on: tree) } }
     origin.endEffects(cancelling: cancelling)
   }
 }

@@ -159,7 +159,11 @@ class Source<State: Sendable>: AnySource {
   @usableFromInline
   override final func forgetAtEnd(_ memory: SelectorMemory) {
     let channel = channel { Channel() }
-    if channel.memories.count == channel.memories.capacity { channel.memories.removeAll { $0.memory == nil } }
+    if channel.memories.count == channel.memories.capacity {
+      channel.memories.removeAll { $0.memory == nil }
+      // So that there is room for as many before the next look.
+      channel.memories.reserveCapacity(2 * channel.memories.count)
+    }
     channel.memories.append(WeakMemory(memory))
   }
 
@@ -204,6 +208,8 @@ class Source<State: Sendable>: AnySource {
       channel.activate(cursor, first: state)
     }
     if !hasState { channel.activate(cursor, first: nil) }
+    // Where it was cancelled before its place came, and nobody else follows.
+    if channel.isIdle { detachIfUnwatched() }
   }
 
   @usableFromInline

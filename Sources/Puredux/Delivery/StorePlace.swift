@@ -1,6 +1,9 @@
 /// The isolation of some tree: proof, for the compiler, that code runs on its executor.
 @usableFromInline
-protocol TreeIsolation: Actor {}
+protocol TreeIsolation: Actor {
+  /// The turn of a visitor who came from within has come.
+  func giveTurn(to visitor: Waiter<Void>)
+}
 
 /// A store's place in its tree, whatever the tree's actions are: all that can be asked of it but to take an action.
 @usableFromInline

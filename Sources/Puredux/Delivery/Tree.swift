@@ -16,11 +16,21 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// What keeps those out who enter from within: code that the tree calls, and that gets back onto the executor before it returns, as
   /// `Task.immediate` does and executors that run jobs inside jobs. They wait for their turn, so that nobody sees a half-done commit.
   @usableFromInline
-  enum Section: UInt8, AtomicRepresentable, Sendable {
-    case none
-    case entered
-    /// Entered, and a drain that came meanwhile has still to be done.
-    case owingDrain
+  struct Section: OptionSet, Hashable, AtomicRepresentable, Sendable {
+    @usableFromInline
+    let rawValue: UInt8
+
+    @inlinable
+    init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    @inlinable
+    static var entered: Section { Section(rawValue: 1) }
+    /// A drain that came meanwhile has still to be done.
+    @inlinable
+    static var owesDrain: Section { Section(rawValue: 2) }
+    /// The turn of visitors who came from within has come.
+    @inlinable
+    static var owesTurns: Section { Section(rawValue: 4) }
   }
 
   /// What is done about an action once it is committed.
@@ -41,7 +51,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   nonisolated let isBusy = Atomic(false)
   /// Whether something is done on the executor now, and what is owed at its end.
   @usableFromInline
-  nonisolated let section = Atomic(Section.none)
+  nonisolated let section = Atomic(Section([]))
   @usableFromInline
   nonisolated let priority: TaskPriority?
   /// Sends and reads that have set out for the executor, and those that are through: two counts, as only the executor writes the
@@ -159,7 +169,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// counts itself in the same variable.
   @inlinable
   nonisolated func isLastAndAlone(_ origin: Origin<Action>) -> Bool {
-    guard origin.depth == 0, !origin.isAttended else { return false }
+    guard origin.depth == 0, !origin.isAttended, !hasObserver else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
     return departed == ended.load(ordering: .acquiring)
   }
@@ -179,7 +189,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inline(__always)
   @inlinable
   func enter() -> Bool {
-    guard section.load(ordering: .relaxed) == .none else { return false }
+    guard section.load(ordering: .relaxed) == [] else { return false }
     section.store(.entered, ordering: .relaxed)
     return true
   }
@@ -187,14 +197,29 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   @inline(__always)
   @inlinable
   func leave() {
-    let owesDrain = section.load(ordering: .relaxed) == .owingDrain
-    section.store(.none, ordering: .relaxed)
-    if owesDrain { scheduleDrain() }
+    let section = section.load(ordering: .relaxed)
+    self.section.store([], ordering: .relaxed)
+    if section != .entered { pay(section) }
+  }
+
+  /// Within the section: has something done at its end.
+  @inlinable
+  func owe(_ debt: Section) {
+    section.store(section.load(ordering: .relaxed).union(debt), ordering: .relaxed)
+  }
+
+  /// Does what was owed at the end of the section. An executor that runs jobs where they are enqueued runs these here.
+  @inline(never)
+  @inlinable
+  func pay(_ debts: Section) {
+    let turns = debts.contains(.owesTurns) ? takeTurns() : []
+    if debts.contains(.owesDrain) { scheduleDrain() }
+    for visitor in turns { visitor.resume(returning: ()) }
   }
 
   @inlinable
   func drain() {
-    guard enter() else { return section.store(.owingDrain, ordering: .relaxed) }
+    guard enter() else { return owe(.owesDrain) }
     defer { leave() }
     var left = Self.quantum
     if batch.isEmpty { takeBatch() }
@@ -315,8 +340,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   func visit<Result: Sendable>(
     isolation: isolated (any Actor)? = #isolation, _ body: @Sendable (isolated Tree) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
+    announceVisit()
     while true {
-      announceVisit()
       if let result = try await visitNow(body) { return result }
       await untilTurn()
     }
@@ -339,8 +364,8 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   func send(
     _ action: Action, from origin: Origin<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
+    announceVisit()
     while true {
-      announceVisit()
       if try await sendNow(action, from: origin) { return }
       await untilTurn()
     }
@@ -356,12 +381,29 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     return true
   }
 
-  /// Returns when the tree has done what it is in the middle of, and all that was asked before.
+  /// Returns when the tree has done what it is in the middle of, and all that was asked before; the visit has been announced again then, so that no
+  /// flood comes before it.
   @usableFromInline
   func untilTurn(isolation: isolated (any Actor)? = #isolation) async {
     await Waiter<Void>.wait { waiter in
-      let turn = Entry.command(Owed(Call { _ in waiter.resume(returning: ()) }))
+      let turn = Entry.command(Owed(Call { tree in tree.giveTurn(to: waiter) }))
       if inbox.withLock({ append(turn, to: &$0) }) { scheduleDrain() }
+    }
+  }
+
+  /// The turn of a visitor has come, who is resumed at the end of the section: where that makes it run at once, it is not to be within it again.
+  @usableFromInline
+  func giveTurn(to visitor: Waiter<Void>) {
+    announceVisit()
+    madeExtras.turns.withValue(on: self) { $0.value.append(visitor) }
+    owe(.owesTurns)
+  }
+
+  @usableFromInline
+  func takeTurns() -> ContiguousArray<Waiter<Void>> {
+    madeExtras.turns.withValue(on: self) { turns in
+      defer { turns.value = [] }
+      return turns.value
     }
   }
 
@@ -475,6 +517,9 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     extras.withObject { extras in extras.observer.withValue(on: self) { $0.value } } ?? nil
   }
 
+  @inlinable
+  nonisolated var hasObserver: Bool { extras.withObject { $0.hasObserver.load(ordering: .relaxed) } ?? false }
+
   // MARK: What not every tree has
 
   @inlinable
@@ -503,6 +548,11 @@ final class TreeExtras<Action: Sendable>: Sendable {
   let effects: Lazily<TreeEffects>
   @usableFromInline
   let observer = Confined(Variable<Tree<Action>.CommitObserver?>(nil))
+  /// Whether an observer has been set, or is about to be.
+  @usableFromInline
+  let hasObserver = Atomic(false)
+  /// Visitors who came from within, and whose turn has come.
+  let turns = Confined(Variable<ContiguousArray<Waiter<Void>>>([]))
   @usableFromInline
   let releasedChildren = Atomic(0)
 
@@ -510,4 +560,11 @@ final class TreeExtras<Action: Sendable>: Sendable {
   init(effects: TreeEffects? = nil) {
     self.effects = Lazily(effects)
   }
+
+  /// After the last commit: the observer may hold a proxy, and with that the tree.
+  @usableFromInline
+  func forgetObserver(on tree: isolated any TreeIsolation) { observer(on: tree).value = nil }
+
+  @usableFromInline
+  func expectObserver() { hasObserver.store(true, ordering: .relaxed) }
 }

@@ -67,6 +67,34 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
   @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.origin.dispatch(action) }
 
+  @_disfavoredOverload
+  @inlinable
+  public nonisolated func send(_ action: Action) async throws(StoreError) {
+    try await core.send(action, isolation: nil)
+  }
+
+  @inline(__always)
+  @inlinable
+  public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
+    try await core.send(action, isolation: isolation)
+  }
+
+  @_disfavoredOverload
+  @inlinable
+  public nonisolated func send<Result: Sendable>(
+    _ action: Action, reading: @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    try await core.send(action, isolation: nil, reading: reading)
+  }
+
+  @inline(__always)
+  @inlinable
+  public func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    try await core.send(action, isolation: isolation, reading: reading)
+  }
+
   /// The state after everything that was asked of the tree before; after a shutdown, the last state.
   @inlinable
   public nonisolated var state: State {

@@ -59,6 +59,23 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   @inlinable
   var proxy: Store<State, Action> { Store(route: Route(origin), feed: feed) }
 
+  @inline(__always)
+  @inlinable
+  func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
+    try await origin.tree.send(action, from: origin, isolation: isolation)
+  }
+
+  @inline(__always)
+  @inlinable
+  func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)?, reading: @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    try await origin.tree.visit(isolation: isolation) { [feed, origin] tree throws(StoreError) in
+      try tree.accept(action, from: origin)
+      return try feed.read(on: tree, reading)
+    }
+  }
+
   /// The state, of a store that somebody holds.
   @inline(__always)
   @inlinable
@@ -71,9 +88,10 @@ struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable
   func intercept(with interceptor: Interceptor<Action>) {
-    let observer = origin.tree.madeExtras.observer
+    let extras = origin.tree.madeExtras
+    extras.expectObserver()
     _ = origin.order { tree in
-      observer(on: tree).value = { action, origin in
+      extras.observer(on: tree).value = { action, origin in
         for effect in interceptor.effects(&action) {
           origin.effects.start({ await effect(Dispatch(origin: origin)) }, of: origin)
         }

@@ -44,8 +44,8 @@ extension Tree {
   func statistics<State>(
     of source: Confined<Source<State>>, isolation: isolated (any Actor)? = #isolation
   ) async -> StoreStatistics {
+    announceVisit()
     while true {
-      announceVisit()
       if let statistics = await take(of: source) { return statistics }
       await untilTurn()
     }

@@ -194,6 +194,25 @@ import Testing
     withExtendedLifetime(stalled) {}
   }
 
+  @Test(arguments: [false, true], [false, true])
+  func `an interceptor that holds a proxy of its own tree goes with the tree`(isShutDown: Bool, isUsed: Bool)
+    async throws
+  {
+    let gone: Gate
+    do {
+      let token = Token()
+      gone = token.gone
+      let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+      let proxy = root.store()
+      root.interceptActions { action, _ in
+        withExtendedLifetime(token) { if action > 0 { proxy.dispatch(action - 1) } }
+      }
+      if isUsed { try await root.send(3) }
+      if isShutDown { await root.shutdown() }
+    }
+    await gone.wait()
+  }
+
   @Test(arguments: [false, true], [(false, false), (false, true), (true, false), (true, true)])
   func `a store that nobody follows takes its state with it, though proxies remain`(
     isChild: Bool, ways: (isUsed: Bool, isShutDown: Bool)

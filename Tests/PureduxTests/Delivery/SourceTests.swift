@@ -3,6 +3,28 @@ import Testing
 @testable import Puredux
 
 @Suite(.timeLimit(.minutes(5))) struct SourceTests {
+  /// As where an observer is subscribed by two at a time.
+  @Test(arguments: [false, true])
+  func `a subscription that is cancelled before its place comes leaves nothing to be worked out`(isFollowed: Bool)
+    async throws
+  {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let worked = Counter()
+    let scope = root.scope { state in
+      worked.increment()
+      return state
+    }
+    let others = isFollowed ? scope.states() : nil
+    let reading = scope.feed.removingDuplicates(.equal).makeReading(.unbounded, through: scope.route.place)
+    reading.cancel()
+    #expect(scope.route.place.order(reading))
+    try await root.send(1)
+    let before = worked.count
+    try await root.send(1)
+    #expect(worked.count == (isFollowed ? before + 1 : before))
+    withExtendedLifetime((reading, others)) {}
+  }
+
   /// Whether a root store's source has anybody to publish to, as its next commit will see it.
   private func isFollowed(_ root: RootStore<Int, Int>) async throws -> Bool {
     try await root.core.origin.tree.visit { tree throws(StoreError) in root.core.source(on: tree).isFollowed }

@@ -196,12 +196,14 @@ struct Crowd<Step: AtomicStep>: Hashable {
     return Wait(participant: participant, number: participants[participant].waits)
   }
 
-  mutating func resume(_ wait: Wait, with next: Next<Step>) throws(Violation) {
+  /// - Parameter isWithin: Whether the participant goes on at once, within what is done on the executor by who resumes it.
+  mutating func resume(_ wait: Wait, with next: Next<Step>, within isWithin: Bool = false) throws(Violation) {
     let participant = participants[wait.participant]
     guard participant.next == .wait, participant.waits == wait.number else {
       throw Violation("a waiter is resumed twice")
     }
     participants[wait.participant].next = next
+    if isWithin, case .step = next { executor.append(wait.participant) }
   }
 
   fileprivate func next(of participant: Int) -> Step? {

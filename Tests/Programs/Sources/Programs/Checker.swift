@@ -447,17 +447,17 @@ public struct Checker {
     }
   }
 
-  /// Whether an interceptor shuts its own store down, or closes a ring of interceptors that wait for each other's stores.
-  private func isExempt(_ closing: Closing) -> Bool {
+  /// Whether a shutdown by an interceptor closes a ring of interceptors that wait for each other's stores, so that it does not wait.
+  private func closesRing(_ closing: Closing) -> Bool {
     guard let caller = closing.caller else { return false }
     var waited = [closing.store]
     var seen: Set<Int> = []
     while let store = waited.popLast() {
-      if program.isStore(caller, atOrBelow: store) { return true }
       for (number, other) in recorded.closings.enumerated()
       where other.span.begin < closing.span.end && other.span.end > closing.span.end {
-        guard let waiting = other.caller, program.isStore(waiting, atOrBelow: store), seen.insert(number).inserted
+        guard let waiting = other.caller, program.isStore(waiting.store, atOrBelow: store), seen.insert(number).inserted
         else { continue }
+        if program.isStore(caller.store, atOrBelow: other.store) { return true }
         waited.append(other.store)
       }
     }
@@ -467,9 +467,12 @@ public struct Checker {
   /// No task of a store runs once its end has been awaited.
   private mutating func checkEnds() {
     guard features.contains(.interceptorEnds) else { return }
-    for closing in recorded.closings where closing.isShutdown && !isExempt(closing) {
+    for closing in recorded.closings where closing.isShutdown && !closesRing(closing) {
+      // It waits for all but its own caller.
       for work in recorded.works
-      where work.end > closing.span.end && program.isStore(work.store, atOrBelow: closing.store) {
+      where work.end > closing.span.end && program.isStore(work.store, atOrBelow: closing.store)
+        && (work.given, work.copy) != (closing.caller?.given, closing.caller?.copy)
+      {
         fail("G8 the interceptor of \(work.given) ran after the shutdown of store \(closing.store)")
       }
       for observed in recorded.observed where program.isStore(observed.via.store, atOrBelow: closing.store) {

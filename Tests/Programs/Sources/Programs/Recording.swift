@@ -80,11 +80,11 @@ public struct Followed: Sendable {
 public struct Closing: Sendable {
   public var store: Int
   public var isShutdown: Bool
-  /// The store whose interceptor shut it down.
-  public var caller: Int?
+  /// The action whose interceptor shut it down.
+  public var caller: Action?
   public var span: Span
 
-  public init(store: Int, isShutdown: Bool, caller: Int? = nil, span: Span) {
+  public init(store: Int, isShutdown: Bool, caller: Action? = nil, span: Span) {
     self.store = store
     self.isShutdown = isShutdown
     self.caller = caller

@@ -252,8 +252,14 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     #expect(!failures(right) { $0.works[0].end = 111 }.isEmpty)
     #expect(
       failures(right) {
-        $0.closings[0].caller = 0; $0.works[0].end = 111
+        $0.closings[0].caller = $0.commits[0]
+        $0.works[0].end = 111
       } == [], "it waits for others only")
+    #expect(
+      !failures(right) {
+        $0.closings[0].caller = $0.commits[1]
+        $0.works[0].end = 111
+      }.isEmpty)
   }
 
   @Test func `an observer that is called after its cancellation is found`() {
