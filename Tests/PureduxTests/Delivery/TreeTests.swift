@@ -54,6 +54,27 @@ import Testing
     #expect(tree.inbox.withLock { $0.entries.capacity } <= kept * 5 / 4)
   }
 
+  /// The reducer runs whatever job waits, as a nested run loop does, and so the visitor's in the middle of a commit.
+  @Test func `a visitor who came from within gets in before a flood that does not end`() async throws {
+    let executor = ManualExecutor()
+    let (width, length) = (2_000, 20)
+    let proxies = Record<Store<Int, Int>>()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      state += 1
+      executor.run()
+      if action > 1 { proxies.all.first?.dispatch(action - 1) }
+    }
+    proxies.add(root.store())
+    executor.hold()
+    for _ in 0..<width { root.dispatch(length) }
+    let visitor = Task { try await Neighbor(on: executor).send(0, to: root) }
+    await executor.untilWaiting(2)
+    executor.letGo()
+    let count = try await visitor.value
+    #expect(count <= 4 * width, "of \(width * length)")
+    await root.shutdown()
+  }
+
   @Test func `who waits until all is done is told by the visitor that does the rest`() async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
@@ -68,4 +89,15 @@ import Testing
     #expect(await visitor.value == Tree<Int>.quantum + 1)
     await waiting.value
   }
+}
+
+/// An actor on a tree's executor.
+private actor Neighbor {
+  private let executor: ManualExecutor
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
+
+  init(on executor: ManualExecutor) { self.executor = executor }
+
+  /// Returns how many commits there are then.
+  func send(_ action: Int, to store: RootStore<Int, Int>) async throws -> Int { try await store.send(action) { $0 } }
 }

@@ -1,4 +1,3 @@
-import Dispatch
 import Puredux
 import Testing
 
@@ -73,57 +72,12 @@ import Testing
     #expect(await root.state == 1)
   }
 
-  @Test func `an executor may run jobs where they are enqueued: who comes from within gets in, without end`()
-    async throws
-  {
-    let executor = InPlaceExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
-    let neighbor = Neighbor(on: executor)
-    let last = try await neighbor.count(to: 20_000, in: root)
-    #expect(last == 20_000)
-    #expect(await root.state == 20_000)
-  }
-
   @Test(arguments: [TaskPriority.low, .high])
   func `a tree works with any priority`(priority: TaskPriority) async throws {
     let root = RootStore<Int, Int>(initialState: 0, priority: priority) { $0 += $1 }
     let states = root.states()
     for action in 1...10 { root.dispatch(action) }
     #expect(await states.collect(11).last == 55)
-  }
-}
-
-/// Runs a job inside the one that enqueues it.
-private final class InPlaceExecutor: SerialExecutor {
-  private let queue = DispatchQueue(label: "in place")
-  private let key = DispatchSpecificKey<Void>()
-
-  init() { queue.setSpecific(key: key, value: ()) }
-
-  func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    if DispatchQueue.getSpecific(key: key) != nil {
-      unsafe job.runSynchronously(on: asUnownedSerialExecutor())
-    } else {
-      queue.async { unsafe job.runSynchronously(on: self.asUnownedSerialExecutor()) }
-    }
-  }
-}
-
-/// Shares its executor with a tree.
-private actor Neighbor {
-  private let executor: InPlaceExecutor
-  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
-
-  init(on executor: InPlaceExecutor) { self.executor = executor }
-
-  func count(to end: Int, in store: RootStore<Int, Int>) async throws -> Int {
-    for await state in store.states() as StateSequence {
-      if state == end { return state }
-      // Resumed in the middle of what the tree does, where it waits for that.
-      if state.isMultiple(of: 2) { try await store.send(1) } else { store.dispatch(1) }
-    }
-    return 0
   }
 }
 
