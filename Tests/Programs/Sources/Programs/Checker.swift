@@ -468,10 +468,9 @@ public struct Checker {
   private mutating func checkEnds() {
     guard features.contains(.interceptorEnds) else { return }
     for closing in recorded.closings where closing.isShutdown && !closesRing(closing) {
-      // It waits for all but its own caller.
       for work in recorded.works
       where work.end > closing.span.end && program.isStore(work.store, atOrBelow: closing.store)
-        && (work.given, work.copy) != (closing.caller?.given, closing.caller?.copy)
+        && !closing.isCalled(by: work)
       {
         fail("G8 the interceptor of \(work.given) ran after the shutdown of store \(closing.store)")
       }

@@ -90,6 +90,12 @@ public struct Closing: Sendable {
     self.caller = caller
     self.span = span
   }
+
+  /// Of all tasks it does not wait for this one.
+  func isCalled(by work: Work) -> Bool {
+    guard let caller else { return false }
+    return caller.given == work.given && caller.copy == work.copy
+  }
 }
 
 /// An interceptor was set.
