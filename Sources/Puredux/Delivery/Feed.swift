@@ -168,9 +168,9 @@ final class Reading<State: Sendable>: Command {
   @usableFromInline
   typealias Machine = Channel<State>.Machine
 
-  /// How many states a consumer takes ahead.
+  /// How many states a consumer takes ahead: as many as have room in 4 KB, which it keeps.
   @inlinable
-  static var limit: Int { 31 }
+  static var limit: Int { min(31, 4_096 / max(1, MemoryLayout<State>.stride)) }
 
   @usableFromInline
   let feed: Feed<State>

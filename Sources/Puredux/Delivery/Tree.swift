@@ -494,7 +494,7 @@ final actor Tree<Action: Sendable>: TreeIsolation {
   /// Does what was asked before a visitor came.
   @inlinable
   func settle() {
-    if isBusy.load(ordering: .acquiring) { performAll() }
+    if isBusy.load(ordering: .acquiring) { RunningEffect.outsideOfAny { performAll() } }
   }
 
   @inlinable

@@ -2,6 +2,7 @@ import Synchronization
 
 /// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an address, which comes to be that of
 /// something else.
+@usableFromInline
 final class RunningEffect: Sendable {
   /// The innermost effect that the current task is part of, or was: a task may be left behind.
   @TaskLocal static var current: RunningEffect?
@@ -23,6 +24,12 @@ final class RunningEffect: Sendable {
   var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
   func end() { isOver.store(true, ordering: .relaxed) }
+
+  /// What others have asked for, and the current task does for them, is no part of its effect.
+  @usableFromInline
+  static func outsideOfAny(_ body: () -> Void) {
+    if current == nil { body() } else { $current.withValue(nil, operation: body) }
+  }
 
   /// Those that run, of the effects that the current task is part of.
   static var ofCurrentTask: [RunningEffect] {

@@ -15,18 +15,42 @@ extension Route {
         return { _ throws(StoreError) in try origin.tree.acceptHere(action, from: origin) }
       }
     case .mapped(let actions):
-      MappedActions(place: actions.place) { action in
-        guard let action = transform(action) else { return .unmapped }
-        return actions.dispatch(action)
-      } send: { action, isolation throws(StoreError) in
-        guard let action = transform(action) else { throw .unmapped }
-        try await actions.send(action, isolation)
-      } prepare: { action throws(StoreError) in
-        guard let action = transform(action) else { throw .unmapped }
-        return try actions.prepare(action)
-      }
+      map(through: ChainedActions(actions), transform)
     }
   }
+
+  @inlinable
+  func map<Mapped: Sendable>(
+    through below: ChainedActions<Action>, _ transform: @escaping @Sendable (Mapped) -> Action?
+  ) -> MappedActions<Mapped> {
+    MappedActions(place: below.actions.place) { action in
+      guard let action = transform(action) else { return .unmapped }
+      return below.actions.dispatch(action)
+    } send: { action, isolation throws(StoreError) in
+      guard let action = transform(action) else { throw .unmapped }
+      try await below.actions.send(action, isolation)
+    } prepare: { action throws(StoreError) in
+      guard let action = transform(action) else { throw .unmapped }
+      return try below.actions.prepare(action)
+    }
+  }
+}
+
+/// The actions of a projection that another one is made of: handed over when that goes, so that a chain of them is released in a loop.
+@usableFromInline
+final class ChainedActions<Action: Sendable>: Sendable {
+  // SAFETY: changed by the deinitializer alone, when nobody else can look; there until then.
+  @usableFromInline
+  @exclusivity(unchecked)
+  nonisolated(unsafe) var held: MappedActions<Action>?
+
+  @inlinable
+  init(_ actions: MappedActions<Action>) { unsafe held = actions }
+
+  @inlinable
+  var actions: MappedActions<Action> { unsafe held.unsafelyUnwrapped }
+
+  deinit { ReleaseQueue.deep.release { unsafe held.take() } }
 }
 
 /// The actions of a projection. In closures, which are specialized where they are made.

@@ -47,6 +47,17 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
+  func `a store that has ended takes no sequence, be it empty`(kind: Kind) async throws {
+    let subject = Subject(kind)
+    await subject.root.shutdown()
+    for _ in 0..<20 {
+      await #expect(throws: StoreError.terminated) {
+        try await subject.store.send(contentsOf: AsyncStream<Int> { $0.finish() })
+      }
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
   func `the release of the store ends it`(kind: Kind) async throws {
     let feeding: Task<Void, any Error>
     do {

@@ -3,6 +3,34 @@ import Testing
 @testable import Puredux
 
 @Suite struct EffectWaitTests {
+  @Test func `what an effect does for others on its way through the tree is no part of it`() async throws {
+    let executor = ManualExecutor()
+    let (started, goOn, over) = (Gate(), Gate(), Gate())
+    let isOutside = Record<Bool>()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      state = action
+      isOutside.add(RunningEffect.current == nil)
+    }
+    root.interceptActions(
+      with: Interceptor(where: { $0 == 1 }) { [proxy = root.store()] _, _ in
+        started.open()
+        await goOn.wait()
+        _ = try? await proxy.state
+        over.open()
+      })
+    root.dispatch(1)
+    await started.wait()
+    await executor.untilIdle()
+    executor.hold()
+    goOn.open()
+    await executor.untilWaiting(1)
+    root.dispatch(2)
+    executor.letGo()
+    await over.wait()
+    #expect(isOutside.all == [true, true])
+    await root.shutdown()
+  }
+
   private func effects(_ count: Int) -> [RunningEffect] {
     (0..<count).map { _ in RunningEffect(of: EffectRunner(), number: 0, within: []) }
   }

@@ -135,6 +135,17 @@ import Testing
     await gone.wait()
   }
 
+  @Test func `projections of projections of any depth go with the last`() async throws {
+    let root = makeRoot()
+    do {
+      let projection = (0..<Self.any).reduce(root.store()) { last, _ in
+        last.projection(action: { (action: Int) in action }, state: { (state: Wide) in state })
+      }
+      withExtendedLifetime(projection) {}
+    }
+    #expect(await root.state.count == 0)
+  }
+
   @Test(arguments: [false, true])
   func `scopes of scopes of any depth go with the last`(isSelected: Bool) async throws {
     let root = makeRoot()
