@@ -165,8 +165,10 @@ final actor Tree<Action: Sendable>: TreeIsolation {
     }
   }
 
-  /// Whether a root store that has just been closed is the only one to know of its tree. A visitor that sets out later sees that it is closed: it
-  /// counts itself in the same variable.
+  /// Whether a root store that has just been closed is the only one to know of its tree, so that what belongs to it can be dropped here.
+  ///
+  /// Visitors who have set out and are not through would show in the counts. One that sets out later sees that the store is closed, and asks nothing of
+  /// it: `closed` is stored before this read-modify-write of `departed`, and the visitor's own, which comes after it, acquires what this one releases.
   @inlinable
   nonisolated func isLastAndAlone(_ origin: Origin<Action>) -> Bool {
     guard origin.depth == 0, !origin.isAttended, !hasObserver else { return false }

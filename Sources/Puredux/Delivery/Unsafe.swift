@@ -164,7 +164,9 @@ extension Lazily: Sendable where Object: Sendable {}
 
 /// A variable of a tree's executor, without the run-time check for overlapping accesses, which costs as much as a small reducer.
 ///
-/// SAFETY: it is reached from the tree's isolation only, and no access calls anything: the value is copied out or set.
+/// SAFETY: it is reached from the tree's isolation only, or by who alone can still ask anything of it: a filter by its one reader, and what belongs to a
+/// store that has ended, and that nothing is under way for, by who releases it (`Tree.release`). An access copies the value out or sets it. What setting
+/// releases may run the user's code, which has no way to the same variable.
 @usableFromInline
 class Variable<Value> {
   @usableFromInline
@@ -186,7 +188,7 @@ class Variable<Value> {
 /// The variables of a channel that are its source's. A base class, so that they cost no object of their own.
 ///
 /// Without the run-time checks for overlapping accesses, which cost more than what most sources do. SAFETY: they are reached through their
-/// source only (below), which lives on its tree's executor, and because what is called during an access has no way back in: a publication changes
+/// source only (below), which lives on its tree's executor, or by who releases a store that nothing is under way for (`Tree.release`), and because what is called during an access has no way back in: a publication changes
 /// nothing but the log and the scratch.
 @usableFromInline
 class ChannelVariables<State: Sendable>: @unchecked Sendable {
@@ -352,7 +354,7 @@ struct WeaklyConfined: @unchecked Sendable {
 /// The source of a store, with the state that the store owns, and what reduces that. In a root store it is the state that it shows, too.
 ///
 /// Without the run-time check for overlapping accesses. SAFETY: the state is reached from the tree's isolation only, where one commit runs
-/// at a time, and because what runs during an access, a reducer, has no way back in: everything that can be asked of a tree takes its
+/// at a time, or by who releases a store that nothing is under way for (`Tree.release`), and because what runs during an access, a reducer, has no way back in: everything that can be asked of a tree takes its
 /// place in the order or waits for the executor.
 @usableFromInline
 final class StoreSource<Owned: Sendable, State: Sendable, Action: Sendable>: Source<State> {
@@ -515,7 +517,7 @@ extension Reading: @unchecked Sendable {}
 
 /// A consumer that waits for the next state, or for the end.
 ///
-/// An unchecked continuation, as it is made once a delivery. SAFETY: the log keeps a waiter in exactly one place, hands it
+/// An unchecked continuation, as it is made once a delivery. SAFETY: whoever keeps a waiter (the log, the inbox, a tree's turns, an effect group, a command) keeps it in exactly one place, hands it
 /// out in removing it there, and every caller that is handed one resumes it.
 @usableFromInline
 @safe struct Waiter<Value: Sendable>: Sendable {

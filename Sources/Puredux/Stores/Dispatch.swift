@@ -1,6 +1,6 @@
 /// What became of an action that was dispatched.
 public enum DispatchResult: Sendable, Equatable {
-  /// It has its place in the order and will be committed (G9).
+  /// It has its place in the order and will be committed, unless middleware stops it (G9).
   case enqueued
   /// The store is shut down or released: the action changes nothing.
   case terminated

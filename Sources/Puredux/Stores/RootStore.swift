@@ -151,7 +151,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: StoreType, Stor
   deinit { core.release() }
 }
 
-/// What becomes of the interceptor's tasks that still run when a store is shut down.
+/// What becomes of the tasks of interceptors and observers that still run when a store is shut down.
 public enum InterceptorShutdown: Sendable, Equatable {
   /// They are cancelled, and awaited.
   case cancel

@@ -57,7 +57,7 @@ public final actor StateStore<State: Sendable, Action: Sendable>: StoreType, Sto
     try await core.send(action, isolation: isolation, reading: reading)
   }
 
-  /// The state after everything that was asked of the tree before; after a shutdown, the last state.
+  /// The state after everything that was asked of the tree before. After a shutdown its own part is the last there was; the parent's goes on.
   @inlinable
   public nonisolated var state: State {
     get async { await core.state }

@@ -5,7 +5,7 @@ public protocol ActionHandler<Action>: Sendable {
   /// Gives the store an action and returns at once. Synchronous, callable from anywhere, also from a reducer.
   ///
   /// The action has its place in the tree's order when this returns (G1), and will be committed even if the store is released
-  /// right after (G9).
+  /// right after (G9), unless middleware stops it.
   ///
   /// - Returns: `.enqueued`; `.terminated` where the store is shut down or released, or `.unmapped` where a projection maps the action to
   ///   nothing: then the action changes nothing.
