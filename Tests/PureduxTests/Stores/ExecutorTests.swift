@@ -1,3 +1,4 @@
+import Dispatch
 import Puredux
 import Testing
 
@@ -72,12 +73,46 @@ import Testing
     #expect(await root.state == 1)
   }
 
+  /// The drain that is owed at the end of the visit runs before `send` goes on, and is not to leave anything to that visitor.
+  @Test func `an executor may run jobs where they are enqueued, in the middle of others`() async throws {
+    let executor = InPlaceExecutor()
+    let proxies = Record<Store<Int, Int>>()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      state += 1
+      if action < 0 { for _ in 0..<3_000 { proxies.all.first?.dispatch(1) } }
+    }
+    proxies.add(root.store())
+    let states = root.states(bufferingPolicy: .bufferingNewest(1))
+    try await root.send(-1)
+    #expect(await states.collect(until: { $0 == 3_001 }).last == 3_001)
+    #expect(executor.ranInPlace.isRaised)
+  }
+
   @Test(arguments: [TaskPriority.low, .high])
   func `a tree works with any priority`(priority: TaskPriority) async throws {
     let root = RootStore<Int, Int>(initialState: 0, priority: priority) { $0 += $1 }
     let states = root.states()
     for action in 1...10 { root.dispatch(action) }
     #expect(await states.collect(11).last == 55)
+  }
+}
+
+/// Runs a job inside the one that enqueues it.
+private final class InPlaceExecutor: SerialExecutor {
+  private let queue = DispatchQueue(label: "in place")
+  private let key = DispatchSpecificKey<Void>()
+  let ranInPlace = Flag()
+
+  init() { queue.setSpecific(key: key, value: ()) }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    if DispatchQueue.getSpecific(key: key) != nil {
+      ranInPlace.raise()
+      unsafe job.runSynchronously(on: asUnownedSerialExecutor())
+    } else {
+      queue.async { unsafe job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
   }
 }
 
