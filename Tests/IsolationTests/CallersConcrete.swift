@@ -414,8 +414,7 @@ let askEightInClosure: @MainActor @Sendable (StoreExecutor, Sheet) async -> Void
   await elsewhere()
 }
 
-@inline(never)
-@MainActor func askOutOfLine<State: Sendable>(_ scene: Scene<State>, _ sheet: Sheet) async {
+@inline(never) @MainActor func askOutOfLine<State: Sendable>(_ scene: Scene<State>, _ sheet: Sheet) async {
   sheet.enter("RootStore.state", await scene.root.state)
   await elsewhere()
   sheet.enter("StateStore.state", await scene.child.state)

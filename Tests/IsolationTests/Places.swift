@@ -37,21 +37,18 @@ final class Sheet: Sendable {
   var count: Int { lines.load(ordering: .relaxed) }
 
   /// After a call that answers.
-  @inline(never)
-  func enter<Value>(_ call: String, _ value: Value?) {
+  @inline(never) func enter<Value>(_ call: String, _ value: Value?) {
     note(call)
     if value == nil { wrong.add(caller + call) }
   }
 
   /// After a call that throws.
-  @inline(never)
-  func refuse<Value>(_ call: String, _ value: Value?) {
+  @inline(never) func refuse<Value>(_ call: String, _ value: Value?) {
     note(call)
     if value != nil { wrong.add(caller + call) }
   }
 
-  @inline(never)
-  func note(_ call: String) {
+  @inline(never) func note(_ call: String) {
     lines.add(1, ordering: .relaxed)
     if !isHome() { strayed.add(caller + call) }
   }
@@ -63,17 +60,13 @@ final class Sheet: Sendable {
 struct SheetOf: Sendable {
   let sheet: Sheet
   let store: String
-  @inline(never)
-  func enter<Value>(_ call: String, _ value: Value?) { sheet.enter("\(store).\(call)", value) }
-  @inline(never)
-  func refuse<Value>(_ call: String, _ value: Value?) { sheet.refuse("\(store).\(call)", value) }
-  @inline(never)
-  func note(_ call: String) { sheet.note("\(store).\(call)") }
+  @inline(never) func enter<Value>(_ call: String, _ value: Value?) { sheet.enter("\(store).\(call)", value) }
+  @inline(never) func refuse<Value>(_ call: String, _ value: Value?) { sheet.refuse("\(store).\(call)", value) }
+  @inline(never) func note(_ call: String) { sheet.note("\(store).\(call)") }
 }
 
 /// Takes the caller off its actor, and so back to it: that what one call did to it is not held against the next.
-@inline(never)
-@concurrent
+@inline(never) @concurrent
 func elsewhere() async { visits.add(1, ordering: .relaxed) }
 private let visits = Atomic(0)
 
@@ -206,7 +199,7 @@ struct Scene<State: Sendable>: Sendable {
     scope = root.scope { $0 }
     part = child.scope { _ in 1 }
     optional = child.scope(toOptional: { .some($0) })
-    selected = root.scope(to: StateSelector("all") { $0 })
+    selected = root.scope(selecting: StateSelector("all") { $0 })
     projection = child.projection(action: { (action: Int) in action == 0 ? nil : action }, state: { $0 })
     absent = root.scope(toOptional: { _ -> State? in nil })
     attended = RootStore(

@@ -11,8 +11,8 @@ extension EffectInstruction: Sendable where Effect: Sendable {}
 
 /// The tasks of one store's effects: a pure state machine, run under its runner's lock.
 ///
-/// One task, the runner, starts the effects as its children, in the order in which they were added, by which they are numbered, from zero. It comes
-/// into being with the first effect and ends when the group does, after all of them.
+/// One task, the runner, starts the effects as its children, in the order in which they were added, by which they are
+/// numbered, from zero. It comes into being with the first effect and ends when the group does, after all of them.
 struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   typealias Instruction = EffectInstruction<Effect>
   /// A runner to be woken, and what it is to do.
@@ -99,7 +99,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (wakeRunner(), popPartialWaiters())
   }
 
-  /// Takes nothing more. Returns, beside the runner to be woken, who waited for no more than this: where nothing was ever added, all.
+  /// Takes nothing more. Returns, beside the runner to be woken, who waited for no more than this: where nothing was
+  /// ever added, all.
   mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     switch phase {
     case .unused: return (nil, runnerEnded())

@@ -1,22 +1,18 @@
 /// Runs one effect group: does what it decides, and nothing else.
-@usableFromInline
-final class EffectRunner: Sendable {
-  @usableFromInline
-  typealias Effect = @Sendable () async -> Void
+@usableFromInline final class EffectRunner: Sendable {
+  @usableFromInline typealias Effect = @Sendable () async -> Void
   private typealias Instruction = EffectInstruction<Effect>
   private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
 
-  @usableFromInline
-  init() {}
+  @usableFromInline init() {}
 
-  private let group = Guarded(Group())
+  private let group = LockedValue(Group())
 
   /// How many effects have been added and have not ended.
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
-  @usableFromInline
-  func add(_ effect: @escaping Effect, spawn: (@escaping Effect) -> Void) {
+  @usableFromInline func add(_ effect: @escaping Effect, spawn: (@escaping Effect) -> Void) {
     switch group.withLock({ $0.add(effect) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
@@ -25,8 +21,7 @@ final class EffectRunner: Sendable {
   }
 
   /// Runs effects as children of the current task until the group has ended.
-  @usableFromInline
-  func run() async {
+  @usableFromInline func run() async {
     let outer = RunningEffect.ofCurrentTask
     await withDiscardingTaskGroup { tasks in
       var count = 0
@@ -72,14 +67,14 @@ final class EffectRunner: Sendable {
   }
 
   /// Takes no more effects, and cancels those that run or lets them come to their end.
-  @usableFromInline
-  func end(cancelling: Bool) {
+  @usableFromInline func end(cancelling: Bool) {
     let end = group.withLock { $0.end(cancelling: cancelling) }
     wake(end.wake)
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when all effects have ended and the task that ran them is done; where the caller is part of some of them, when all others have ended.
+  /// Returns when all effects have ended and the task that ran them is done; where the caller is part of some of them,
+  /// when all others have ended.
   func untilEnded(except callers: [RunningEffect]) async {
     await Waiter<Void>.wait { waiter in
       let hasEnded = group.withLock { group in

@@ -1,20 +1,19 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
-@usableFromInline
-final class TreeEffects: Sendable {
+@usableFromInline final class TreeEffects: StoreCompanion, @unchecked Sendable {
   private struct Table {
-    var entries = StoreEntries()
+    var entries = Entries()
     var endingCount = 0
   }
 
   private let priority: TaskPriority?
   /// What the tasks are children of, where they are not on their own.
   private let trunk: EffectRunner?
-  private let table = Guarded(Table())
+  private let table = LockedValue(Table())
 
-  @usableFromInline
-  init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil) {
+  @usableFromInline init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil) {
     self.priority = priority
     self.trunk = trunk
+    super.init()
   }
 
   private func spawn(_ run: @escaping EffectRunner.Effect) {
@@ -26,13 +25,12 @@ final class TreeEffects: Sendable {
   }
 
   /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended.
-  @usableFromInline
-  func start(_ work: @escaping @Sendable () async -> Void, of place: any StorePlace) {
-    let id = ObjectIdentifier(place)
+  @usableFromInline func start(_ work: @escaping @Sendable () async -> Void, of node: any AnyStoreNode) {
+    let id = ObjectIdentifier(node)
     let runner = table.withLock { table in
       if let runner = table.entries.runner(of: id) { return runner }
       let runner = EffectRunner()
-      table.entries.change(along: place.path) { $0.runner = runner }
+      table.entries.change(along: node.path) { $0.runner = runner }
       return runner
     }
     runner.add(work) { run in
@@ -47,50 +45,48 @@ final class TreeEffects: Sendable {
     change(id) { $0.runner = nil }
   }
 
-  private func change(_ id: ObjectIdentifier, _ change: (inout StoreEntries.Entry) -> Void) {
+  private func change(_ id: ObjectIdentifier, _ change: (inout Entries.Entry) -> Void) {
     _ = table.withLock { $0.entries.change(id, change) }
   }
 
   /// Has something done when a store ends, after its last commit; at once where it has ended.
-  @usableFromInline
-  func atEnd(of place: any StorePlace, _ action: @escaping @Sendable () -> Void) -> StoreEnding {
+  @usableFromInline func atEnd(of node: any AnyStoreNode, _ action: @escaping @Sendable () -> Void)
+    -> Ending
+  {
     let ending = table.withLock { table in
       table.endingCount += 1
       let number = table.endingCount
-      table.entries.change(along: place.path) { $0.endings[number] = action }
-      return StoreEnding(place: ObjectIdentifier(place), number: number)
+      table.entries.change(along: node.path) { $0.endings[number] = action }
+      return Ending(node: ObjectIdentifier(node), number: number)
     }
     // Whoever takes it out does it, so that it is done once: here, or by the end of the store if that is still to come.
-    if place.isClosed { take(ending)?() }
+    if node.isClosed { take(ending)?() }
     return ending
   }
 
   /// It does not need to be done any more.
-  @usableFromInline
-  func forget(_ ending: StoreEnding) {
+  @usableFromInline func forget(_ ending: Ending) {
     _ = take(ending)
   }
 
-  private func take(_ ending: StoreEnding) -> (@Sendable () -> Void)? {
+  private func take(_ ending: Ending) -> (@Sendable () -> Void)? {
     var action: (@Sendable () -> Void)?
-    change(ending.place) { action = $0.endings.removeValue(forKey: ending.number) }
+    change(ending.node) { action = $0.endings.removeValue(forKey: ending.number) }
     return action
   }
 
   /// How many tasks run.
-  @usableFromInline
-  var runningCount: Int {
+  override var runningCount: Int {
     let runners = table.withLock { $0.entries.runners }
     return runners.reduce(0) { $0 + $1.runningCount }
   }
 
   /// Ends the effects of a store and of all below it, and does what is to be done at their end.
-  @usableFromInline
-  func end(below place: any StorePlace, cancelling: Bool) {
+  @usableFromInline override func end(below node: any AnyStoreNode, cancelling: Bool) {
     var runners: [EffectRunner] = []
     var endings: [(number: Int, action: @Sendable () -> Void)] = []
     _ = table.withLock { table in
-      table.entries.visit(ObjectIdentifier(place)) { store in
+      table.entries.visit(ObjectIdentifier(node)) { store in
         guard store.ends(cancelling: cancelling) else { return false }
         if let runner = store.runner { runners.append(runner) }
         endings.append(contentsOf: store.endings.map { ($0.key, $0.value) })
@@ -102,10 +98,10 @@ final class TreeEffects: Sendable {
     for ending in endings.sorted(by: { $0.number < $1.number }) { ending.action() }
   }
 
-  /// Returns when the effects of a store and of all below it have ended: all but those that the caller is part of. At once where effects would wait
-  /// for each other.
-  func untilEnded(below place: any StorePlace) async {
-    let runners = runners(below: place)
+  /// Returns when the effects of a store and of all below it have ended: all but those that the caller is part of. At
+  /// once where effects would wait for each other.
+  func untilEnded(below node: any AnyStoreNode) async {
+    let runners = runners(below: node)
     let callers = RunningEffect.ofCurrentTask
     var wait: EffectWait?
     if !callers.isEmpty {
@@ -117,10 +113,10 @@ final class TreeEffects: Sendable {
   }
 
   /// As `untilEnded`; cancels what takes longer, or goes on when the caller is cancelled.
-  func untilEnded(below place: any StorePlace, within limit: Duration, by clock: some Clock<Duration>) async {
+  func untilEnded(below node: any AnyStoreNode, within limit: Duration, by clock: some Clock<Duration>) async {
     guard limit > .zero else {
-      end(below: place, cancelling: true)
-      return await untilEnded(below: place)
+      end(below: node, cancelling: true)
+      return await untilEnded(below: node)
     }
     await withTaskGroup { tasks in
       tasks.addTask {
@@ -128,18 +124,18 @@ final class TreeEffects: Sendable {
         return false
       }
       tasks.addTask {
-        await self.untilEnded(below: place)
+        await self.untilEnded(below: node)
         return true
       }
       let haveEnded = await tasks.next() == true
-      if haveEnded { tasks.cancelAll() } else { self.end(below: place, cancelling: true) }
+      if haveEnded { tasks.cancelAll() } else { self.end(below: node, cancelling: true) }
     }
   }
 
-  private func runners(below place: any StorePlace) -> [EffectRunner] {
+  private func runners(below node: any AnyStoreNode) -> [EffectRunner] {
     table.withLock { table in
       var runners: [EffectRunner] = []
-      _ = table.entries.visit(ObjectIdentifier(place)) { store in
+      _ = table.entries.visit(ObjectIdentifier(node)) { store in
         if let runner = store.runner { runners.append(runner) }
         return true
       }
@@ -148,10 +144,10 @@ final class TreeEffects: Sendable {
   }
 }
 
-extension StorePlace {
+extension AnyStoreNode {
   /// The store, and those above it.
   fileprivate var path: some Sequence<any AnyObject & Sendable> {
-    sequence(first: self as any StorePlace, next: \.parentPlace).lazy.map { $0 }
+    sequence(first: self as any AnyStoreNode, next: \.parentNode).lazy.map { $0 }
   }
 }
 
@@ -159,7 +155,8 @@ extension Clock<Duration> {
   /// What every clock can add to its time: about a hundred years.
   private var longest: Duration { .seconds(100 * 365 * 86_400) }
 
-  /// Returns when a time has passed, by this clock, or, where that cannot sleep, by the continuous one; at once when the caller is cancelled.
+  /// Returns when a time has passed, by this clock, or, where that cannot sleep, by the continuous one; at once when
+  /// the caller is cancelled.
   fileprivate func wait(_ duration: Duration) async {
     let duration = min(duration, longest)
     do {
@@ -170,18 +167,27 @@ extension Clock<Duration> {
   }
 }
 
-extension Origin {
-  /// The tasks of the tree's stores. Made under the inbox's lock, so that a store that ends at the same time either finds them or is seen to be
-  /// closed by who asked for them.
-  @usableFromInline
-  var effects: TreeEffects {
-    tree.existingEffects
-      ?? tree.inbox.withLock { _ in tree.madeExtras.effects { TreeEffects(priority: tree.priority) } }
-  }
+extension AnyStoreNode {
+  /// The tasks of the tree's stores.
+  @usableFromInline var effects: TreeEffects { .known(companion { TreeEffects(priority: $0) }) }
+}
 
-  /// Ends the tasks of the store and of all below it, where there are any.
-  @usableFromInline
-  func endEffects(cancelling: Bool) {
-    tree.existingEffects?.end(below: self, cancelling: cancelling)
+extension StoreNode {
+  /// The tasks of the tree's stores, once there are any.
+  var existingEffects: TreeEffects? { tree.existingCompanion.map { .known($0) } }
+}
+
+extension TreeEffects {
+  /// SAFETY: there is no other companion.
+  fileprivate static func known(_ companion: StoreCompanion) -> TreeEffects {
+    unsafe unsafeDowncast(companion, to: TreeEffects.self)
+  }
+}
+
+extension TreeEffects {
+  /// What is to be done at the end of a store, to be able to take it back.
+  @usableFromInline struct Ending: Sendable {
+    let node: ObjectIdentifier
+    let number: Int
   }
 }

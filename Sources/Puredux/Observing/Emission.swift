@@ -1,27 +1,24 @@
-/// Which commits a store publishes: what `emits:` takes. Taken over from SwiftRex.
+/// Which commits a store publishes: what `emits:` takes. Adopted from SwiftRex.
 ///
-/// A commit that is left out wakes nobody: no subscriber of the store, of its proxies and of its scopes, whatever they asked for (G4). It takes place
-/// all the same: the state, its child stores, the interceptor and the history have it. Child stores publish by a rule of their
-/// own, from every commit of their parents.
+/// A commit that is left out wakes nobody: no subscriber of the store, of its proxies and of its scopes, whatever they
+/// asked for (G4). It takes place all the same: the state, its child stores, the interceptor and the history have it.
+/// Child stores publish by a rule of their own, from every commit of their parents.
 ///
 ///     let store = RootStore(initialState: Board(), emits: .whenDifferent { $0.version }, reducer: reduce)
 ///
-/// It is asked once a commit, only while somebody is subscribed. `.whenDifferent { }` keeps the compared value from one commit to
-/// the next; `.whenDifferent` and `.when` have to keep the state before the commit, which makes every change of a collection in it copy that
-/// collection.
+/// It is asked once a commit, only while somebody is subscribed. `.whenDifferent { }` keeps the compared value from one
+/// commit to the next; `.whenDifferent` and `.when` have to keep the state before the commit, which makes every change
+/// of a collection in it copy that collection.
 public struct Emission<State: Sendable>: Sendable {
   /// What equals the state before is not published. None: everything is.
-  @usableFromInline
-  let unchanged: Equating<State>?
+  @usableFromInline let unchanged: Equating<State>?
 
-  @inlinable
-  init(unchanged: Equating<State>?) {
+  @inlinable init(unchanged: Equating<State>?) {
     self.unchanged = unchanged
   }
 
   /// Every commit.
-  @inlinable
-  public static var always: Emission { Emission(unchanged: nil) }
+  @inlinable public static var always: Emission { Emission(unchanged: nil) }
 
   /// The commits that a predicate of one's own holds for, given the state before and after the commit.
   @inlinable
@@ -30,16 +27,26 @@ public struct Emission<State: Sendable>: Sendable {
   }
 
   /// The commits that change a part of the state, or a value made from it.
-  @inlinable
-  public static func whenDifferent<Value: Equatable & Sendable>(
+  @inlinable public static func whenDifferent<Value: Equatable & Sendable>(
     _ value: @escaping @Sendable (State) -> Value
   ) -> Emission {
     Emission(unchanged: .equal(value))
   }
 }
 
+extension Emission {
+  @_disfavoredOverload
+  @available(
+    *, unavailable,
+    message: """
+      the state is not Equatable, and a tuple never is: compare a part of it, as in '.whenDifferent { $0.count }', or \
+      give the child store a 'stateMapping' to a type that is
+      """
+  )
+  public static var whenDifferent: Emission { .always }
+}
+
 extension Emission where State: Equatable {
   /// The commits that change the state.
-  @inlinable
-  public static var whenDifferent: Emission { Emission(unchanged: .equal) }
+  @inlinable public static var whenDifferent: Emission { Emission(unchanged: .equal) }
 }

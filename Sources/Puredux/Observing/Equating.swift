@@ -1,42 +1,36 @@
-/// Answers the question whether two states are equal for somebody's purpose, so that a sequence can leave out what would tell
-/// its consumer nothing new.
+/// Answers the question whether two states are equal for somebody's purpose, so that a sequence can leave out what
+/// would tell its consumer nothing new.
 ///
-/// A witness for `Equatable` that can differ from one subscriber to the next: two screens that show the same state look at
-/// different parts of it. Taken over from Puredux.
+/// A witness for `Equatable` that can differ from one subscriber to the next: two screens that show the same state look
+/// at different parts of it. Adopted from Puredux.
 ///
 ///     for await state in store.states(removeStateDuplicates: .equal { $0.title } && .equal { $0.subtitle }) { … }
 ///
-/// The comparison is made in place, once a commit, before anybody is woken. Between two commits `.equal { }` keeps the compared
-/// value only; `.equal` and a predicate of your own have to keep the last state itself, which makes the next change of a
-/// collection in it copy that collection.
+/// The comparison is made in place, once a commit, before anybody is woken. Between two commits `.equal { }` keeps the
+/// compared value only; `.equal` and a predicate of your own have to keep the last state itself, which makes the next
+/// change of a collection in it copy that collection.
 public struct Equating<State: Sendable>: Sendable {
-  @usableFromInline
-  let makeMemory: @Sendable () -> StateMemory<State>
+  @usableFromInline let makeMemory: @Sendable () -> StateMemory<State>
   /// Whether the answer is always no, so that there is nothing to filter.
-  @usableFromInline
-  let isNeverEqual: Bool
+  @usableFromInline let isNeverEqual: Bool
 
-  @inlinable
-  init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> StateMemory<State>) {
+  @inlinable init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> StateMemory<State>) {
     self.isNeverEqual = isNeverEqual
     self.makeMemory = makeMemory
   }
 
   /// Equal where the predicate says so. It is given the last state that was delivered and the new one.
-  @inlinable
-  public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
+  @inlinable public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
     self.init { .value({ $0 }, areEqual: areEqual) }
   }
 
   /// Every state equals every other: only the first is delivered.
-  @inlinable
-  public static var alwaysEqual: Equating {
+  @inlinable public static var alwaysEqual: Equating {
     Equating { .constant(true) }
   }
 
   /// No state equals another: every one is delivered.
-  @inlinable
-  public static var neverEqual: Equating {
+  @inlinable public static var neverEqual: Equating {
     Equating(isNeverEqual: true) { .constant(false) }
   }
 
@@ -47,8 +41,7 @@ public struct Equating<State: Sendable>: Sendable {
   }
 
   /// Equal where both say so.
-  @inlinable
-  public static func && (lhs: Equating, rhs: Equating) -> Equating {
+  @inlinable public static func && (lhs: Equating, rhs: Equating) -> Equating {
     Equating(isNeverEqual: lhs.isNeverEqual || rhs.isNeverEqual) {
       let (first, second) = (lhs.makeMemory(), rhs.makeMemory())
       return StateMemory {
@@ -64,34 +57,40 @@ public struct Equating<State: Sendable>: Sendable {
   }
 
   /// Compares two states.
-  @inlinable
-  public func callAsFunction(_ lhs: State, _ rhs: State) -> Bool {
+  @inlinable public func callAsFunction(_ lhs: State, _ rhs: State) -> Bool {
     let memory = makeMemory()
     memory.remember(lhs)
     return memory.equals(rhs)
   }
 }
 
+extension Equating {
+  @_disfavoredOverload
+  @available(
+    *, unavailable,
+    message: """
+      the state is not Equatable, and a tuple never is: compare a part of it, as in '.equal { $0.count }', or give the \
+      child store a 'stateMapping' to a type that is
+      """
+  )
+  public static var equal: Equating { .neverEqual }
+}
+
 extension Equating where State: Equatable {
   /// Equal where the states are.
-  @inlinable
-  public static var equal: Equating {
+  @inlinable public static var equal: Equating {
     Equating { .value({ $0 }, areEqual: ==) }
   }
 }
 
 /// As much of the last state that was delivered as it takes to compare the next one with it.
-@usableFromInline
-struct StateMemory<State> {
+@usableFromInline struct StateMemory<State> {
   /// Whether a state equals the last one; false where there is none.
-  @usableFromInline
-  let equals: (State) -> Bool
+  @usableFromInline let equals: (State) -> Bool
   /// Makes a state the last one. Where it was compared before, that comparison was the one right before this call.
-  @usableFromInline
-  let remember: (State) -> Void
+  @usableFromInline let remember: (State) -> Void
   /// There is no last state any more.
-  @usableFromInline
-  let forget: () -> Void
+  @usableFromInline let forget: () -> Void
 
   @inlinable
   init(equals: @escaping (State) -> Bool, remember: @escaping (State) -> Void, forget: @escaping () -> Void) {
@@ -101,8 +100,7 @@ struct StateMemory<State> {
   }
 
   /// Remembers that there was a state, and nothing of it.
-  @inlinable
-  static func constant(_ answer: Bool) -> StateMemory {
+  @inlinable static func constant(_ answer: Bool) -> StateMemory {
     var hasLast = false
     return StateMemory { _ in
       hasLast && answer
@@ -114,24 +112,34 @@ struct StateMemory<State> {
   }
 
   /// Remembers a value made from the state, which is made once for each state.
-  @inlinable
-  static func value<Value>(
+  @inlinable static func value<Value>(
     _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
   ) -> StateMemory {
-    let last = Variable<Value?>(nil)
-    let compared = Variable<Value?>(nil)
+    let memory = RememberedValue<Value>()
     return StateMemory { state in
-      guard let previous = last.value else { return false }
+      guard let previous = unsafe memory.last else { return false }
       let new = value(state)
       let isEqual = areEqual(previous, new)
-      compared.value = isEqual ? nil : new
+      unsafe memory.compared = isEqual ? nil : new
       return isEqual
     } remember: { state in
-      last.value = compared.value ?? value(state)
-      compared.value = nil
+      unsafe memory.last = memory.compared ?? value(state)
+      unsafe memory.compared = nil
     } forget: {
-      last.value = nil
-      compared.value = nil
+      unsafe memory.last = nil
+      unsafe memory.compared = nil
     }
   }
+}
+
+/// What was made from the last state, and from the one that was compared with it.
+@usableFromInline final class RememberedValue<Value> {
+  // Without the run-time checks for overlapping accesses, which cost more than most comparisons.
+  //
+  // SAFETY: belongs to one memory, which is used in one isolation. An access copies the value out or sets it; what
+  // setting releases may run the user's code, which has no way to this memory.
+  @usableFromInline @exclusivity(unchecked) var last: Value?
+  @usableFromInline @exclusivity(unchecked) var compared: Value?
+
+  @usableFromInline init() {}
 }

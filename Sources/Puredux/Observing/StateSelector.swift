@@ -1,4 +1,5 @@
-/// A transformation of a state that has a name, can be used with any store that has such a state, and can be tested without one.
+/// A transformation of a state that has a name, can be used with any store that has such a state, and can be tested
+/// without one.
 ///
 ///     extension Room {
 ///       static let unread = StateSelector<Room, [Message]>("unread", of: \.messages, \.lastRead) { messages, lastRead in
@@ -8,57 +9,60 @@
 ///     #expect(Room.unread.select(Room()).isEmpty)
 ///     for await messages in store.states(Room.unread) { … }
 ///
-/// With `of:` or `whenDifferent:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the value is not worked out
-/// again (`of: \.self` is all of the state). All who follow one store by the same selector share that: it is worked out once a change, however many
-/// they are. What it remembers belongs to the store's tree, and goes with the last who uses it there. As it keeps those parts, a change of a
-/// collection among them copies that collection: of a large one, name a version of it, or its count.
+/// With `of:` or `whenDifferent:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the
+/// value is not computed again (`of: \.self` is all of the state). All who follow one store by the same selector
+/// share that: it is computed once a change, however many they are. What it remembers belongs to the store's tree,
+/// and goes with the last who uses it there. As it keeps those parts, a change of a collection among them copies that
+/// collection: of a large one, name a version of it, or its count.
 ///
 /// A selector and its copies are one and the same; two that are made alike are not, and share nothing.
 ///
-/// Taken over from the selectors of Redux.
+/// Adopted from the selectors of Redux.
 public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomStringConvertible {
   public let name: String
-  @usableFromInline
-  let identity: SelectorIdentity
+  @usableFromInline let identity: SelectorIdentity
   /// Makes the function, with a memory of its own where it has one. It is used in one isolation only.
-  @usableFromInline
-  let makeSelection: @Sendable () -> Selection<State, Value>
+  @usableFromInline let makeSelection: @Sendable () -> Selection
 
   @inlinable
-  init(name: String, identity: SelectorIdentity, makeSelection: @escaping @Sendable () -> Selection<State, Value>) {
+  init(name: String, identity: SelectorIdentity, makeSelection: @escaping @Sendable () -> Selection) {
     self.name = name
     self.identity = identity
     self.makeSelection = makeSelection
   }
 
-  /// A value worked out from the whole state; anew at every commit that is followed, as nothing of the state is kept.
-  @inlinable
-  public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
+  /// A value computed from the whole state; anew at every commit that is followed, as nothing of the state is kept.
+  @inlinable public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
     self.init(name: name, identity: SelectorIdentity(), makeSelection: { Selection(select: select) })
   }
 
-  /// A value worked out from parts of the state, when one of them has changed.
-  @inlinable
-  public init<each Input: Equatable & Sendable>(
-    _ name: String, of inputs: repeat any KeyPath<State, each Input> & Sendable,
-    select: @escaping @Sendable (repeat each Input) -> Value
+  /// A value computed from parts of the state, when one of them has changed.
+  @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
+    _ name: String, of first: any KeyPath<State, First> & Sendable,
+    _ inputs: repeat any KeyPath<State, each Input> & Sendable,
+    select: @escaping @Sendable (First, repeat each Input) -> Value
   ) {
-    self.init(name, whenDifferent: repeat each inputs) { state in select(repeat state[keyPath: each inputs]) }
+    self.init(name, whenDifferent: first, repeat each inputs) { state in
+      select(state[keyPath: first], repeat state[keyPath: each inputs])
+    }
   }
 
-  /// A value worked out from the whole state, when one of its parts has changed: a version that it has, say. Only those parts are kept.
-  @inlinable
-  public init<each Input: Equatable & Sendable>(
-    _ name: String, whenDifferent inputs: repeat any KeyPath<State, each Input> & Sendable,
+  /// A value computed from the whole state, when one of its parts has changed: a version that it has, say. Only those
+  /// parts are kept.
+  @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
+    _ name: String, whenDifferent first: any KeyPath<State, First> & Sendable,
+    _ inputs: repeat any KeyPath<State, each Input> & Sendable,
     select: @escaping @Sendable (State) -> Value
   ) {
     self.init(name: name, identity: SelectorIdentity()) {
-      var last: (inputs: (repeat each Input), value: Value)?
+      var last: (first: First, inputs: (repeat each Input), value: Value)?
       return Selection { state in
-        let new = (repeat state[keyPath: each inputs])
-        if let last, Self.areEqual(repeat (each last.inputs, each new)) { return last.value }
+        let new = (first: state[keyPath: first], inputs: (repeat state[keyPath: each inputs]))
+        if let last, last.first == new.first, Self.areEqual(repeat (each last.inputs, each new.inputs)) {
+          return last.value
+        }
         let value = select(state)
-        last = (new, value)
+        last = (new.first, new.inputs, value)
         return value
       } forget: {
         last = nil
@@ -67,21 +71,18 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
   }
 
   /// A part of the state.
-  @inlinable
-  public init(_ keyPath: any KeyPath<State, Value> & Sendable) {
+  @inlinable public init(_ keyPath: any KeyPath<State, Value> & Sendable) {
     self.init(name: "\(keyPath)", identity: SelectorIdentity(keyPath)) {
       Selection { $0[keyPath: keyPath] }
     }
   }
 
-  /// The value for a state, worked out now.
-  @inlinable
-  public func select(_ state: State) -> Value { makeSelection().select(state) }
+  /// The value for a state, computed now.
+  @inlinable public func select(_ state: State) -> Value { makeSelection().select(state) }
 
   public var description: String { name }
 
-  @inlinable
-  static func areEqual<each Input: Equatable>(_ pairs: repeat (each Input, each Input)) -> Bool {
+  @inlinable static func areEqual<each Input: Equatable>(_ pairs: repeat (each Input, each Input)) -> Bool {
     for pair in repeat each pairs {
       if pair.0 != pair.1 { return false }
     }
@@ -89,25 +90,22 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
   }
 }
 
-/// A selector at work, on one store's states.
-@usableFromInline
-struct Selection<State, Value> {
-  @usableFromInline
-  let select: (State) -> Value
-  /// Forgets what it remembers; none where it remembers nothing.
-  @usableFromInline
-  let forget: (() -> Void)?
+extension StateSelector {
+  /// A selector at work, on one store's states.
+  @usableFromInline struct Selection {
+    @usableFromInline let select: (State) -> Value
+    /// Forgets what it remembers; none where it remembers nothing.
+    @usableFromInline let forget: (() -> Void)?
 
-  @inlinable
-  init(select: @escaping (State) -> Value, forget: (() -> Void)? = nil) {
-    self.select = select
-    self.forget = forget
+    @inlinable init(select: @escaping (State) -> Value, forget: (() -> Void)? = nil) {
+      self.select = select
+      self.forget = forget
+    }
   }
 }
 
 /// Tells whether two selectors are the same one.
-@usableFromInline
-struct SelectorIdentity: Hashable, Sendable {
+@usableFromInline struct SelectorIdentity: Hashable, Sendable {
   private final class Object: Sendable {}
 
   private enum Kind: Sendable {
@@ -117,18 +115,15 @@ struct SelectorIdentity: Hashable, Sendable {
 
   private let kind: Kind
 
-  @usableFromInline
-  init() {
+  @usableFromInline init() {
     kind = .object(Object())
   }
 
-  @usableFromInline
-  init(_ keyPath: any AnyKeyPath & Sendable) {
+  @usableFromInline init(_ keyPath: any AnyKeyPath & Sendable) {
     kind = .keyPath(keyPath)
   }
 
-  @usableFromInline
-  static func == (lhs: SelectorIdentity, rhs: SelectorIdentity) -> Bool {
+  @usableFromInline static func == (lhs: SelectorIdentity, rhs: SelectorIdentity) -> Bool {
     switch (lhs.kind, rhs.kind) {
     case (.object(let lhs), .object(let rhs)): lhs === rhs
     case (.keyPath(let lhs), .keyPath(let rhs)): lhs as AnyKeyPath == rhs as AnyKeyPath
@@ -136,8 +131,7 @@ struct SelectorIdentity: Hashable, Sendable {
     }
   }
 
-  @usableFromInline
-  func hash(into hasher: inout Hasher) {
+  @usableFromInline func hash(into hasher: inout Hasher) {
     switch kind {
     case .object(let object): hasher.combine(ObjectIdentifier(object))
     case .keyPath(let keyPath): hasher.combine(keyPath as AnyKeyPath)

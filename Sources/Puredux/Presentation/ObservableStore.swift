@@ -8,14 +8,13 @@ import Observation
 ///       for await count in Observations({ cart.items.count }) { print(count) }
 ///     }
 ///
-/// Reading a property of the state through it, as `cart.items`, observes that property: whoever reads it is told when it changes, and not when
-/// anything else does. That is so for `Equatable` properties; others, and `state` itself, count as changed at every state that comes, where `state` is
-/// not `Equatable`.
+/// Reading a property of the state through it, as `cart.items`, observes that property: whoever reads it is told when
+/// it changes, and not when anything else does. That is so for `Equatable` properties; others, and `state` itself,
+/// count as changed at every state that comes, where `state` is not `Equatable`.
 ///
-/// It follows the newest state: while the main actor is busy, those that are superseded are skipped. It does not keep the store alive, and stays at the
-/// last state when the store ends. What the observable view model is in SwiftRex.
-@MainActor
-@dynamicMemberLookup
+/// It follows the newest state: while the main actor is busy, those that are superseded are skipped. It does not keep
+/// the store alive, and stays at the last state when the store ends. What the observable view model is in SwiftRex.
+@MainActor @dynamicMemberLookup
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
   private struct Property {
     let isSame: (State, State) -> Bool
@@ -25,7 +24,8 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private nonisolated let store: Store<State, Action>
   private nonisolated let registrar = ObservationRegistrar()
-  /// Of those who read, where a change is announced, what it changes: they have the old value, and are told when the new one is there.
+  /// Of those who read, where a change is announced, what it changes: they have the old value, and are told when the
+  /// new one is there.
   private nonisolated let earlyRegistrar = ObservationRegistrar()
   private let connection = Connection()
   private var current: State
@@ -51,16 +51,17 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   /// Follows a store, from its state now.
   ///
-  /// - Throws: As reading the state: `StoreError.terminated` where the store has ended, `.stateUnavailable` where an optional scope has no state.
+  /// - Throws: As reading the state: `StoreError.terminated` where the store has ended, `.stateUnavailable` where an
+  ///   optional scope has no state.
   public convenience init(_ store: some StoreType<State, Action>) async throws(StoreError) {
     let proxy = store.store()
     self.init(proxy, initialState: try await proxy.state)
   }
 
-  /// The state. Who reads it observes all of it.
+  /// The state. Reading it observes the whole state.
   public var state: State { self[dynamicMember: \.self] }
 
-  /// A property of the state. Who reads it observes that property.
+  /// A property of the state. Reading it observes that property.
   public subscript<Value>(dynamicMember keyPath: KeyPath<State, Value>) -> Value {
     let path: KeyPath<ObservableStore, Value> = \ObservableStore[dynamicMember: keyPath]
     if properties[keyPath] == nil {
@@ -81,11 +82,9 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
     return current[keyPath: keyPath]
   }
 
-  @discardableResult
-  public nonisolated func dispatch(_ action: Action) -> DispatchResult { store.dispatch(action) }
+  @discardableResult public nonisolated func dispatch(_ action: Action) -> DispatchResult { store.dispatch(action) }
 
-  @_disfavoredOverload
-  public nonisolated func send(_ action: Action) async throws(StoreError) {
+  @_disfavoredOverload public nonisolated func send(_ action: Action) async throws(StoreError) {
     try await store.send(action)
   }
 

@@ -1,5 +1,5 @@
-/// What shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a terminal. Taken over from
-/// PureduxUIKit.
+/// What shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a terminal.
+/// Adopted from PureduxUIKit.
 ///
 ///     final class CartScreen: Presentable {
 ///       struct Props: Sendable {
@@ -14,8 +14,7 @@
 ///       CartScreen.Props(title: "\(cart.count) things", pay: { store.dispatch(.pay) })
 ///     })
 ///     screen.presenter?.subscribeToStore()
-@MainActor
-public protocol Presentable: AnyObject, Sendable {
+@MainActor public protocol Presentable: AnyObject, Sendable {
   associatedtype Props: Sendable
 
   /// What connects it to a store. Hold it strongly: with it goes the connection.
@@ -26,15 +25,17 @@ public protocol Presentable: AnyObject, Sendable {
 }
 
 extension Presentable {
-  /// Connects it to a store: sets its presenter, in place of the one before. `presenter?.subscribeToStore()` has it begin.
+  /// Connects it to a store: sets its presenter, in place of the one before. `presenter?.subscribeToStore()` has it
+  /// begin.
   ///
-  /// For the state then and each that follows props are made, and set on the main actor, one after the other, the newest last, and none once the
-  /// presentable is gone. The store never waits for it.
+  /// For the state then and each that follows props are made, and set on the main actor, one after the other, the
+  /// newest last, and none once the presentable is gone. The store never waits for it.
   ///
   /// - Parameters:
   ///   - props: Makes the props from a state. The store is there to dispatch to; it is not kept alive.
   ///   - presentationQueue: Where the props are made: by default not on the main actor.
-  ///   - bufferingPolicy: What is kept of the states while props are being made and set. `.bufferingNewest(1)` skips those that are superseded.
+  ///   - bufferingPolicy: What is kept of the states while props are being made and set. `.bufferingNewest(1)` skips
+  ///     those that are superseded.
   ///   - equating: Leaves out a state that equals the one before: no props are made of it.
   public func with<State, Action>(
     store: some StoreType<State, Action>, props: @escaping @Sendable (State, Store<State, Action>) -> Props,
@@ -62,8 +63,7 @@ extension Presentable {
 }
 
 /// Connects a presentable to a store, from `subscribeToStore()` until it is let go of.
-@MainActor
-public final class Presenter {
+@MainActor public final class Presenter {
   private let subscribe: @MainActor (Connection) -> Subscription
   private var connection: Connection?
 
@@ -85,8 +85,7 @@ public final class Presenter {
 }
 
 /// Cancels its subscription when it is let go of.
-@MainActor
-final class Connection {
+@MainActor final class Connection {
   var subscription: Subscription?
 
   deinit { subscription?.cancel() }
@@ -95,6 +94,7 @@ final class Connection {
 /// The executor that props are made on.
 private actor PresentationQueue {
   private nonisolated let executor: ExecutorReference
+  // SAFETY: the executor lives as long as this actor, which holds it.
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
 
   init(_ executor: StoreExecutor) {

@@ -1,83 +1,101 @@
+/// How the actions of a proxy get to its tree: as they are, or through a projection.
+///
+/// What would be an enumeration with two payloads, but that the optimizer sees through a cast to the node behind it,
+/// and then counts no references in sending. SAFETY: `isDirect` is set together with the object, by the two
+/// initializers, and neither changes.
+@usableFromInline @safe struct Route<Action: Sendable>: Sendable {
+  @usableFromInline enum Target {
+    case direct(StoreNode<Action>)
+    case mapped(Route<Action>.Mapped)
+  }
+
+  @usableFromInline let isDirect: Bool
+  @usableFromInline let object: any AnyObject & Sendable
+
+  @inlinable init(_ node: StoreNode<Action>) {
+    object = node
+    isDirect = true
+  }
+
+  @inlinable init(_ actions: Route<Action>.Mapped) {
+    object = actions
+    isDirect = false
+  }
+
+  @inlinable var target: Target {
+    if isDirect { return unsafe .direct(unsafeDowncast(object, to: StoreNode<Action>.self)) }
+    return unsafe .mapped(unsafeDowncast(object, to: Route<Action>.Mapped.self))
+  }
+
+  @inlinable var node: any AnyStoreNode {
+    switch target {
+    case .direct(let node): node
+    case .mapped(let actions): actions.node
+    }
+  }
+}
+
 extension Route {
   /// A route for actions that are mapped to this one's.
-  @inlinable
-  func map<Mapped: Sendable>(_ transform: @escaping @Sendable (Mapped) -> Action?) -> MappedActions<Mapped> {
+  @inlinable func map<Projected: Sendable>(_ transform: @escaping @Sendable (Projected) -> Action?)
+    -> Route<Projected>.Mapped
+  {
     switch target {
-    case .direct(let origin):
-      MappedActions(place: origin) { action in
+    case .direct(let node):
+      Route<Projected>.Mapped(node: node) { action in
         guard let action = transform(action) else { return .unmapped }
-        return origin.dispatch(action)
+        return node.dispatch(action)
       } send: { action, isolation throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
-        try await origin.tree.send(action, from: origin, isolation: isolation)
+        try await node.tree.send(action, from: node, isolation: isolation)
       } prepare: { action throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
-        return { _ throws(StoreError) in try origin.tree.acceptHere(action, from: origin) }
+        return { _, isPlaced throws(StoreError) in
+          try node.tree.acceptHere(action, from: node, isPlaced: isPlaced)
+        }
       }
     case .mapped(let actions):
-      map(through: ChainedActions(actions), transform)
+      map(through: Chained(actions), transform)
     }
   }
 
-  @inlinable
-  func map<Mapped: Sendable>(
-    through below: ChainedActions<Action>, _ transform: @escaping @Sendable (Mapped) -> Action?
-  ) -> MappedActions<Mapped> {
-    MappedActions(place: below.actions.place) { action in
+  @inlinable func map<Projected: Sendable>(
+    through below: Chained<Route<Action>.Mapped>, _ transform: @escaping @Sendable (Projected) -> Action?
+  ) -> Route<Projected>.Mapped {
+    Route<Projected>.Mapped(node: below.held.node) { action in
       guard let action = transform(action) else { return .unmapped }
-      return below.actions.dispatch(action)
+      return below.held.dispatch(action)
     } send: { action, isolation throws(StoreError) in
       guard let action = transform(action) else { throw .unmapped }
-      try await below.actions.send(action, isolation)
+      try await below.held.send(action, isolation)
     } prepare: { action throws(StoreError) in
       guard let action = transform(action) else { throw .unmapped }
-      return try below.actions.prepare(action)
+      return try below.held.prepare(action)
     }
   }
 }
 
-/// The actions of a projection that another one is made of: handed over when that goes, so that a chain of them is released in a loop.
-@usableFromInline
-final class ChainedActions<Action: Sendable>: Sendable {
-  // SAFETY: changed by the deinitializer alone, when nobody else can look; there until then.
-  @usableFromInline
-  @exclusivity(unchecked)
-  nonisolated(unsafe) var held: MappedActions<Action>?
+extension Route {
+  /// The actions of a projection. In closures, which are specialized where they are made.
+  @usableFromInline final class Mapped: Sendable {
+    @usableFromInline typealias Commit =
+      @Sendable (isolated any TreeIsolation, _ isPlaced: Bool) throws(StoreError) -> Void
 
-  @inlinable
-  init(_ actions: MappedActions<Action>) { unsafe held = actions }
+    @usableFromInline let node: any AnyStoreNode
+    @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
+    @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
+    /// Maps an action at once, and returns what commits it on the executor.
+    @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> Commit
 
-  @inlinable
-  var actions: MappedActions<Action> { unsafe held.unsafelyUnwrapped }
-
-  deinit { ReleaseQueue.deep.release { unsafe held.take() } }
-}
-
-/// The actions of a projection. In closures, which are specialized where they are made.
-@usableFromInline
-final class MappedActions<Action: Sendable>: Sendable {
-  @usableFromInline
-  typealias Commit = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
-
-  @usableFromInline
-  let place: any StorePlace
-  @usableFromInline
-  let dispatch: @Sendable (Action) -> DispatchResult
-  @usableFromInline
-  let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
-  /// Maps an action at once, and returns what commits it on the executor.
-  @usableFromInline
-  let prepare: @Sendable (Action) throws(StoreError) -> Commit
-
-  @inlinable
-  init(
-    place: any StorePlace, dispatch: @escaping @Sendable (Action) -> DispatchResult,
-    send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,
-    prepare: @escaping @Sendable (Action) throws(StoreError) -> Commit
-  ) {
-    self.place = place
-    self.dispatch = dispatch
-    self.send = send
-    self.prepare = prepare
+    @inlinable init(
+      node: any AnyStoreNode, dispatch: @escaping @Sendable (Action) -> DispatchResult,
+      send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,
+      prepare: @escaping @Sendable (Action) throws(StoreError) -> Commit
+    ) {
+      self.node = node
+      self.dispatch = dispatch
+      self.send = send
+      self.prepare = prepare
+    }
   }
 }

@@ -1,123 +1,143 @@
-/// A light proxy of a root or child store, of a part of its state, or of a part of its actions: pass it wherever it is needed.
+/// A light proxy of a root or child store, of a part of its state, or of a part of its actions: pass it wherever it is
+/// needed.
 ///
-/// It never keeps its store alive. Once the store is shut down or released, `dispatch` answers `.terminated`, `send` and `state`
-/// throw, and `states()` ends. Copies share what they have in common: a scope is worked out once a commit for all of them.
+/// It never keeps its store alive. Once the store is shut down or released, `dispatch` answers `.terminated`, `send`
+/// and `state` throw, and `states()` ends. Copies of a scope share one
+/// computation a commit.
 public struct Store<State: Sendable, Action: Sendable>: StoreType {
-  @usableFromInline
-  let route: Route<Action>
-  @usableFromInline
-  let feed: Feed<State>
+  @usableFromInline let route: Route<Action>
+  @usableFromInline let source: Confined<Source<State>>
 
-  @inlinable
-  init(route: Route<Action>, feed: Feed<State>) {
+  @inlinable init(route: Route<Action>, source: Confined<Source<State>>) {
     self.route = route
-    self.feed = feed
+    self.source = source
   }
 
-  public var id: StoreID { route.place.id }
+  public var id: StoreID { route.node.id }
 
-  @inlinable
-  public func store() -> Store<State, Action> { self }
+  @inlinable public func store() -> Store<State, Action> { self }
 
-  @discardableResult
-  @inlinable
-  public func dispatch(_ action: Action) -> DispatchResult {
+  @discardableResult @inlinable public func dispatch(_ action: Action) -> DispatchResult {
     switch route.target {
-    case .direct(let origin): origin.dispatch(action)
+    case .direct(let node): node.dispatch(action)
     case .mapped(let actions): actions.dispatch(action)
     }
   }
 
-  @inline(__always)
-  @inlinable
+  @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     switch route.target {
-    case .direct(let origin): try await origin.tree.send(action, from: origin, isolation: isolation)
+    case .direct(let node): try await node.tree.send(action, from: node, isolation: isolation)
     case .mapped(let actions): try await actions.send(action, isolation)
     }
   }
 
-  @inline(__always)
-  @inlinable
-  public func send<Result: Sendable>(
-    _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @Sendable (State) -> Result
+  @inline(__always) @inlinable public func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation,
+    reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
+    let result: Result?
     switch route.target {
-    case .direct(let origin):
-      return try await origin.tree.visit(isolation: isolation) { [feed] tree throws(StoreError) in
-        try tree.accept(action, from: origin)
-        return try feed.read(on: tree, reading)
+    case .direct(let node):
+      result = try await node.tree.run(for: node, isolation: isolation) { [source] tree throws(StoreError) in
+        try tree.accept(action, from: node)
+        return source.read(on: tree, reading)
+      } late: {
+        lateRead(reading, after: action, node)
       }
     case .mapped(let actions):
       let commit = try actions.prepare(action)
-      return try await actions.place.visit(isolation: isolation) { [feed] tree throws(StoreError) in
-        try commit(tree)
-        return try feed.read(on: tree, reading)
+      result = try await actions.node.run(isolation: isolation) { [source] tree throws(StoreError) in
+        try commit(tree, false)
+        return source.read(on: tree, reading)
+      } late: {
+        lateRead(reading, after: commit)
       }
     }
+    guard let result else { throw .stateUnavailable }
+    return result
   }
 
-  @inlinable
-  public var state: State {
+  @inlinable public var state: State {
     get async throws(StoreError) {
+      let state: State?
       switch route.target {
-      case .direct(let origin):
-        return try await origin.tree.visit { [feed] tree throws(StoreError) in
-          guard !origin.isClosed else { throw .terminated }
-          return try feed.read(on: tree) { $0 }
+      case .direct(let node):
+        state = try await node.tree.run(for: node) { [source] tree throws(StoreError) in
+          guard !node.isClosed else { throw .terminated }
+          return source.read(on: tree) { $0 }
+        } late: {
+          lateState()
         }
       case .mapped(let actions):
-        return try await actions.place.visit(isolation: nil) { [feed, place = actions.place] tree throws(StoreError) in
-          guard !place.isClosed else { throw .terminated }
-          return try feed.read(on: tree) { $0 }
+        state = try await actions.node.run(isolation: nil) { [source, node = actions.node] tree throws(StoreError) in
+          guard !node.isClosed else { throw .terminated }
+          return source.read(on: tree) { $0 }
+        } late: {
+          lateState()
         }
       }
+      guard let state else { throw .stateUnavailable }
+      return state
     }
   }
 
-  @inlinable
-  public func states(
+  /// Commits an action in its turn, and reads the state then.
+  @usableFromInline func lateRead<Result: Sendable>(
+    _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping Route<Action>.Mapped.Commit
+  ) -> LateVisit<Result?> {
+    LateVisit { [source] tree throws(StoreError) in
+      try commit(tree, true)
+      return source.read(on: tree, reading)
+    }
+  }
+
+  @usableFromInline func lateRead<Result: Sendable>(
+    _ reading: @escaping @Sendable (State) -> Result, after action: Action, _ node: StoreNode<Action>
+  ) -> LateVisit<Result?> {
+    lateRead(reading) { _, isPlaced throws(StoreError) in
+      try node.tree.acceptHere(action, from: node, isPlaced: isPlaced)
+    }
+  }
+
+  @usableFromInline func lateState() -> LateVisit<State?> {
+    LateVisit { [source] tree throws(StoreError) in source.read(on: tree) { $0 } }
+  }
+
+  @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> AsyncStream<State> {
     AsyncStream(states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) as StateSequence)
   }
 
-  @_disfavoredOverload
-  @inlinable
-  public func states(
+  @_disfavoredOverload @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> StateSequence<State> {
-    let feed = feed.removingDuplicates(equating)
-    switch route.target {
-    case .direct(let origin): return feed.subscribe(bufferingPolicy, through: origin)
-    case .mapped(let actions): return feed.subscribe(bufferingPolicy, through: actions.place)
-    }
+    source.removingDuplicates(equating).subscribe(Buffering(bufferingPolicy), through: route.node)
   }
 
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
-    Store<Scoped, Action>(route: route, feed: feed.scope { .some(transform($0)) })
+    Store<Scoped, Action>(route: route, source: source.scope { .some(transform($0)) })
   }
 
-  @inlinable
-  public func scope<Scoped: Sendable>(
+  @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
-    Store<Scoped, Action>(route: route, feed: feed.scope(transform))
+    Store<Scoped, Action>(route: route, source: source.scope(transform))
   }
 
   @inlinable
-  public func scope<Value: Sendable>(to selector: StateSelector<State, Value>) -> Store<Value, Action> {
-    Store<Value, Action>(route: route, feed: feed.select(selector))
+  public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
+    Store<Value, Action>(route: route, source: source.select(selector))
   }
 
-  @inlinable
-  public func projection<ViewAction: Sendable, ViewState: Sendable>(
+  @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState
   ) -> Store<ViewState, ViewAction> {
-    Store<ViewState, ViewAction>(route: Route(route.map(toAction)), feed: feed.scope { .some(toState($0)) })
+    Store<ViewState, ViewAction>(route: Route(route.map(toAction)), source: source.scope { .some(toState($0)) })
   }
 }

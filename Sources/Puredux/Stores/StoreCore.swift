@@ -1,123 +1,101 @@
-/// What a root store and a child store have in common: their place in the tree, and their state.
-@usableFromInline
-struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
-  @usableFromInline
-  let origin: Origin<Action>
+/// What a root store and a child store have in common: their node in the tree, and their state.
+@usableFromInline struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline let node: StoreNode<Action>
   /// The state at every commit: what child stores compose theirs with.
-  @usableFromInline
-  let source: Confined<Source<State>>
+  @usableFromInline let source: Confined<Source<State>>
   /// The states that the store publishes.
-  @usableFromInline
-  let feed: Feed<State>
+  @usableFromInline let published: Confined<Source<State>>
 
-  @inlinable
-  init(origin: Origin<Action>, source: Confined<Source<State>>, emission: Emission<State>) {
-    self.origin = origin
+  @inlinable init(node: StoreNode<Action>, source: Confined<Source<State>>, emission: Emission<State>) {
+    self.node = node
     self.source = source
     if let unchanged = emission.unchanged {
-      feed = Feed(source: source.map { .emitting(from: $0, except: unchanged) })
+      published = source.map { .emitting(from: $0, except: unchanged) }
     } else {
-      feed = Feed(source: source)
+      published = source
     }
   }
 
-  @inlinable
-  init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
-    let source = Confined(StoreSource<State, State, Action>.root(initialState, reducer: features.reducer))
-    let node = source.map { StoreNode(root: $0, features: features) }
+  @inlinable init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
+    let own = OwnState(initialState)
+    let source = Source.root(own)
+    let path = CommitPath(root: own, shownBy: source, features: features)
     self.init(
-      origin: Origin(tree: tree, parent: nil, node: node, isAttended: features.isAttended), source: source.map { $0 },
+      node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
       emission: features.emission)
     keep(features.history)
   }
 
-  @inlinable
-  func child<Local: Sendable, Composed: Sendable>(
+  @inlinable func child<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
-    let source = source.map {
-      StoreSource.child(of: $0, owning: initialState, reducer: features.reducer, stateMapping: stateMapping)
+    let own = OwnState(initialState)
+    let depth = node.depth + 1
+    let source = source.map { Source.child(of: $0, owning: own, stateMapping: stateMapping) }
+    let path = node.path.map(with: source) { path, source in
+      CommitPath(child: own, shownBy: source, features: features, under: path, depth: depth)
     }
-    let depth = Int(origin.depth) + 1
-    let node = origin.node.map(with: source) { StoreNode(child: $1, features: features, under: $0, depth: depth) }
     let child = StoreCore<Composed, Action>(
-      origin: Origin(tree: origin.tree, parent: origin, node: node, isAttended: features.isAttended),
-      source: source.map { $0 }, emission: features.emission)
+      node: StoreNode(tree: node.tree, parent: node, path: path), source: source, emission: features.emission)
     child.keep(features.history)
     return child
   }
 
   /// Ties a history to the life of the store.
-  @inlinable
-  func keep<Owned>(_ history: History<Owned, Action>?) {
+  @inlinable func keep<Owned>(_ history: History<Owned, Action>?) {
     guard let history else { return }
     history.attach()
-    _ = origin.effects.atEnd(of: origin) { history.detach() }
+    _ = node.effects.atEnd(of: node) { history.detach() }
   }
 
-  @inlinable
-  var proxy: Store<State, Action> { Store(route: Route(origin), feed: feed) }
-
-  @inline(__always)
-  @inlinable
-  func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
-    try await origin.tree.send(action, from: origin, isolation: isolation)
-  }
-
-  @inline(__always)
-  @inlinable
-  func send<Result: Sendable>(
-    _ action: Action, isolation: isolated (any Actor)?, reading: @Sendable (State) -> Result
-  ) async throws(StoreError) -> Result {
-    try await origin.tree.visit(isolation: isolation) { [feed, origin] tree throws(StoreError) in
-      try tree.accept(action, from: origin)
-      return try feed.read(on: tree, reading)
-    }
-  }
+  @inlinable var proxy: Store<State, Action> { Store(route: Route(node), source: published) }
 
   /// The state, of a store that somebody holds.
-  @inline(__always)
-  @inlinable
-  var state: State {
+  @inlinable @inline(__always) var state: State {
     get async {
-      // A store that is held has a state, also after its shutdown, and `visit` itself does not throw.
-      try! await origin.tree.visit { [feed] tree throws(StoreError) in try feed.read(on: tree) { $0 } }
+      // A store that is held has a state, also after its shutdown, and `run` itself does not throw.
+      try! await node.tree.run(for: nil) { [published] tree throws(StoreError) in
+        published.read(on: tree) { $0 }
+      } late: {
+        proxy.lateState()
+      }!
     }
   }
 
-  @inlinable
-  func intercept(with interceptor: Interceptor<Action>) {
-    let extras = origin.tree.madeExtras
-    extras.expectObserver()
-    _ = origin.order { tree in
-      extras.observer(on: tree).value = { action, origin in
+  @inlinable func intercept(with interceptor: Interceptor<Action>) {
+    node.tree.tell(
+      { action, node in
         for effect in interceptor.effects(&action) {
-          origin.effects.start({ await effect(Dispatch(origin: origin)) }, of: origin)
+          node.effects.start({ await effect(Dispatch(node: node)) }, of: node)
         }
-      }
-    }
+      }, inOrderOf: node)
   }
 
   /// The store is gone.
-  @inlinable
-  func release() {
-    origin.tree.release(origin)
+  @inlinable func release() {
+    node.tree.release(node)
   }
 
-  @usableFromInline
-  func shutdown(
+  @usableFromInline func shutdown(
+    _ interceptors: InterceptorShutdown, clock: some Clock<Duration>, isolation: isolated (any Actor)?
+  ) async {
+    await end(interceptors, clock: clock, isolation: isolation)
+    if node.depth == 0 { await node.tree.untilIdle(isolation: isolation) }
+  }
+
+  private func end(
     _ interceptors: InterceptorShutdown, clock: some Clock<Duration>, isolation: isolated (any Actor)?
   ) async {
     let cancels = interceptors == .cancel
-    origin.tree.end(origin, cancelling: cancels)
+    node.tree.close(node, cancelling: cancels)
     // All that was accepted is committed when this returns, and the sequences have ended.
-    try? await origin.tree.visit(isolation: isolation) { _ throws(StoreError) in }
-    if cancels { origin.endEffects(cancelling: true) }
-    guard let effects = origin.tree.existingEffects else { return }
+    try? await node.tree.run(isolation: isolation) { _ throws(StoreError) in }
+    if cancels { node.tree.existingCompanion?.end(below: node, cancelling: true) }
+    guard let effects = node.existingEffects else { return }
     switch interceptors {
-    case .cancel: await effects.untilEnded(below: origin)
-    case .finish(let limit): await effects.untilEnded(below: origin, within: limit, by: clock)
+    case .cancel: await effects.untilEnded(below: node)
+    case .finish(let limit): await effects.untilEnded(below: node, within: limit, by: clock)
     }
   }
 }

@@ -10,7 +10,8 @@ public struct StoreStatistics: Sendable, Equatable {
   public var childStores = 0
   /// How many state sequences and observers are subscribed.
   public var subscriptions = 0
-  /// How many states wait for the subscriber that has most to read, but for those, 31 at most, that its consumer has taken ahead.
+  /// How many states wait for the subscriber that has most to read, not counting up to 31 that its consumer has taken
+  /// ahead.
   public var longestBacklog = 0
   /// How many tasks of interceptors and observers run.
   public var runningTasks = 0
@@ -29,63 +30,46 @@ public struct StoreStatistics: Sendable, Equatable {
 }
 
 extension RootStore {
-  /// Figures of the tree: a snapshot, taken between two commits, without doing first what waits.
+  /// Figures of the tree: a snapshot, taken between two commits, without first performing what waits.
   ///
-  /// Nothing is counted for it that is not there anyway: who does not ask pays nothing. It looks at every source that is followed and at every
-  /// subscription once. After the end, the figures of the end.
-  @inlinable
-  public nonisolated var statistics: StoreStatistics {
-    get async { await core.origin.tree.statistics(of: core.source) }
+  /// It adds no bookkeeping: you pay only when you ask. It looks at every source that
+  /// is followed and at every subscription once. After the end, the figures of the end.
+  @inlinable public nonisolated var statistics: StoreStatistics {
+    get async { await core.node.tree.statistics(of: core.source.map { $0 }) }
   }
 }
 
 extension Tree {
-  @inlinable
-  func statistics<State>(
-    of source: Confined<Source<State>>, isolation: isolated (any Actor)? = #isolation
+  @usableFromInline func statistics(
+    of source: Confined<AnySource>, isolation: isolated (any Actor)? = #isolation
   ) async -> StoreStatistics {
     announceVisit()
-    while true {
-      if let statistics = await take(of: source) { return statistics }
-      await untilTurn()
+    switch await statisticsNow(of: source) {
+    case .done(let statistics): return statistics
+    // What was asked for does not throw.
+    case .late(let visit): return try! await visit.value()
     }
   }
 
-  @inlinable
-  func take<State>(of source: Confined<Source<State>>) -> StoreStatistics? {
-    guard enterOnVisit() else { return nil }
+  private func statisticsNow(of source: Confined<AnySource>) -> Visit<StoreStatistics> {
+    guard enterOnVisit() else {
+      return .late(
+        postpone(
+          LateVisit { [self] _ throws(StoreError) in assumeIsolated { $0.currentStatistics(of: source) } }, for: nil))
+    }
     defer { leaveFromVisit() }
-    var statistics = StoreStatistics(
+    let statistics = currentStatistics(of: source)
+    drainFirst()
+    return .done(statistics)
+  }
+
+  private func currentStatistics(of source: Confined<AnySource>) -> StoreStatistics {
+    let survey = source(on: self).survey
+    return StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
-      waiting: batch.count - batchPosition + inbox.withLock { $0.entries.count },
-      childStores: storeCount.load(ordering: .relaxed) - 1 - releasedChildren,
-      runningTasks: existingEffects?.runningCount ?? 0)
-    var below: ContiguousArray<AnySource> = [source(on: self)]
-    while let source = below.popLast() { source.surveyHere(&statistics, &below) }
-    settle()
-    return statistics
-  }
-}
-
-extension Channel {
-  @usableFromInline
-  func survey(_ statistics: inout StoreStatistics) {
-    let (subscribers, backlog) = log.withLock { ($0.subscriberCount, $0.longestBacklog) }
-    statistics.subscriptions += subscribers
-    statistics.longestBacklog = max(statistics.longestBacklog, backlog)
-  }
-}
-
-extension Log {
-  /// How many states wait for the cursor that has most to read.
-  var longestBacklog: Int {
-    cursors.lazy.filter { $0.phase == .live }.map { cursor in
-      let behind = backlog.end - cursor.position
-      return switch cursor.policy {
-      case .unbounded: cursor.own.count + behind
-      case .newest(let limit): min(Int(limit), cursor.own.count + behind)
-      case .oldest: cursor.own.count
-      }
-    }.max() ?? 0
+      waiting: batch.count - batchPosition + requests.withLock { $0.inbox.entries.count },
+      childStores: childCount,
+      subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
+      runningTasks: existingCompanion?.runningCount ?? 0)
   }
 }

@@ -1,27 +1,27 @@
-/// What takes actions. Taken over from SwiftRex.
+/// A type that takes actions. Adopted from SwiftRex.
 public protocol ActionHandler<Action>: Sendable {
   associatedtype Action: Sendable
 
   /// Gives the store an action and returns at once. Synchronous, callable from anywhere, also from a reducer.
   ///
-  /// The action has its place in the tree's order when this returns (G1), and will be committed even if the store is released
-  /// right after (G9), unless middleware stops it.
+  /// The action has its place in the tree's order when this returns (G1), and will be committed even if the store is
+  /// released right after (G9), unless middleware stops it.
   ///
-  /// - Returns: `.enqueued`; `.terminated` where the store is shut down or released, or `.unmapped` where a projection maps the action to
-  ///   nothing: then the action changes nothing.
-  @discardableResult
-  func dispatch(_ action: Action) -> DispatchResult
+  /// - Returns: `.enqueued`; `.terminated` where the store is shut down or released, or `.unmapped` where a projection
+  ///   maps the action to nothing: then the action changes nothing.
+  @discardableResult func dispatch(_ action: Action) -> DispatchResult
 
   /// Gives the store an action and returns after its commit, which comes after that of everything dispatched before.
   ///
-  /// The backpressure that `dispatch` has not. An action once sent is committed also if the task is cancelled meanwhile.
+  /// Provides the backpressure that `dispatch` lacks. Once sent, an action is committed even if the task is cancelled
+  /// meanwhile.
   ///
-  /// - Throws: `StoreError.terminated` where the store is shut down or released, `.unmapped` where a projection maps the action to nothing,
-  ///   `.rejected` where middleware stopped it: then the action changes nothing (G9).
+  /// - Throws: `StoreError.terminated` where the store is shut down or released, `.unmapped` where a projection maps
+  ///   the action to nothing, `.rejected` where middleware stopped it: then the action changes nothing (G9).
   func send(_ action: Action) async throws(StoreError)
 }
 
-/// What has a state that can be read and followed. Taken over from SwiftRex.
+/// A type whose state can be read and followed. Adopted from SwiftRex.
 public protocol StateProvider<State>: Sendable {
   associatedtype State: Sendable
 
@@ -29,25 +29,25 @@ public protocol StateProvider<State>: Sendable {
   ///
   /// - Throws: `StoreError.terminated` where the store is shut down or released; `StoreError.stateUnavailable` where an
   ///   optional scope has no state now. The stores that own their state do not throw.
-  var state: State { get async throws }
+  var state: State { get async throws(StoreError) }
 
-  /// The states from now on: the one now, and then one for each commit of the tree, in order (G4).
+  /// The states from now on: the one now, and then one for each commit that the store publishes, in order (G4).
   ///
-  /// Subscribes in this call, not when it is first awaited: nothing is lost between the call and the loop (G5). Ends when its
-  /// consumer is cancelled or lets go of it, or after the last state of a store that is shut down or released; it never keeps
-  /// the store alive (G7). Nobody waits for its consumer (G6).
+  /// Subscribes in this call, not when it is first awaited: nothing is lost between the call and the loop (G5). Ends
+  /// when its consumer is cancelled or lets go of it, or after the last state of a store that is shut down or released;
+  /// it never keeps the store alive (G7). Nobody waits for its consumer (G6).
   ///
   /// - Parameters:
-  ///   - bufferingPolicy: What is kept for a consumer that is slower than the commits: every state, the newest or the oldest n.
-  ///     A limit below one counts as one. A state is kept once for all who have still to read it.
+  ///   - bufferingPolicy: What is kept for a consumer that is slower than the commits: every state, the newest or the
+  ///     oldest n. A limit below one counts as one. A state is kept once for all who have still to read it.
   ///   - equating: Leaves out a state that equals the one delivered before.
   func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<State>
   ) -> AsyncStream<State>
 }
 
-/// A store of any kind: `RootStore`, `StateStore` or `Store`. All of them keep the same delivery contract, so that a function can be
-/// written once over `some StoreType<State, Action>`.
+/// A store of any kind: `RootStore`, `StateStore` or `Store`. All of them keep the same delivery contract, so that a
+/// function can be written once over `some StoreType<State, Action>`.
 public protocol StoreType<State, Action>: ActionHandler, StateProvider {
   /// Which store of its tree it is; of a proxy, which store its actions are given to.
   var id: StoreID { get }
@@ -57,66 +57,55 @@ public protocol StoreType<State, Action>: ActionHandler, StateProvider {
 
   /// Sends an action and reads what the state was right after that very commit, before any other.
   ///
-  /// The closure looks at the state in place, on the tree's executor: no copy is made of it, so that a large collection in it
-  /// stays uniquely referenced. Others wait for it: it should be short.
+  /// The closure looks at the state in place, on the tree's executor: no copy is made of it, so that a large collection
+  /// in it stays uniquely referenced. Others wait for it: it should be short.
   ///
-  /// - Throws: `StoreError.terminated` as `send(_:)` does; `StoreError.stateUnavailable` where an optional scope has no state
-  ///   after the commit, which then has taken place all the same.
+  /// - Throws: `StoreError.terminated` as `send(_:)` does; `StoreError.stateUnavailable` where an optional scope has no
+  ///   state after the commit, which then has taken place all the same.
   func send<Result: Sendable>(
-    _ action: Action, reading: @Sendable (State) -> Result
+    _ action: Action, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result
 }
 
 extension StoreType {
-  @inlinable
-  public var id: StoreID { store().id }
+  @inlinable public var id: StoreID { store().id }
 
-  @discardableResult
-  @inlinable
-  public func dispatch(_ action: Action) -> DispatchResult {
+  @discardableResult @inlinable public func dispatch(_ action: Action) -> DispatchResult {
     store().dispatch(action)
   }
 
-  @_disfavoredOverload
-  @inlinable
-  public func send(_ action: Action) async throws(StoreError) {
+  @_disfavoredOverload @inline(__always) @inlinable public func send(_ action: Action) async throws(StoreError) {
     try await store().send(action, isolation: nil)
   }
 
-  @_disfavoredOverload
-  @inlinable
-  public func send<Result: Sendable>(
-    _ action: Action, reading: @Sendable (State) -> Result
+  @_disfavoredOverload @inline(__always) @inlinable public func send<Result: Sendable>(
+    _ action: Action, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
     try await store().send(action, isolation: nil, reading: reading)
   }
 
   /// As `send(_:)`, straight from the caller's actor and back to it.
-  @inlinable
+  @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     try await store().send(action, isolation: isolation)
   }
 
   /// As `send(_:reading:)`, straight from the caller's actor and back to it.
-  @inlinable
-  public func send<Result: Sendable>(
-    _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @Sendable (State) -> Result
+  @inline(__always) @inlinable public func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
     try await store().send(action, isolation: isolation, reading: reading)
   }
 
-  @inlinable
-  public func states(
+  @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> AsyncStream<State> {
     store().states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// As the `states()` that answers an `AsyncStream`, and what that is a view of.
-  @_disfavoredOverload
-  @inlinable
-  public func states(
+  /// As the other `states()`, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
+  @_disfavoredOverload @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> StateSequence<State> {
@@ -125,8 +114,8 @@ extension StoreType {
 
   /// A proxy whose state is a part of this store's, or a view of it. Actions go to this store.
   ///
-  /// The transform runs on the tree's executor, once a commit for all subscribers of the scope and its copies, and not at all while
-  /// there are none.
+  /// The transform runs on the tree's executor, once a commit for all subscribers of the scope and its copies, and not
+  /// at all while there are none.
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     store().scope(to: transform)
@@ -134,10 +123,9 @@ extension StoreType {
 
   /// A proxy whose state is a part of this store's that is not always there.
   ///
-  /// While the transform answers nil its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and actions are
-  /// taken as ever.
-  @inlinable
-  public func scope<Scoped: Sendable>(
+  /// While the transform answers nil its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
+  /// actions are taken as ever.
+  @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     store().scope(toOptional: transform)
@@ -145,41 +133,38 @@ extension StoreType {
 
   /// A proxy whose state is what a selector makes of this store's.
   ///
-  /// All proxies of one store by the same selector are one: the value is worked out once for all of them.
+  /// Proxies of one store by the same selector share one computation a commit.
   @inlinable
-  public func scope<Value: Sendable>(to selector: StateSelector<State, Value>) -> Store<Value, Action> {
-    store().scope(to: selector)
+  public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
+    store().scope(selecting: selector)
   }
 
-  /// A proxy whose state is the part of this store's at a key path; one and the same for the same key path.
+  /// A proxy whose state is the part of this store's at a key path. Proxies by the same key path share one computation
+  /// a commit.
   @inlinable
   public func scope<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
-    store().scope(to: StateSelector(keyPath))
+    store().scope(selecting: StateSelector(keyPath))
   }
 
   /// The values that a selector makes of the states, one for each commit, as `states()` delivers them.
-  @inlinable
-  public func states<Value: Sendable>(
+  @inlinable public func states<Value: Sendable>(
     _ selector: StateSelector<State, Value>,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Value> = .neverEqual
   ) -> AsyncStream<Value> {
-    scope(to: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+    scope(selecting: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  @_disfavoredOverload
-  @inlinable
-  public func states<Value: Sendable>(
+  @_disfavoredOverload @inlinable public func states<Value: Sendable>(
     _ selector: StateSelector<State, Value>,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Value> = .neverEqual
   ) -> StateSequence<Value> {
-    scope(to: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
+    scope(selecting: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
   /// The parts of the states at a key path, one for each commit, as `states()` delivers them.
-  @inlinable
-  public func states<Value: Sendable>(
+  @inlinable public func states<Value: Sendable>(
     _ keyPath: any KeyPath<State, Value> & Sendable,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Value> = .neverEqual
@@ -187,9 +172,7 @@ extension StoreType {
     scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  @_disfavoredOverload
-  @inlinable
-  public func states<Value: Sendable>(
+  @_disfavoredOverload @inlinable public func states<Value: Sendable>(
     _ keyPath: any KeyPath<State, Value> & Sendable,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Value> = .neverEqual
@@ -197,21 +180,20 @@ extension StoreType {
     scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// A proxy with other actions and another state: a part of them, or quite different ones. Taken over from SwiftRex.
+  /// A proxy with other actions and another state: a part of them, or quite different ones. Adopted from SwiftRex.
   ///
   ///     let cart = store.projection(
   ///       action: { (action: CartAction) in action.isAllowed ? AppAction.cart(action) : nil },
   ///       state: { (state: AppState) in CartState(state) })
   ///
-  /// For whoever should see no more of the whole, and do no more to it. An action that maps to nothing is not dispatched, and the caller is
-  /// told: `dispatch` answers `.unmapped`, `send` throws `StoreError.unmapped`. Projections can be made of any store, also of scopes and
-  /// projections.
+  /// For whoever should see no more of the whole, and do no more to it. An action that maps to nothing is not
+  /// dispatched, and the caller is told: `dispatch` answers `.unmapped`, `send` throws `StoreError.unmapped`.
+  /// Projections can be made of any store, also of scopes and projections.
   ///
   /// - Parameters:
   ///   - toAction: Runs where `dispatch` and `send` are called, before they ask anything of the tree.
   ///   - toState: As that of a scope: on the tree's executor, once a commit for all subscribers.
-  @inlinable
-  public func projection<ViewAction: Sendable, ViewState: Sendable>(
+  @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState
   ) -> Store<ViewState, ViewAction> {

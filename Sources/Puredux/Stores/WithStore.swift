@@ -1,26 +1,54 @@
-/// Runs a body with a root store that ends with it: true structured concurrency.
+/// Runs a body with a root store that is shut down when the body ends: structured concurrency.
 ///
 ///     try await withStore(initialState: 0, reducer: { $0 += $1 }) { store in
 ///       try await store.send(1)
 ///     }
 ///
-/// When this returns, also by a throw or a cancellation, the tree is shut down and none of its tasks is left. Inside it the
-/// interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local values. Those
-/// that still run when the body ends are cancelled; a body that wants them finished ends with
-/// `await store.shutdown(interceptors: .finish(within: …))`.
-@inlinable
-public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+/// When this returns, also by a throw or a cancellation, the tree is shut down and none of its tasks is left. Inside it
+/// the interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local
+/// values. Those that still run when the body ends are cancelled; a body that wants them finished ends with `await
+/// store.shutdown(interceptors: .finish(within: …))`.
+@inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-  interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
-  emits: Emission<State> = .always, history: History<State, Action>? = nil, reducer: Reducer<State, Action>,
+  interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+  middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+  history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
+) async throws(Failure) -> Result {
+  try await withStore(
+    initialState: initialState, executor: executor, priority: priority, interceptor: .all(interceptor, interceptors),
+    features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history),
+    isolation: isolation, body)
+}
+
+/// With several reducers, which run in order.
+@inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+  initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
+  priority: TaskPriority? = nil,
+  interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+  middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+  history: History<State, Action>? = nil,
+  isolation: isolated (any Actor)? = #isolation,
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
+) async throws(Failure) -> Result {
+  try await withStore(
+    initialState: initialState, executor: executor, priority: priority, interceptor: .all(interceptor, interceptors),
+    features: StoreFeatures(
+      reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
+    isolation: isolation, body)
+}
+
+@inlinable func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
+  initialState: State, executor: StoreExecutor, priority: TaskPriority?, interceptor: Interceptor<Action>?,
+  features: StoreFeatures<State, State, Action>, isolation: isolated (any Actor)?,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
-    initialState: initialState, tree: Tree(executor: executor, priority: priority, effects: TreeEffects(trunk: trunk)),
-    interceptor: interceptor,
-    features: StoreFeatures(reducer: reducer, middleware: middleware, emission: emits, history: history))
+    initialState: initialState,
+    tree: Tree(executor: executor, priority: priority, companion: TreeEffects(trunk: trunk)),
+    interceptor: interceptor, features: features)
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }
     let outcome: Swift.Result<Result, Failure>
@@ -34,18 +62,4 @@ public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>
     return outcome
   }
   return try outcome.get()
-}
-
-/// With the reducer given as a closure.
-@inlinable
-public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-  interceptor: Interceptor<Action>? = nil, middleware: [Middleware<State, Action>] = [],
-  emits: Emission<State> = .always, history: History<State, Action>? = nil,
-  reducer: @escaping @Sendable (inout State, Action) -> Void, isolation: isolated (any Actor)? = #isolation,
-  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
-) async throws(Failure) -> Result {
-  try await withStore(
-    initialState: initialState, executor: executor, priority: priority, interceptor: interceptor,
-    middleware: middleware, emits: emits, history: history, reducer: Reducer(reducer), isolation: isolation, body)
 }

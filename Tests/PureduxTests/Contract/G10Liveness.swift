@@ -115,7 +115,7 @@ import Testing
   @Test func `a state that dispatches to its own tree when it goes is served`() async throws {
     let log = Record<Int>()
     let proxies = Record<Store<Farewell, Int>>()
-    let root = RootStore<Farewell, Int>(initialState: Farewell(nil), interceptor: .recording(log)) { state, action in
+    let root = RootStore<Farewell, Int>(initialState: Farewell(nil), interceptors: .recording(log)) { state, action in
       if action == 1 { state = Farewell(proxies.all[0]) }
     }
     proxies.add(root.store())

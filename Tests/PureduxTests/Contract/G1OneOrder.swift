@@ -32,7 +32,7 @@ import Testing
     let reduced = Record<Int>()
     let subject = Subject(
       kind,
-      interceptor: Interceptor(
+      interceptors: Interceptor(
         where: {
           intercepted.add($0); return false
         }, { _, _ in }),
@@ -67,7 +67,7 @@ import Testing
     let first = Record<Int>()
     let second = Record<Int>()
     let executor = HeldExecutor()
-    let subject = Subject(kind, executor: .serial(executor), interceptor: .recording(first))
+    let subject = Subject(kind, executor: .serial(executor), interceptors: .recording(first))
     executor.hold()
     subject.store.dispatch(1)
     subject.root.interceptActions(with: .recording(second))

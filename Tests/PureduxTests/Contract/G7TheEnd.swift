@@ -342,7 +342,10 @@ import Testing
     var child: StateStore<Telling, Int>? = root!.childStore(
       initialState: 0, stateMapping: { state, _ in state }, reducer: { _, _ in })
     let selector = StateSelector<Telling, Telling>("all", of: \.self) { $0 }
-    let selected = [root!.scope(to: selector), child!.scope(to: selector), root!.scope { $0 }.scope(to: selector)][way]
+    let selected = [
+      root!.scope(selecting: selector), child!.scope(selecting: selector),
+      root!.scope { $0 }.scope(selecting: selector),
+    ][way]
     let filter = [Equating<Telling>.equal, .equal { $0 }, .equal && .equal { $0 }][way]
     let sequence: StateSequence<Telling> = child!.states(removeStateDuplicates: filter)
     #expect(try await selected.send(1) { _ in true })
@@ -350,7 +353,7 @@ import Testing
     let weak = Weak(state!.token)
     state = nil
     if isShutDown { await root?.shutdown() }
-    let tree = root!.core.origin.tree
+    let tree = root!.core.node.tree
     child = nil
     root = nil
     await tree.untilIdle()

@@ -6,7 +6,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `every action reaches the interceptor once, however it is given`(kind: Kind) async throws {
     let seen = Record<Int>()
-    let subject = Subject(kind, interceptor: Interceptor { action, _ in seen.add(action) })
+    let subject = Subject(kind, interceptors: Interceptor { action, _ in seen.add(action) })
     for action in 1...200 {
       if action.isMultiple(of: 3) { try await subject.store.send(action) } else { subject.store.dispatch(action) }
     }
@@ -15,12 +15,12 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what an interceptor dispatches goes to the store of origin, behind what was there`(kind: Kind) async throws {
+  func `what an interceptor dispatches goes to the store of node, behind what was there`(kind: Kind) async throws {
     let answer = Interceptor<Int>(where: { $0 < 100 }) { action, dispatch in
       #expect(dispatch(action + 100) == .enqueued)
       #expect(dispatch(action + 200) == .enqueued)
     }
-    let subject = Subject(kind, interceptor: answer)
+    let subject = Subject(kind, interceptors: answer)
     let states = subject.states()
     subject.store.dispatch(1)
     let seen = await states.collect(4)
@@ -35,7 +35,7 @@ import Testing
     let answers = Record<DispatchResult>()
     var subject: Subject? = Subject(
       kind,
-      interceptor: Interceptor { _, dispatch in
+      interceptors: Interceptor { _, dispatch in
         started.open()
         await untilCancelled()
         answers.add(dispatch(2))
@@ -57,7 +57,7 @@ import Testing
     let cancelled = (1...3).map { _ in Gate() }
     let subject = Subject(
       .rootActor,
-      interceptor: Interceptor { action, _ in
+      interceptors: Interceptor { action, _ in
         started[action - 1].open()
         await untilCancelled()
         cancelled[action - 1].open()
@@ -83,7 +83,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `no commit waits for an interceptor`(kind: Kind) async throws {
     let blocked = Gate()
-    let subject = Subject(kind, interceptor: Interceptor { _, _ in await blocked.wait() })
+    let subject = Subject(kind, interceptors: Interceptor { _, _ in await blocked.wait() })
     for action in 1...100 { subject.store.dispatch(action) }
     #expect(try await subject.store.send(101) { $0.root.count } == 101)
     blocked.open()
@@ -95,7 +95,7 @@ import Testing
     let done = Gate()
     let subject = Subject(
       kind,
-      interceptor: Interceptor(where: { $0 == 1 }) { _, _ in
+      interceptors: Interceptor(where: { $0 == 1 }) { _, _ in
         let store = proxies.all[0]
         let states = store.states()
         #expect((try? await store.send(2) { $0.root.last }) == 2)

@@ -86,7 +86,7 @@ import Testing
         }
       }
       group.addTask {
-        while accepted.all.count < 500 { await Task.yield() }
+        await accepted.untilCount(500)
         await subject.root.shutdown()
       }
     }
@@ -125,12 +125,12 @@ import Testing
             }
           }
         }
-        while accepted.all.count < round { await Task.yield() }
+        await accepted.untilCount(round)
         subject = nil
       }
       _ = await states?.collect()
       // The end of the drain, where one is under way: it is behind what was accepted.
-      while reduced.all.count < accepted.all.count { await Task.yield() }
+      await reduced.untilCount(accepted.all.count)
       #expect(reduced.all.sorted() == accepted.all.sorted())
     }
   }

@@ -37,24 +37,24 @@ import Testing
 
   @Test func `of two effects that wait for each other the second does not begin, until the first is through`() throws {
     let effects = effects(2)
-    let first = try #require(EffectWait.begin(of: [effects[0]], for: [effects[1].runner]))
-    #expect(EffectWait.begin(of: [effects[1]], for: [effects[0].runner]) == nil)
+    let first = try #require(EffectWait.begin(of: [effects[0]], for: [effects[1].effectRunner]))
+    #expect(EffectWait.begin(of: [effects[1]], for: [effects[0].effectRunner]) == nil)
     first.end()
-    let second = try #require(EffectWait.begin(of: [effects[1]], for: [effects[0].runner]))
-    #expect(EffectWait.begin(of: [effects[0]], for: [effects[1].runner]) == nil)
+    let second = try #require(EffectWait.begin(of: [effects[1]], for: [effects[0].effectRunner]))
+    #expect(EffectWait.begin(of: [effects[0]], for: [effects[1].effectRunner]) == nil)
     second.end()
   }
 
   @Test func `a ring may be of any length, and what is no ring is none`() throws {
     let effects = effects(6)
     let waits = try (0..<4).map {
-      try #require(EffectWait.begin(of: [effects[$0]], for: [effects[$0 + 1].runner, effects[5].runner]))
+      try #require(EffectWait.begin(of: [effects[$0]], for: [effects[$0 + 1].effectRunner, effects[5].effectRunner]))
     }
     for index in 0..<4 {
-      #expect(EffectWait.begin(of: [effects[4]], for: [effects[index].runner]) == nil)
-      #expect(EffectWait.begin(of: [effects[5]], for: [effects[4].runner, effects[index].runner]) == nil)
+      #expect(EffectWait.begin(of: [effects[4]], for: [effects[index].effectRunner]) == nil)
+      #expect(EffectWait.begin(of: [effects[5]], for: [effects[4].effectRunner, effects[index].effectRunner]) == nil)
     }
-    let other = try #require(EffectWait.begin(of: [effects[4]], for: [effects[5].runner]))
+    let other = try #require(EffectWait.begin(of: [effects[4]], for: [effects[5].effectRunner]))
     for wait in waits + [other] { wait.end() }
   }
 
@@ -72,18 +72,22 @@ import Testing
   @Test func `an effect within another waits for neither, and is waited for by that`() throws {
     let outer = effects(1)[0]
     let inner = RunningEffect(of: EffectRunner(), number: 0, within: [outer])
-    let ending = try #require(EffectWait.begin(of: [outer, inner], for: [outer.runner]))
-    let around = try #require(EffectWait.begin(of: [outer], for: [inner.runner]))
+    let ending = try #require(EffectWait.begin(of: [outer, inner], for: [outer.effectRunner]))
+    let around = try #require(EffectWait.begin(of: [outer], for: [inner.effectRunner]))
     ending.end()
     around.end()
   }
 
   @Test func `an effect that has ended closes no ring`() throws {
     let effects = effects(2)
-    let first = try #require(EffectWait.begin(of: [effects[0]], for: [effects[1].runner]))
+    let first = try #require(EffectWait.begin(of: [effects[0]], for: [effects[1].effectRunner]))
     effects[0].end()
-    let second = try #require(EffectWait.begin(of: [effects[1]], for: [effects[0].runner]))
+    let second = try #require(EffectWait.begin(of: [effects[1]], for: [effects[0].effectRunner]))
     first.end()
     second.end()
   }
+}
+
+extension RunningEffect {
+  fileprivate var effectRunner: EffectRunner { runner as! EffectRunner }
 }

@@ -14,7 +14,7 @@ private struct Fetch: AppAction, AsyncAction {
 
 @Suite(.timeLimit(.minutes(5))) struct InterceptorTests {
   private func results(of interceptor: Interceptor<any AppAction>, on actions: [any AppAction]) async -> [[String]] {
-    let root = RootStore<[[String]], any AppAction>(initialState: [], interceptor: interceptor) { state, action in
+    let root = RootStore<[[String]], any AppAction>(initialState: [], interceptors: interceptor) { state, action in
       if let found = action as? Found { state.append(found.results) }
     }
     let last = root.states()
@@ -41,13 +41,13 @@ private struct Fetch: AppAction, AsyncAction {
       dispatch(Found(results: [search.text]))
     }
     #expect(
-      await results(of: Interceptor([search, .asyncActions]), on: [Search(text: "a"), Fetch(text: "b")]) == [
+      await results(of: Interceptor(combining: [search, .asyncActions]), on: [Search(text: "a"), Fetch(text: "b")]) == [
         ["a"], ["b"],
       ])
     let twice = Record<Int>()
     let root = RootStore<Int, Int>(
       initialState: 0,
-      interceptor: Interceptor([
+      interceptors: Interceptor(combining: [
         Interceptor { action, _ in twice.add(action) }, Interceptor { action, _ in twice.add(-action) },
       ])
     ) { $0 += $1 }
@@ -60,7 +60,7 @@ private struct Fetch: AppAction, AsyncAction {
     enum Action: Sendable { case load(Int), loaded(Int) }
     let root = RootStore<[Int], Action>(
       initialState: [],
-      interceptor: Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in
+      interceptors: Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in
         dispatch(.loaded(id * 2))
       }
     ) { state, action in
@@ -74,7 +74,7 @@ private struct Fetch: AppAction, AsyncAction {
   @Test func `an action that no interceptor is meant for starts no task`() async throws {
     let root = RootStore<Int, Int>(
       initialState: 0,
-      interceptor: Interceptor([
+      interceptors: Interceptor(combining: [
         Interceptor(where: { _ in false }) { _, _ in Issue.record("run") },
         Interceptor(for: String.self) { _, _ in Issue.record("run") },
         Interceptor(matching: { _ in Int?.none }) { _, _ in Issue.record("run") },

@@ -19,7 +19,7 @@ import Testing
     var path: some Sequence<any AnyObject & Sendable> { sequence(first: self, next: \.above).lazy.map { $0 } }
   }
 
-  private func visited(_ entries: inout StoreEntries, from place: Place) -> [ObjectIdentifier] {
+  private func visited(_ entries: inout TreeEffects.Entries, from place: Place) -> [ObjectIdentifier] {
     var visited: [ObjectIdentifier] = []
     _ = entries.visit(place.id) { entry in
       visited.append(ObjectIdentifier(entry.place))
@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test func `what is below a store is found, and nothing else is looked at`() {
-    var entries = StoreEntries()
+    var entries = TreeEffects.Entries()
     let root = Place()
     let children = (0..<1000).map { _ in Place(below: root) }
     let grandchildren = children.map { Place(below: $0) }
@@ -43,7 +43,7 @@ import Testing
 
   @Test(arguments: [false, true])
   func `ending the stores of a tree one by one takes a number of steps that grows as theirs does`(isChain: Bool) {
-    var entries = StoreEntries()
+    var entries = TreeEffects.Entries()
     var places = [Place()]
     for _ in 1..<10_000 { places.append(Place(below: isChain ? places.last : places[0])) }
     for place in places { entries.change(along: place.path) { $0.runner = EffectRunner() } }
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test func `a store that ends again is looked at again where it is cancelled now and was not before`() {
-    var entries = StoreEntries()
+    var entries = TreeEffects.Entries()
     let root = Place()
     let child = Place(below: root)
     entries.change(along: child.path) { $0.runner = EffectRunner() }
@@ -75,7 +75,7 @@ import Testing
   }
 
   @Test func `an entry is dropped with the last that is in it or below it`() {
-    var entries = StoreEntries()
+    var entries = TreeEffects.Entries()
     let root = Place()
     let child = Place(below: root)
     let (first, second) = (Place(below: child), Place(below: child))
@@ -92,7 +92,7 @@ import Testing
 
   @Test func `a long chain of stores goes one by one`() {
     let gone = Counter()
-    var entries = StoreEntries()
+    var entries = TreeEffects.Entries()
     var lowest: Place? = Place(gone: gone)
     for _ in 1..<100_000 { lowest = Place(below: lowest, gone: gone) }
     let id = lowest.map(\.id)

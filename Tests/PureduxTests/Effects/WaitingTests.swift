@@ -28,7 +28,7 @@ import Testing
     /// A tree with an interceptor for each action.
     func makeRoot(_ interceptors: [Int: @Sendable () async -> Void]) -> RootStore<Int, Int> {
       let root = RootStore<Int, Int>(
-        initialState: 0, interceptor: Interceptor { action, _ in await interceptors[action]?() }
+        initialState: 0, interceptors: Interceptor { action, _ in await interceptors[action]?() }
       ) { $0 += $1 }
       roots.add(root)
       return root
@@ -122,7 +122,7 @@ import Testing
     do {
       let root = RootStore<Int, Int>(
         initialState: 0,
-        interceptor: Interceptor { _, _ in
+        interceptors: Interceptor { _, _ in
           task.add(
             Task {
               await goOn.wait()
@@ -218,7 +218,7 @@ import Testing
       2: {
         await withStore(
           initialState: 0,
-          interceptor: Interceptor { (_: Int, _) in
+          interceptors: Interceptor { (_: Int, _) in
             await scene.root.shutdown()
             scene.events.add("shutdown")
           }, reducer: { (state: inout Int, action: Int) in state += action }

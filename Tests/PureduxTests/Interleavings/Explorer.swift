@@ -149,6 +149,8 @@ enum StepPlace {
 
 enum Next<Step: Hashable>: Hashable {
   case step(Step)
+  /// A step that is taken off the executor.
+  case stepOutside(Step)
   /// A waiter of the participant's has been left with the machine.
   case wait
   case end
@@ -222,10 +224,10 @@ struct Crowd<Step: AtomicStep>: Hashable {
   }
 
   fileprivate mutating func took(_ participant: Int, next: Next<Step>) {
-    participants[participant].next = next
+    participants[participant].next = if case .stepOutside(let step) = next { .step(step) } else { next }
     guard let place = executor.firstIndex(of: participant) else { return }
     switch next {
-    case .wait, .end: executor.remove(at: place)
+    case .wait, .end, .stepOutside: executor.remove(at: place)
     case .step(let step) where place == 0 && step.place != .onExecutor: executor.remove(at: place)
     case .step: break
     }

@@ -24,9 +24,10 @@ private final class State: Hashable, CustomStringConvertible {
   func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The log with what `Channel`, `Source` and `Reading` do around it.
+/// The log with what `Channel`, `Source` and `Subscriber` do around it.
 private struct LogSystem: Interleaved {
-  typealias Machine = Log<State, Consumer>
+  typealias Machine = Log
+  typealias Policy = Puredux.Buffering
 
   /// A consumer that waits, and how many states it reads before it lets go.
   struct Consumer: Hashable {
@@ -37,7 +38,7 @@ private struct LogSystem: Interleaved {
 
   /// A subscription, and what is done with it.
   struct Plan {
-    var policy: Machine.Policy
+    var policy: Policy
     /// How many states each consumer reads before it lets go.
     var consumers = [Int.max]
     var isCancelled = false
@@ -46,7 +47,7 @@ private struct LogSystem: Interleaved {
     var behind: Int?
   }
 
-  struct Reading: Hashable {
+  struct Subscriber: Hashable {
     var cursor = 0
     var holders: Int
     var ahead: [State] = []
@@ -63,19 +64,19 @@ private struct LogSystem: Interleaved {
     case activate(Int)
     case publish(left: Int)
     case handOver(State, [Consumer], then: Next<Step>)
-    // Tree.end, and Channel.finish when its turn has come
+    // Tree.close, and AnyChannel.finish when its turn has come
     case close
     case finish
     case tell([Consumer], then: Next<Step>)
-    // Feed.subscribe
+    // Subscriber.init(subscribedTo:)
     case subscribe(Int)
     case order(Int)
     case refuse(Int)
-    // Reading.next
+    // Subscriber.next
     case take(Int, left: Int)
     case keepAhead([State], Int, left: Int)
-    case takeOrPark(Int, left: Int)
-    // Reading.cancel; Reading's end
+    case takeOrWait(Int, left: Int)
+    // Subscriber.cancel; Subscriber's end
     case cancel(Int)
     case clearAhead(Int)
     case letGo(Int)
@@ -103,7 +104,9 @@ private struct LogSystem: Interleaved {
     var isClosed = false
     var isFinished = false
     var activationsAwaited = 0
-    var readings: [Reading] = []
+    var readings: [Subscriber] = []
+    /// Those who wait, by who they are: nobody waits in two places.
+    var consumers: [UInt: Consumer] = [:]
   }
 
   var printed = Printed(Machine())
@@ -117,7 +120,7 @@ private struct LogSystem: Interleaved {
     self.plans = plans
     self.mistake = mistake
     for (id, plan) in plans.enumerated() {
-      record.readings.append(Reading(holders: plan.consumers.count + (plan.isCancelled ? 1 : 0)))
+      record.readings.append(Subscriber(holders: plan.consumers.count + (plan.isCancelled ? 1 : 0)))
       guard let behind = plan.behind else {
         crowd.join("subscriber \(id)", .step(.subscribe(id)))
         continue
@@ -141,7 +144,7 @@ private struct LogSystem: Interleaved {
     case .activate(let id):
       record.activationsAwaited -= 1
       let first = plans[id].hasFirst ? State(record.current, census) : nil
-      let served = machine.activate(record.readings[id].cursor, first: first)
+      let served = consumer(machine.activate(record.readings[id].cursor, first: first))
       guard served == activated(id) else { throw Violation("the first state goes to somebody else") }
       return first.flatMap { first in served.map { .step(.handOver(first, [$0], then: .end)) } } ?? .end
     case .publish(0): return .step(.close)
@@ -160,11 +163,11 @@ private struct LogSystem: Interleaved {
       return .step(.finish)
     case .finish:
       record.isFinished = true
-      let waiters = machine.finish()
+      let waiters = machine.cursors.finish().compactMap { consumer($0) }
       let expected = record.readings.flatMap(\.waiting)
       guard Set(waiters) == Set(expected), waiters.count == expected.count else { throw Violation("others are ended") }
       for id in plans.indices { record.readings[id].waiting = [] }
-      return tell(Array(waiters), then: .end)
+      return tell(waiters, then: .end)
     case .tell(let consumers, let then):
       try crowd.resume(consumers[0].wait, with: .step(.letGo(consumers[0].reading)))
       return tell(Array(consumers.dropFirst()), then: then)
@@ -185,8 +188,8 @@ private struct LogSystem: Interleaved {
     case .take(let id, let left):
       var ahead: [State] = []
       let taken = try ask(id) { log, cursor in
-        var taken = ContiguousArray<State>()
-        defer { ahead = Array(taken) }
+        var taken = StateQueue()
+        defer { ahead = Array(taken.all().reversed()) }
         return log.takeAhead(cursor, limit: 31, into: &taken, garbage: &garbage)
       }
       if mistake == .aheadIsKeptInAStepOfItsOwn, !ahead.isEmpty { return .step(.keepAhead(ahead, id, left: left)) }
@@ -194,14 +197,16 @@ private struct LogSystem: Interleaved {
       return switch taken {
       case .state: trimmed(then: next(of: id, left: left))
       case .end: trimmed(then: .step(.letGo(id)))
-      case .nothing: trimmed(then: .step(.takeOrPark(id, left: left)))
+      case .nothing: trimmed(then: .step(.takeOrWait(id, left: left)))
       }
     case .keepAhead(let states, let id, let left):
       record.readings[id].ahead = states
       return next(of: id, left: left)
-    case .takeOrPark(let id, let left):
+    case .takeOrWait(let id, let left):
       let consumer = Consumer(wait: crowd.makeWait(of: me), reading: id, left: left)
-      switch try ask(id, { log, cursor in log.takeOrPark(cursor, consumer, garbage: &garbage) }) {
+      let waiter = AnyWaiter(bits: UInt(me))
+      record.consumers[waiter.bits] = consumer
+      switch try ask(id, { log, cursor in log.takeOrWait(cursor, waiter, garbage: &garbage) }) {
       case .state: return trimmed(then: next(of: id, left: left))
       case .end: return trimmed(then: .step(.letGo(id)))
       case .nothing:
@@ -210,8 +215,8 @@ private struct LogSystem: Interleaved {
       }
 
     case .cancel(let id):
-      let waiters = machine.cancel(record.readings[id].cursor, garbage: &garbage)
-      guard Array(waiters) == record.readings[id].waiting else { throw Violation("others are ended") }
+      let waiters = machine.cancel(record.readings[id].cursor, garbage: &garbage).compactMap { consumer($0) }
+      guard waiters == record.readings[id].waiting else { throw Violation("others are ended") }
       end(id)
       let told = mistake == .cancelForgetsToTell ? [] : Array(waiters)
       return trimmed(then: tell(told, then: .step(.clearAhead(id))))
@@ -233,6 +238,8 @@ private struct LogSystem: Interleaved {
     }
   }
 
+  private func consumer(_ waiter: AnyWaiter?) -> Consumer? { waiter.flatMap { record.consumers[$0.bits] } }
+
   private func next(of id: Int, left: Int) -> Next<Step> {
     left > 1 ? .step(.take(id, left: left - 1)) : .step(.letGo(id))
   }
@@ -245,7 +252,7 @@ private struct LogSystem: Interleaved {
     consumers.isEmpty ? then : .step(.tell(consumers, then: then))
   }
 
-  private func trimmed(then: Next<Step>) -> Next<Step> { machine.needsTrim ? .step(.trim(then: then)) : then }
+  private func trimmed(then: Next<Step>) -> Next<Step> { machine.cursors.needsTrim ? .step(.trim(then: then)) : then }
 
   /// Whoever holds a subscription begins. Returns what the subscriber itself goes on with.
   private mutating func joinHolders(of id: Int, isFirstHere: Bool) -> Next<Step> {
@@ -255,10 +262,10 @@ private struct LogSystem: Interleaved {
     return .step(steps[0])
   }
 
-  /// `Reading.takeAhead`.
+  /// `Subscriber.takeAhead`.
   private mutating func ask(
-    _ id: Int, _ ask: (inout Machine, _ cursor: Int) -> Machine.Taken
-  ) throws(Violation) -> Machine.Taken {
+    _ id: Int, _ ask: (inout Machine, _ cursor: Int) -> Log.Taken<State>
+  ) throws(Violation) -> Log.Taken<State> {
     let own = record.readings[id].ahead.popLast()
     let taken = own.map { .state($0) } ?? ask(&machine, record.readings[id].cursor)
     let reading = record.readings[id]
@@ -288,11 +295,11 @@ private struct LogSystem: Interleaved {
   private mutating func publish() -> (State, woken: [Consumer], expected: [Consumer]) {
     record.current += 1
     let state = State(record.current, census)
-    var woken: ContiguousArray<Machine.Parked> = []
+    var woken: ContiguousArray<Cursors.Parked> = []
     var garbage = Machine.Garbage()
     machine.publish(state, waking: &woken, garbage: &garbage)
     let live = record.readings.indices.filter { record.readings[$0].isLive && !record.readings[$0].isOver }
-    return (state, woken.map(\.waiter), live.compactMap { receive($0) })
+    return (state, woken.compactMap { consumer($0.waiter) }, live.compactMap { receive($0) })
   }
 
   private mutating func receive(_ id: Int) -> Consumer? {
@@ -317,7 +324,7 @@ private struct LogSystem: Interleaved {
   }
 
   func checkEnd() throws(Violation) {
-    guard census.alive == 0, machine.backlogCount == 0 else { throw Violation("\(census.alive) states are kept") }
+    guard census.alive == 0, machine.kept.count == 0 else { throw Violation("\(census.alive) states are kept") }
     for (reading, plan) in zip(record.readings, plans) where plan.consumers == [.max] && !plan.isCancelled {
       if case .oldest = plan.policy { continue }
       guard !reading.isLive || !plan.hasFirst || reading.last == record.current else {
@@ -326,16 +333,18 @@ private struct LogSystem: Interleaved {
     }
     var log = machine
     let free = Set(plans.map { _ in log.subscribe(.unbounded) })
-    guard machine.isIdle, free == Set(plans.indices) else { throw Violation("a cursor is not given back") }
+    guard machine.cursors.subscriberCount == 0, free == Set(plans.indices) else {
+      throw Violation("a cursor is not given back")
+    }
   }
 }
 
 @Suite(.timeLimit(.minutes(5))) struct LogInterleavings {
-  private static let policies: [LogSystem.Machine.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
+  private static let policies: [LogSystem.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
 
   @Test(arguments: policies)
   fileprivate func `a subscription whose place comes at any time gets what its policy says`(
-    policy: LogSystem.Machine.Policy
+    policy: LogSystem.Policy
   ) async {
     await explore { LogSystem([.init(policy: policy)], publications: 2) }.expectNoFailure(atLeast: 1_000)
     await explore { LogSystem([.init(policy: policy, hasFirst: false)], publications: 1) }.expectNoFailure(atLeast: 100)
@@ -344,7 +353,7 @@ private struct LogSystem: Interleaved {
 
   @Test(arguments: policies)
   fileprivate func `consumers of one sequence share its elements and its cancellation`(
-    policy: LogSystem.Machine.Policy
+    policy: LogSystem.Policy
   ) async {
     await explore { LogSystem([.init(policy: policy, consumers: [.max, .max], behind: 0)], publications: 1) }
       .expectNoFailure(atLeast: 1_000)
@@ -358,7 +367,7 @@ private struct LogSystem: Interleaved {
   }
 
   @Test(arguments: policies)
-  fileprivate func `subscribers do not stand in each other's way`(policy: LogSystem.Machine.Policy) async {
+  fileprivate func `subscribers do not stand in each other's way`(policy: LogSystem.Policy) async {
     let plans: [LogSystem.Plan] = [
       .init(policy: policy, behind: 0), .init(policy: .unbounded, consumers: [1], behind: 1),
     ]

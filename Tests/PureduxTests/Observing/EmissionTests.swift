@@ -144,7 +144,7 @@ import Testing
     let seen = Record<Int>()
     let history = History<Int, Int>(limit: 9)
     let store = RootStore<Int, Int>(
-      initialState: 0, interceptor: Interceptor { action, _ in seen.add(action) },
+      initialState: 0, interceptors: Interceptor { action, _ in seen.add(action) },
       middleware: [.passingOn], emits: .when { _, _ in false }, history: history
     ) { $0 += $1 }
     let states = store.states()

@@ -47,15 +47,18 @@ import Testing
     let worked = Record<Int>()
     let unread = Self.unread(worked)
     let store = Self.room()
-    let proxy = store.scope(to: unread)
+    let proxy = store.scope(selecting: unread)
     let sequences =
       (0..<50).map { _ in store.states(unread) } + (0..<50).map { _ in proxy.states() }
-      + [store.store().states(unread, removeStateDuplicates: .equal), store.scope(to: unread).scope { $0 }.states()]
+      + [
+        store.store().states(unread, removeStateDuplicates: .equal),
+        store.scope(selecting: unread).scope { $0 }.states(),
+      ]
     for _ in 0..<10 { store.dispatch(.visit) }
     store.dispatch(.say("hello"))
     store.dispatch(.visit)
     store.dispatch(.read)
-    #expect(try await store.scope(to: unread).send(.visit) { $0 } == 0)
+    #expect(try await store.scope(selecting: unread).send(.visit) { $0 } == 0)
     #expect(try await proxy.state == 0)
     await store.shutdown()
     #expect(worked.all == [0, 1, 1])
@@ -74,7 +77,7 @@ import Testing
     let scoped = subject.store.scope(to: \.root.last)
     for action in [5, 5, 6] { scoped.dispatch(action) }
     #expect(try await scoped.send(7) { $0 } == 7)
-    #expect(try await subject.store.scope(to: sum).state == 11)
+    #expect(try await subject.store.scope(selecting: sum).state == 11)
     await subject.root.shutdown()
     #expect(await lasts.collect() == [0, 5, 5, 6, 7])
     #expect(await sums.collect() == [0, 6, 7, 9, 11])
@@ -106,14 +109,14 @@ import Testing
     let worked = Record<Int>()
     let unread = Self.unread(worked)
     let (first, second) = (Self.room(), Self.room())
-    let (firstUnread, secondUnread) = (first.scope(to: unread), second.scope(to: unread))
+    let (firstUnread, secondUnread) = (first.scope(selecting: unread), second.scope(selecting: unread))
     try await first.send(.say("a"))
     #expect(try await firstUnread.state == 1)
     #expect(try await secondUnread.state == 0)
     #expect(try await firstUnread.state == 1)
     #expect(try await secondUnread.state == 0)
     #expect(worked.all == [1, 0])
-    #expect(try await second.scope(to: Self.unread(worked)).state == 0)
+    #expect(try await second.scope(selecting: Self.unread(worked)).state == 0)
     #expect(worked.all == [1, 0, 0], "made alike is not the same")
   }
 
@@ -200,16 +203,16 @@ import Testing
   }
 
   @Test func `two that ask for the same at once share one`() throws {
-    let (selections, selector) = (Selections(), SelectorIdentity(\Room.visits))
-    func make() -> Confined<Source<Int>> { Confined(Source<Int> { _, _ in }) }
+    let (selections, selector) = (SelectorCache(), SelectorIdentity(\Room.visits))
+    func make() -> Confined<Source<Int>> { Confined(Source<Int> { _ in }) }
     var inner: Confined<Source<Int>>?
     let outer = selections.source(of: selector) {
       inner = selections.source(of: selector, orMake: make)
       return make()
     }
-    #expect(outer.value === inner?.value)
+    #expect(unsafe outer.unconfined === inner?.unconfined)
     let later = selections.source(of: selector, orMake: make)
-    #expect(later.value === outer.value)
+    #expect(unsafe later.unconfined === outer.unconfined)
   }
 
   @Test func `many tasks that ask for the same at once share one`() async {
@@ -231,13 +234,13 @@ import Testing
     var kept: [Store<Int, RoomAction>] = []
     for index in 0..<1000 {
       let selector = StateSelector<Room, Int>("\(index)", of: \.visits) { $0 + index }
-      let scope = store.scope(to: selector)
+      let scope = store.scope(selecting: selector)
       if index.isMultiple(of: 100) { kept.append(scope) }
-      #expect(try await store.scope(to: selector).state == index)
+      #expect(try await store.scope(selecting: selector).state == index)
     }
     try await store.send(.visit)
     for (index, scope) in kept.enumerated() { #expect(try await scope.state == index * 100 + 1) }
-    let selections = store.store().feed.channel.selections { Selections() }
+    let selections = store.store().source.channelOfSource.selectors { SelectorCache() }
     #expect(
       selections.contents.withLock { $0.buckets.count } < 50, "ten are in use, and a few have not been missed yet")
   }

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct HistoryTests {
-  static let reducers: Reducer<Int, Int> = [
+  static let reducers: [Reducer<Int, Int>] = [
     Reducer("add") { $0 += $1 }, Reducer("double") { state, _ in state *= 2 }, Reducer { $0 -= $1 },
   ]
 
@@ -10,7 +10,7 @@ import Testing
     async throws
   {
     let history = History<Int, Int>(limit: 10)
-    let store = RootStore(initialState: 1, history: history, reducer: Self.reducers)
+    let store = RootStore(initialState: 1, reducers: Self.reducers, history: history)
     try await store.send(2)
     try await store.send(3)
     #expect(history.entries.map(\.action) == [2, 3])
@@ -47,7 +47,8 @@ import Testing
       History<Int, Int>(limit: 9), History<Int, Int>(limit: 9), History<String, Int>(limit: 9)
     )
     let root = RootStore(initialState: 0, history: top) { $0 += $1 }
-    let child = root.childStore(initialState: 0, history: middle, reducer: Self.reducers)
+    let child = root.childStore(
+      initialState: 0, reducers: Self.reducers, stateMapping: { ($0, $1) }, history: middle)
     let plain = child.childStore(initialState: 0) { $0 += $1 }
     let lowest = plain.childStore(
       initialState: "", stateMapping: { "\($0)\($1)" }, history: bottom, reducer: { $0 += "\($1)" })
@@ -166,10 +167,11 @@ import Testing
   @Test func `a child's replays into a fresh child`() async throws {
     let (history, again) = (History<Int, Int>(limit: 9), History<Int, Int>(limit: 9))
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
-    let child = root.childStore(initialState: 7, history: history, reducer: Self.reducers)
+    let child = root.childStore(
+      initialState: 7, reducers: Self.reducers, stateMapping: { ($0, $1) }, history: history)
     for action in 1...9 { try await child.send(action) }
     let fresh = root.childStore(
-      initialState: history.entries[0].stateBefore, history: again, reducer: Self.reducers)
+      initialState: history.entries[0].stateBefore, reducers: Self.reducers, stateMapping: { ($0, $1) }, history: again)
     try await history.entries.replay(into: fresh)
     #expect(again.entries.map { $0.steps.map(\.state) } == history.entries.map { $0.steps.map(\.state) })
     await root.shutdown()

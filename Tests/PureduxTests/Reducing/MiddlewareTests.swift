@@ -35,7 +35,7 @@ import Testing
   {
     let steps = Record<String>()
     let store = RootStore<Int, Int>(
-      initialState: 0, interceptor: Interceptor(where: { steps.add("interceptor \($0)") == () && false }) { _, _ in },
+      initialState: 0, interceptors: Interceptor(where: { steps.add("interceptor \($0)") == () && false }) { _, _ in },
       middleware: [Self.noting("first", steps), Self.noting("second", steps) { $0 * 10 }]
     ) { state, action in
       steps.add("reducer \(action)")
@@ -93,7 +93,7 @@ import Testing
     let intercepted = Record<Int>()
     let history = History<Snapshot, Int>(limit: 10)
     let guarded = Subject(
-      kind, interceptor: Interceptor { action, _ in intercepted.add(action) },
+      kind, interceptors: Interceptor { action, _ in intercepted.add(action) },
       middleware: [.guarding { action, state in action < -state.root.count ? "too low" : nil }],
       history: history)
     let states = guarded.store.states()
@@ -121,7 +121,7 @@ import Testing
     let intercepted = Record<Int>()
     let history = History<Snapshot, Int>(limit: 10)
     let subject = Subject(
-      kind, interceptor: Interceptor { action, _ in intercepted.add(action) },
+      kind, interceptors: Interceptor { action, _ in intercepted.add(action) },
       middleware: [
         Middleware { action, _, next in next(action * 2) }, Middleware { action, _, next in next(action + 1) },
       ],
@@ -150,7 +150,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what it dispatches goes to the store of origin, later in the order`(kind: Kind) async throws {
+  func `what it dispatches goes to the store of node, later in the order`(kind: Kind) async throws {
     let subject = Subject(
       kind,
       middleware: [
@@ -254,6 +254,28 @@ import Testing
       unsafe state.withUnsafeBufferPointer { Int(bitPattern: $0.baseAddress) }
     }
     #expect(first == second)
+  }
+
+  /// Code that keeps a context has to say that it is unsafe, as it is not `Sendable`.
+  @Test func `a context that is kept beyond its action dispatches nothing`() async throws {
+    final class Keeper: @unchecked Sendable {
+      var context: MiddlewareContext<Int, Int>?
+    }
+    let keeper = Keeper()
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      middleware: [
+        Middleware { action, context, next in
+          keeper.context = context
+          next(action)
+        }
+      ]
+    ) { $0 += $1 }
+    try await root.send(1)
+    #expect(keeper.context?.dispatch(1) == .terminated)
+    #expect(keeper.context?.store == .root)
+    #expect(keeper.context?.isCommitted == true)
+    #expect(await root.state == 1)
   }
 }
 

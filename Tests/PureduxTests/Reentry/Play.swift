@@ -52,10 +52,8 @@ extension Reentry {
       return true
     }
     let root = RootStore<World, Deed>(
-      initialState: World(witness: Witness(stage.stateGone), stage: stage), executor: stage.executor,
-      interceptor: stage.interceptor(), middleware: middleware, emits: place == .emission ? emission : .always,
-      history: history,
-      reducer: [
+      initialState: World(witness: Witness(stage.stateGone), stage: stage),
+      reducers: [
         Reducer("first") { world, deed in
           var trace = world.trace
           stage.pass(.rootReducer, during: deed.id)
@@ -70,7 +68,10 @@ extension Reentry {
           if stage.place.isCargoOfState { world.cargo = stage.cargo(of: stage.place) }
           world.trace = trace
         },
-      ])
+      ],
+      executor: stage.executor,
+      interceptors: stage.interceptor(), middleware: middleware, emits: place == .emission ? emission : .always,
+      history: history)
     let childMiddleware = Middleware<Scene, Deed> { deed, _, next in
       next(deed)
       stage.pass(.childMiddleware, during: deed.id)
@@ -169,7 +170,7 @@ extension Reentry {
     let observing = observe(on: stage)
     if stage.place == .consumerExecutor { watches.append(await consume(on: stage)) }
     _ = try? await stage.proxy(0).state
-    await stage.root?.core.origin.tree.untilIdle()
+    await stage.root?.core.node.tree.untilIdle()
 
     if stage.operation == .runJobs { await giveJobs(to: stage) }
     stage.arm(true)

@@ -41,18 +41,18 @@ extension Reentry {
     /// A consumer's. Held here until all is over, as a task does not keep the executor that it prefers.
     let consumerExecutor = ManualExecutor(forTasks: true)
 
-    let cast = Guarded(Cast())
+    let cast = LockedValue(Cast())
     let stateGone = Gate()
     let reducerGone = Gate()
     /// Opens with the first operation.
     let passed = Gate()
     private let turnEnds = [Gate(), Gate()]
-    private let performer = Guarded<ObjectIdentifier?>(nil)
-    private let tasks = Guarded<[Task<Void, Never>]>([])
+    private let performer = LockedValue<ObjectIdentifier?>(nil)
+    private let tasks = LockedValue<[Task<Void, Never>]>([])
 
     /// What the tree took, and on which level it was given.
     let accepted = Record<Int>()
-    let levels = Guarded<[Int: Int]>([:])
+    let levels = LockedValue<[Int: Int]>([:])
     /// What was asked in this order.
     let orders = Record<[Int]>()
     let moments = Record<Moment>()

@@ -118,7 +118,7 @@ import Testing
     var debugDescription: String { "<Human age=\(age), hunger=\(hunger), pets=\(pets.map(\.name)) />" }
   }
 
-  static func humanReducer(_ printed: Record<String>) -> Reducer<Human, any ReduxAction> {
+  static func humanReducers(_ printed: Record<String>) -> [Reducer<Human, any ReduxAction>] {
     [
       Reducer("human logger") { state, _ in printed.add("🤖 logging human <\(state)>") },
       Reducer("birthday") { state, action in
@@ -143,8 +143,8 @@ import Testing
     let history = History<Human, any ReduxAction>(limit: 100)
     // create store
     let humanStore = RootStore(
-      initialState: Human(age: 0, hunger: "very"), emits: .whenDifferent, history: history,
-      reducer: Self.humanReducer(printed))
+      initialState: Human(age: 0, hunger: "very"), reducers: Self.humanReducers(printed), emits: .whenDifferent,
+      history: history)
     // subscribe to changes
     let ages = humanStore.states(\.age)
     let states = humanStore.states()
@@ -185,8 +185,8 @@ import Testing
       }
     }
     let store = RootStore<Int, any ReduxAction>(
-      initialState: 0, middleware: [middleware("1"), middleware("2")],
-      reducer: [Reducer { _, _ in order.add("reduce") }])
+      initialState: 0, reducers: [Reducer { _, _ in order.add("reduce") }],
+      middleware: [middleware("1"), middleware("2")])
     let states = store.scope { _ in order.add("publish") }.states()
     try await store.send(Increment())
     #expect(order.all == ["publish", "pre 1", "pre 2", "reduce", "publish", "post 2", "post 1"])

@@ -105,7 +105,7 @@ import Testing
 
   @Test(arguments: Kind.allCases)
   func `an interceptor answers the store behind it, with that store's actions`(kind: Kind) async throws {
-    let subject = Subject(kind, interceptor: Interceptor(where: { $0 == 1 }) { _, dispatch in dispatch(2) })
+    let subject = Subject(kind, interceptors: Interceptor(where: { $0 == 1 }) { _, dispatch in dispatch(2) })
     let projection = subject.store.projection(action: { (text: String) in Int(text) }, state: { $0 })
     let states = projection.states()
     projection.dispatch("1")

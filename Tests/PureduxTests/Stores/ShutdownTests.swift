@@ -46,7 +46,7 @@ import Testing
     let clock = HandClock()
     let subject = Subject(
       .child,
-      interceptor: Interceptor { _, dispatch in
+      interceptors: Interceptor { _, dispatch in
         started.open()
         await goOn.wait()
         ends.add(Task.isCancelled ? "cancelled" : "finished")
@@ -72,7 +72,7 @@ import Testing
     let clock = HandClock()
     let subject = Subject(
       .child,
-      interceptor: Interceptor { _, _ in
+      interceptors: Interceptor { _, _ in
         started.open()
         await untilCancelled()
         ends.add("cancelled")
@@ -91,7 +91,7 @@ import Testing
       let clock = HandClock()
       let subject = Subject(
         .rootActor,
-        interceptor: Interceptor { _, _ in
+        interceptors: Interceptor { _, _ in
           started.open()
           await untilCancelled()
         })
@@ -120,7 +120,7 @@ import Testing
     let done = Gate()
     let subject = Subject(
       .child,
-      interceptor: Interceptor { _, _ in
+      interceptors: Interceptor { _, _ in
         await roots.all[0].shutdown()
         done.open()
       })
@@ -136,7 +136,7 @@ import Testing
     let done = Gate()
     let root = RootStore<Int, Int>(
       initialState: 0,
-      interceptor: Interceptor { action, _ in
+      interceptors: Interceptor { action, _ in
         try? await others.all[0].send(action)
         await untilCancelled()
         ends.add("this tree's interceptor")
@@ -144,7 +144,7 @@ import Testing
     others.add(
       RootStore(
         initialState: 0,
-        interceptor: Interceptor { _, _ in
+        interceptors: Interceptor { _, _ in
           await root.shutdown()
           ends.add("its shutdown")
           done.open()
@@ -160,7 +160,7 @@ import Testing
     let seen = Record<[Int]>()
     let subject = Subject(
       .child,
-      interceptor: Interceptor(where: { $0 == 1 }) { _, _ in
+      interceptors: Interceptor(where: { $0 == 1 }) { _, _ in
         let states = proxies.all[0].states()
         follows.open()
         seen.add(await states.collect().map(\.root.last))
@@ -196,7 +196,7 @@ import Testing
     let ends = Record<Bool>()
     let subject = Subject(
       .child,
-      interceptor: Interceptor { _, _ in
+      interceptors: Interceptor { _, _ in
         started.open()
         await withTaskCancellationHandler {
           await goOn.wait()

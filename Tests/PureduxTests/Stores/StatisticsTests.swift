@@ -37,7 +37,7 @@ import Testing
     let (started, goOn) = (Gate(), Gate())
     let root = RootStore<Int, Int>(
       initialState: 0, executor: .serial(executor),
-      interceptor: Interceptor(where: { $0 == 1 }) { _, _ in
+      interceptors: Interceptor(where: { $0 == 1 }) { _, _ in
         started.open()
         await goOn.wait()
       }
@@ -45,11 +45,12 @@ import Testing
     root.dispatch(1)
     await started.wait()
     #expect(await root.statistics.runningTasks == 1)
-    while executor.waiting > 0 { await Task.yield() }
+    executor.waitForRunningJob()
+    let enqueued = executor.enqueued
     executor.hold()
     // The drain of these stands behind the question, as both wait for the executor.
     let asked = Task { await root.statistics }
-    while executor.waiting == 0 { await Task.yield() }
+    await executor.untilEnqueued(enqueued + 1)
     for _ in 0..<5 { root.dispatch(2) }
     executor.letGo()
     let statistics = await asked.value

@@ -26,7 +26,7 @@ import Testing
     await #expect(throws: Failure.self) {
       try await withStore(
         initialState: 0,
-        interceptor: Interceptor { (_: Int, _: Dispatch<Int>) in
+        interceptors: Interceptor { (_: Int, _: Dispatch<Int>) in
           started.open()
           await untilCancelled()
           ends.add("cancelled")
@@ -52,7 +52,7 @@ import Testing
       await Self.$mark.withValue("caller") {
         await withStore(
           initialState: 0,
-          interceptor: Interceptor { (_: Int, _: Dispatch<Int>) in
+          interceptors: Interceptor { (_: Int, _: Dispatch<Int>) in
             marks.add(Self.mark)
             started.open()
             await untilCancelled()
@@ -79,7 +79,7 @@ import Testing
     let cancelled = Gate()
     try await withStore(
       initialState: 0,
-      interceptor: Interceptor { (_: Int, _: Dispatch<Int>) in
+      interceptors: Interceptor { (_: Int, _: Dispatch<Int>) in
         started.open()
         await untilCancelled()
         cancelled.open()
@@ -98,7 +98,7 @@ import Testing
   @Test func `a body may wait for its interceptors`() async throws {
     let ends = Record<Int>()
     await withStore(
-      initialState: 0, interceptor: Interceptor { (action: Int, _) in ends.add(action) }, reducer: { $0 += $1 }
+      initialState: 0, interceptors: Interceptor { (action: Int, _) in ends.add(action) }, reducer: { $0 += $1 }
     ) { store in
       for action in 1...50 { store.dispatch(action) }
       await store.shutdown(interceptors: .finish(within: .seconds(60)))
@@ -109,7 +109,7 @@ import Testing
   @Test func `what the interceptor answers in a structured tree comes back as ever`() async throws {
     await withStore(
       initialState: [Int](),
-      interceptor: Interceptor { (action: Int, dispatch: Dispatch<Int>) in if action < 5 { dispatch(action + 1) } },
+      interceptors: Interceptor { (action: Int, dispatch: Dispatch<Int>) in if action < 5 { dispatch(action + 1) } },
       reducer: { $0.append($1) }
     ) { store in
       let states = store.states()

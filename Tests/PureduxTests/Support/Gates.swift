@@ -9,7 +9,7 @@ final class Gate: Sendable {
     var isOpen = false
     var waiting: [CheckedContinuation<Void, Never>] = []
   }
-  private let door = Guarded(Door())
+  private let door = LockedValue(Door())
 
   func open() {
     let waiting = door.withLock { door in
@@ -56,7 +56,7 @@ func untilCancelled() async {
 final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
   private let key = DispatchSpecificKey<Void>()
-  private let isHeld = Guarded(false)
+  private let isHeld = LockedValue(false)
 
   init() { queue.setSpecific(key: key, value: ()) }
 
@@ -70,12 +70,33 @@ final class HeldExecutor: SerialExecutor, Sendable {
   var waiting: Int { jobs.load(ordering: .relaxed) }
 
   /// How many jobs there have been.
-  var enqueued: Int { allJobs.load(ordering: .relaxed) }
+  var enqueued: Int { allJobs.load(ordering: .sequentiallyConsistent) }
+
+  private let awaited = LockedValue<[(count: Int, gate: Gate)]>([])
+
+  /// Returns when there have been that many jobs.
+  func untilEnqueued(_ count: Int) async {
+    let gate = Gate()
+    awaited.withLock { $0.append((count, gate)) }
+    openGates()
+    await gate.wait()
+  }
+
+  private func openGates() {
+    let enqueued = enqueued
+    let reached = awaited.withLock { awaited in
+      let reached = awaited.filter { $0.count <= enqueued }
+      awaited.removeAll { $0.count <= enqueued }
+      return reached
+    }
+    for awaited in reached { awaited.gate.open() }
+  }
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    allJobs.add(1, ordering: .relaxed)
+    allJobs.add(1, ordering: .sequentiallyConsistent)
     jobs.add(1, ordering: .relaxed)
+    openGates()
     queue.async {
       unsafe job.runSynchronously(on: self.asUnownedSerialExecutor())
       self.jobs.subtract(1, ordering: .relaxed)
@@ -106,9 +127,35 @@ final class HeldExecutor: SerialExecutor, Sendable {
 
 /// A list that several tasks write to.
 final class Record<Element: Sendable>: Sendable {
-  private let entries = Guarded<[Element]>([])
-  func add(_ element: Element) { entries.withLock { $0.append(element) } }
-  var all: [Element] { entries.withLock { $0 } }
+  private struct Contents {
+    var entries: [Element] = []
+    var awaited: [(count: Int, gate: Gate)] = []
+  }
+  private let contents = LockedValue(Contents())
+
+  func add(_ element: Element) {
+    let reached = contents.withLock { contents in
+      contents.entries.append(element)
+      let count = contents.entries.count
+      guard contents.awaited.contains(where: { $0.count <= count }) else { return [Gate]() }
+      defer { contents.awaited.removeAll { $0.count <= count } }
+      return contents.awaited.filter { $0.count <= count }.map(\.gate)
+    }
+    for gate in reached { gate.open() }
+  }
+
+  var all: [Element] { contents.withLock { $0.entries } }
+
+  /// Returns when there are that many.
+  func untilCount(_ count: Int) async {
+    let gate: Gate? = contents.withLock { contents in
+      guard contents.entries.count < count else { return nil }
+      let gate = Gate()
+      contents.awaited.append((count, gate))
+      return gate
+    }
+    await gate?.wait()
+  }
 }
 
 /// Holds an object weakly, to see whether it is gone.
@@ -155,7 +202,7 @@ final class SteppedClock: Clock {
     static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
   }
 
-  private let time = Guarded(Instant())
+  private let time = LockedValue(Instant())
   var now: Instant { time.withLock { $0 } }
   var minimumResolution: Duration { .nanoseconds(1) }
 

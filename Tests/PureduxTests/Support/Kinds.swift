@@ -69,7 +69,7 @@ struct Subject: Sendable {
   private let kind: Kind
 
   init(
-    _ kind: Kind, executor: StoreExecutor = .own, interceptor: Interceptor<Int>? = nil,
+    _ kind: Kind, executor: StoreExecutor = .own, interceptors: Interceptor<Int>? = nil,
     middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
     history: History<Snapshot, Int>? = nil, reducing also: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
@@ -79,9 +79,10 @@ struct Subject: Sendable {
       also(action)
     }
     root = RootStore(
-      initialState: Snapshot(), executor: executor, interceptor: interceptor,
+      initialState: Snapshot(), executor: executor,
       middleware: kind.isAttended ? [.passingOn] + middleware : middleware, emits: emits,
       history: history ?? (kind.isAttended ? History(limit: 5) : nil), reducer: reducer)
+    if let interceptors { root.interceptActions(with: interceptors) }
     var children: [StateStore<Snapshot, Int>] = []
     if kind.depth > 0 { children.append(kind.isAttended ? root.attendedChild() : root.ledgerChild()) }
     if kind.depth > 1 { children.append(children[0].ledgerChild()) }
@@ -135,8 +136,8 @@ extension StoreParent<Snapshot, Int> {
 
   func attendedChild() -> StateStore<Snapshot, Int> {
     childStore(
-      initialState: Ledger(), stateMapping: { $0.with($1) }, middleware: [.passingOn], emits: .when { _, _ in true },
-      history: History(limit: 5), reducer: [Reducer { $0.enter($1) }])
+      initialState: Ledger(), reducers: [Reducer { $0.enter($1) }], stateMapping: { $0.with($1) },
+      middleware: [.passingOn], emits: .when { _, _ in true }, history: History(limit: 5))
   }
 }
 

@@ -17,8 +17,8 @@ final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
   private let isForTasks: Bool
   private let queue = DispatchQueue(label: "manual")
   private let key = DispatchSpecificKey<Void>()
-  private let jobs = Guarded(Jobs())
-  private let hook = Guarded<(@Sendable () -> Void)?>(nil)
+  private let jobs = LockedValue(Jobs())
+  private let hook = LockedValue<(@Sendable () -> Void)?>(nil)
 
   init(forTasks isForTasks: Bool = false) {
     self.isForTasks = isForTasks

@@ -96,6 +96,14 @@ func commits() {
   } theirs: {
     await awaitAll(plain)
   }
+  compare(Line(name: "send to a root store itself", beside: "send to its proxy", bound: 1.5), operations: actions) {
+    for number in 0..<actions {
+      try await root.send(.add(number))
+      blackHole(number)
+    }
+  } theirs: {
+    try await sendAll(store)
+  }
   compare(Line(name: "send, eight tasks", beside: "the same of an actor's method"), operations: actions) {
     try await concurrently(8) { try await sendAll(store, actions / 8) }
   } theirs: {
@@ -135,7 +143,7 @@ func commits() {
   func feature(_ name: String, bound: Double? = nil, _ other: RootStore<Board, Action>) {
     besideRoot("with \(name)", bound: bound, other.store(), keeping: other)
   }
-  feature("two reducers", RootStore(initialState: Board(), reducer: [Reducer(reduce), Reducer { _, _ in }]))
+  feature("two reducers", RootStore(initialState: Board(), reducers: [Reducer(reduce), Reducer { _, _ in }]))
   feature(
     "middleware that passes on", bound: 1.8,
     RootStore(initialState: Board(), middleware: [Middleware { action, _, next in next(action) }], reducer: reduce))
@@ -145,10 +153,10 @@ func commits() {
   )
   feature(
     "an interceptor that declines", bound: 1.3,
-    RootStore(initialState: Board(), interceptor: Interceptor(where: { _ in false }) { _, _ in }, reducer: reduce))
+    RootStore(initialState: Board(), interceptors: Interceptor(where: { _ in false }) { _, _ in }, reducer: reduce))
   measure(Line(name: "an action that an interceptor takes", beside: "a task")) {
     let taking = RootStore<Board, Action>(
-      initialState: Board(), interceptor: Interceptor { _, _ in }, reducer: reduce)
+      initialState: Board(), interceptors: Interceptor { _, _ in }, reducer: reduce)
     let ours = try await nanoseconds(20_000) {
       try await dispatchAll(taking.store(), 20_000)
       await taking.shutdown(interceptors: .finish(within: .seconds(10)))

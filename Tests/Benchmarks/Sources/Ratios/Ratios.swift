@@ -32,6 +32,10 @@ struct Ratios {
     let results = try CommandLine.arguments.dropFirst().flatMap {
       try JSONDecoder().decode([Result].self, from: Data(contentsOf: URL(filePath: $0)))
     }
+    guard !results.isEmpty else {
+      print("Nothing was measured; the filter is matched against a line's whole name.")
+      exit(2)
+    }
     var missed: [String] = []
     print("| what | ours | beside it | theirs | ratio | lowest to highest | at most | |")
     print("|---|---|---|---|---|---|---|---|")

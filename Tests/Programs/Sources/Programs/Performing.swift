@@ -7,30 +7,11 @@ extension Program {
     let run = Run(self, features: features)
     await run.perform()
     run.clear()
-    await settle { run.states.value == 0 && run.actions.value == 0 && run.closures.value == 0 }
-    let alive = [("states", run.states), ("actions", run.actions), ("closures", run.closures)]
-    for (name, count) in alive where count.value != 0 {
-      run.violate("G7 \(count.value) \(name) are alive that nobody holds")
+    for (name, count) in [("states", run.states), ("actions", run.actions), ("closures", run.closures)] {
+      if await !count.until({ $0 == 0 }) { run.violate("G7 \(count.value) \(name) are alive that nobody holds") }
     }
     return run.recorded
   }
-}
-
-/// Waits until something is so, as nothing tells that a weak reference has gone. The limit, half of what counts as a hang, is reached
-/// only where it fails.
-@discardableResult
-func settle(_ isSo: () -> Bool) async -> Bool {
-  for _ in 0..<200 {
-    if isSo() { return true }
-    await Task.yield()
-  }
-  let clock = ContinuousClock()
-  let limit = clock.now + Watchdog.usualLimit / 2
-  while clock.now < limit {
-    if isSo() { return true }
-    try? await clock.sleep(for: .microseconds(200))
-  }
-  return false
 }
 
 extension Run {
@@ -174,7 +155,7 @@ extension Run {
     do {
       outcome = .read(bare(try await target.state))
     } catch {
-      outcome = (error as? StoreError).map(Outcome.init) ?? .unknown
+      outcome = Outcome(error)
     }
     reads.add(StateRead(via, ended(span), outcome))
   }
@@ -396,18 +377,18 @@ extension Run {
       }
     }
     for store in program.stores.indices.reversed() { release(store) }
-    // Nobody else holds a store now but interceptors that shut it down.
     for task in readers.withLock({ $0.values.flatMap { reader in reader.isStalled ? [] : reader.tasks } }) {
       await task.value
     }
-    await settle { [self] in weakStores.all.allSatisfy { $0.store == nil } }
+    // Nobody else holds a store now.
+    _ = await holders.until { $0 == 0 }
     if weakStores.all.contains(where: { $0.store != nil }) { violate("G7 a store is alive that nobody holds") }
     ended.open()
     for task in readers.withLock({ $0.values.flatMap(\.tasks) }) { await task.value }
     for store in program.stores.indices { readHistory(store) }
     if !readers.withLock({ $0.values.contains { $0.isUnread && $0.held != nil } }), features.contains(.heldMemory) {
       // Proxies and observers are still held.
-      let isSettled = await settle { [self] in states.value == keptByHistories }
+      let isSettled = await states.until { $0 == keptByHistories }
       if !isSettled { violate("G7 \(states.value) states are alive while proxies are held") }
     }
   }

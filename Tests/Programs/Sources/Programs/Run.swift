@@ -38,6 +38,8 @@ final class Run: Sendable {
   let states = LiveCount()
   let actions = LiveCount()
   let closures = LiveCount()
+  /// Interceptors that may hold a store, as they shut it down.
+  let holders = LiveCount()
 
   private let stamps = Atomic(1)
   private let commitCount = Atomic(0)
@@ -186,9 +188,9 @@ final class Run: Sendable {
       ShufflingExecutor.shared.seed(seed)
       executor = .serial(ShufflingExecutor.shared)
     }
-    let reducer: Reducer<Snapshot, Action>
+    let reducers: [Reducer<Snapshot, Action>]
     if spec.isSplit {
-      reducer = [
+      reducers = [
         Reducer("enter") { [self, tie = tie()] state, action in
           tie.use()
           committed(action)
@@ -201,13 +203,15 @@ final class Run: Sendable {
         },
       ]
     } else {
-      reducer = Reducer { [self, tie = tie()] state, action in
-        tie.use()
-        committed(action)
-        state.at += 1
-        state.ledgers[0].reduce(action)
-        state.ledgers[0].token = Token(states)
-      }
+      reducers = [
+        Reducer { [self, tie = tie()] state, action in
+          tie.use()
+          committed(action)
+          state.at += 1
+          state.ledgers[0].reduce(action)
+          state.ledgers[0].token = Token(states)
+        }
+      ]
     }
     let interceptor = program.interceptor.map { spec in
       let span = began()
@@ -216,9 +220,10 @@ final class Run: Sendable {
       return self.interceptor(spec, generation: generation)
     }
     let root = Root(
-      initialState: Snapshot(ledgers: [freshLedger(0)]), executor: executor, interceptor: interceptor,
+      initialState: Snapshot(ledgers: [freshLedger(0)]), reducers: reducers, executor: executor,
       middleware: spec.middleware.map { middleware($0, of: 0) }, emits: emission(spec.emits),
-      history: keptHistories.withLock { $0.root }, reducer: reducer)
+      history: keptHistories.withLock { $0.root })
+    if let interceptor { root.interceptActions(with: interceptor) }
     weakStores.add(WeakStore(root))
     places.withLock {
       $0[0].root = root
@@ -246,9 +251,9 @@ final class Run: Sendable {
   }
 
   private func make(_ store: Int, _ spec: StoreSpec, of parent: some StoreParent<Snapshot, Action>) -> Child {
-    let reducer: Reducer<Ledger, Action>
+    let reducers: [Reducer<Ledger, Action>]
     if spec.isSplit {
-      reducer = [
+      reducers = [
         Reducer("enter") { [tie = tie()] ledger, action in
           tie.use()
           ledger.enter(action)
@@ -259,20 +264,22 @@ final class Run: Sendable {
         },
       ]
     } else {
-      reducer = Reducer { [states, tie = tie()] ledger, action in
-        tie.use()
-        ledger.reduce(action)
-        ledger.token = Token(states)
-      }
+      reducers = [
+        Reducer { [states, tie = tie()] ledger, action in
+          tie.use()
+          ledger.reduce(action)
+          ledger.token = Token(states)
+        }
+      ]
     }
     return parent.childStore(
-      initialState: freshLedger(store),
+      initialState: freshLedger(store), reducers: reducers,
       stateMapping: { [tie = tie()] in
         tie.use()
         return $0.with($1)
       },
       middleware: spec.middleware.map { middleware($0, of: store) }, emits: emission(spec.emits),
-      history: keptHistories.withLock { $0.children[store] }, reducer: reducer)
+      history: keptHistories.withLock { $0.children[store] })
   }
 
   private func emission(_ emits: Emits) -> Emission<Snapshot> {
@@ -339,15 +346,20 @@ final class Run: Sendable {
       if action.echoes.contains(.interceptor) {
         dispatchFurther(of: action, to: action.store) { dispatch($0) }
       }
-      if action.echoes.contains(.shutdown) { await shutDown(from: action) }
+      if action.echoes.contains(.shutdown) {
+        holders.add()
+        await shutDown(from: action)
+        holders.subtract()
+      }
       works.add(
         Work(store: action.store, given: action.given, copy: action.copy, begin: begin, end: stamp()))
     }
     if spec.isMatching { return Interceptor(matching: { meant($0) ? $0 : nil }, run) }
-    return Interceptor([Interceptor(where: meant, run), Interceptor(where: { _ in false }, run)])
+    return Interceptor(combining: [Interceptor(where: meant, run), Interceptor(where: { _ in false }, run)])
   }
 
-  /// Shuts a store down from an interceptor.
+  /// Shuts a store down from an interceptor. Holds it no more when it returns.
+  @inline(never)
   private func shutDown(from action: Action) async {
     let store = features.contains(.nestedShutdowns) ? action.given % program.stores.count : 0
     let place = places.withLock { $0[store] }
@@ -410,8 +422,8 @@ extension View {
         return self($0)
       })
     case .keyPath: return proxy.scope(to: \.lastOnly)
-    case .selector: return proxy.scope(to: Self.theSelector)
-    case .memoizing: return proxy.scope(to: Self.theMemoizing)
+    case .selector: return proxy.scope(selecting: Self.theSelector)
+    case .memoizing: return proxy.scope(selecting: Self.theMemoizing)
     case .projection:
       return proxy.projection { [self, tie] in
         tie.use()

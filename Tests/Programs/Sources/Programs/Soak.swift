@@ -65,7 +65,7 @@ public final class Soak: Sendable {
       }
       isOver.store(true, ordering: .releasing)
     }
-    await settle { live.value == 0 }
+    _ = await live.until { $0 == 0 }
     // The first minute finds the size.
     let isFlat = peaks.count < 3 || (peaks.last ?? 0) < peaks[1] * 5 / 4 + 16_384
     let counts = [programs, failed, commits, deliveries, losses].map(\.value)
@@ -114,7 +114,7 @@ public final class Soak: Sendable {
   private func keepBusy() async {
     let root = Root(
       initialState: Snapshot(ledgers: [ledger(0)]),
-      interceptor: Interceptor(where: { $0.given % 100 == 0 }) { _, _ in await Task.yield() }
+      interceptors: Interceptor(where: { $0.given % 100 == 0 }) { _, _ in await Task.yield() }
     ) { [self] state, action in
       state.at += 1
       state.ledgers[0].reduce(action)

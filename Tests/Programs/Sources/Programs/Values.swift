@@ -1,15 +1,47 @@
-import Synchronization
+import Dispatch
 
-/// Counts the objects of one sort that are alive.
+/// Counts what there is of one sort: objects that are alive, tasks that hold something.
 public final class LiveCount: Sendable {
-  private let count = Atomic(0)
+  private struct Contents {
+    var value = 0
+    var waiting: [Gate] = []
+  }
+
+  private let contents = Guarded(Contents())
 
   public init() {}
 
-  public var value: Int { count.load(ordering: .acquiring) }
+  public var value: Int { contents.withLock { $0.value } }
 
-  func add() { count.add(1, ordering: .relaxed) }
-  func subtract() { count.subtract(1, ordering: .acquiringAndReleasing) }
+  func add() { change(by: 1) }
+  func subtract() { change(by: -1) }
+
+  private func change(by number: Int) {
+    let waiting = contents.withLock { contents in
+      contents.value += number
+      defer { contents.waiting = [] }
+      return contents.waiting
+    }
+    for gate in waiting { gate.open() }
+  }
+
+  /// Returns when something is so, at which it looks at each change. False where it has not become so in half the time that counts as a hang.
+  func until(_ isSo: (Int) -> Bool) async -> Bool {
+    let deadline = DispatchTime.now() + .seconds(Int(Watchdog.usualLimit.components.seconds) / 2)
+    while true {
+      let changed = Gate()
+      let value = contents.withLock { contents in
+        contents.waiting.append(changed)
+        return contents.value
+      }
+      if isSo(value) { return true }
+      if DispatchTime.now() >= deadline { return false }
+      let alarm = DispatchWorkItem { changed.open() }
+      DispatchQueue.global().asyncAfter(deadline: deadline, execute: alarm)
+      await changed.wait()
+      alarm.cancel()
+    }
+  }
 }
 
 /// An object that is counted while it is alive: in a state, an action or a closure.

@@ -1,38 +1,21 @@
 import Foundation
-import Synchronization
 
-/// A thread that ends the process where something takes too long: tasks could not tell that no task runs any more.
+/// Ends the process where something takes too long: from a queue of its own, as tasks could not tell that no task runs any more.
 public final class Watchdog: Sendable {
   private let limit: Duration
-  private let began: Guarded<(name: String, at: ContinuousClock.Instant)?> = Guarded(nil)
+  private let queue = DispatchQueue(label: "watchdog")
   private let report: @Sendable (String) -> Void
 
   /// - Parameter report: Called with what hangs; it is to end the process.
   public init(limit: Duration, report: @escaping @Sendable (String) -> Void) {
     self.limit = limit
     self.report = report
-    let thread = Thread { [self] in
-      while true {
-        Thread.sleep(forTimeInterval: 0.1)
-        look()
-      }
-    }
-    thread.name = "watchdog"
-    thread.start()
-  }
-
-  private func look() {
-    let hanging = began.withLock { began -> String? in
-      guard let current = began, ContinuousClock.now - current.at > limit else { return nil }
-      began = nil
-      return current.name
-    }
-    if let hanging { report(hanging) }
   }
 
   public func watch<Result>(_ name: String, _ body: () async -> Result) async -> Result {
-    began.withLock { $0 = (name, .now) }
-    defer { began.withLock { $0 = nil } }
+    let alarm = DispatchWorkItem { [report] in report(name) }
+    queue.asyncAfter(deadline: .now() + .seconds(Int(limit.components.seconds)), execute: alarm)
+    defer { alarm.cancel() }
     return await body()
   }
 

@@ -37,7 +37,7 @@ public struct LiveBoardServer: Sendable {
     let history = History<Boards, Action>(limit: 200)
     try await withStore(
       initialState: boards,
-      interceptor: .journal(journal) { [logger] failure in logger.critical("\(failure)") },
+      interceptors: .journal(journal) { [logger] failure in logger.critical("\(failure)") },
       emits: .whenDifferent { $0.revision }, history: history,
       reducer: { boards, action in boards.reduce(action) }
     ) { root in

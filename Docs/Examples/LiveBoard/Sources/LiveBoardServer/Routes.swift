@@ -37,7 +37,7 @@ struct Routes: Sendable {
   init(_ root: RootStore<Boards, Action>, history: History<Boards, Action>, journal: Journal) {
     self.root = root
     boards = root.projection(action: { .edit($0) }, state: { $0 })
-    summaries = boards.scope(to: Boards.summaries)
+    summaries = boards.scope(selecting: Boards.summaries)
     feeds = BoardFeeds(root.store())
     connections = Connections(root)
     self.history = history

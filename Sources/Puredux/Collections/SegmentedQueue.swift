@@ -1,0 +1,78 @@
+/// First in, first out, in segments: growing never moves what is there, and dropping from the front never shifts the
+/// rest, so that a queue of a million elements holds nobody up longer than one of ten.
+///
+/// Copies share their segments: a copy costs nothing, and a change after it no more than the segment that changes and
+/// the list of segments.
+@usableFromInline struct SegmentedQueue<Element> {
+  /// The binary logarithm of how many elements a segment has.
+  @usableFromInline let shift: Int
+  @usableFromInline var segments = Queue<ContiguousArray<Element?>>()
+  /// How many elements of the first segment have been taken out.
+  @usableFromInline var head = 0
+  @usableFromInline var count = 0
+
+  /// - Parameter segmentLength: How many elements a segment has at least.
+  @inlinable init(segmentLength: Int = 256) {
+    shift = Int.bitWidth - (max(segmentLength, 1) - 1).leadingZeroBitCount
+  }
+
+  @inlinable var segmentLength: Int { 1 << shift }
+  @inlinable var isEmpty: Bool { count == 0 }
+
+  @inlinable mutating func append(_ element: Element) {
+    let (segment, offset) = place(of: count)
+    if offset == 0, segment == segments.count { segments.append([]) }
+    segments.update(segment) { $0?.append(element) }
+    count += 1
+  }
+
+  @inlinable mutating func popFirst() -> Element? {
+    guard count > 0 else { return nil }
+    let element = segments.update(0) { [head] in $0?[head].take() }
+    count -= 1
+    head += 1
+    if count == 0 {
+      head = 0
+      // A small one keeps its room, so that a reader who is one behind does not allocate at each turn.
+      if segments.count == 1, (segments[0]?.capacity ?? 0) <= 16 {
+        segments.update(0) { $0?.removeAll(keepingCapacity: true) }
+      } else {
+        segments = Queue()
+      }
+    } else if head == segmentLength {
+      _ = segments.popFirst()
+      head = 0
+    }
+    return element
+  }
+
+  /// The element that many places behind the first.
+  @inlinable subscript(offset: Int) -> Element? {
+    let (segment, offset) = place(of: offset)
+    // In its place: the subscript of a queue would count the segment.
+    return segments.storage[segments.head + segment]?[offset]
+  }
+
+  /// Changes the element that many places behind the first.
+  @inlinable mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result? {
+    let (segment, offset) = place(of: offset)
+    return segments.update(segment) { $0 == nil ? nil : body(&$0![offset]) }
+  }
+
+  /// Everything, in order.
+  @inlinable var all: [Element] {
+    var all: [Element] = []
+    all.reserveCapacity(count)
+    for segment in segments.all {
+      for case let element? in segment { all.append(element) }
+    }
+    return all
+  }
+
+  @inlinable func place(of offset: Int) -> (segment: Int, offset: Int) {
+    let place = head + offset
+    return (place >> shift, place & (segmentLength - 1))
+  }
+}
+
+extension SegmentedQueue: Sendable where Element: Sendable {}

@@ -1,0 +1,197 @@
+import Synchronization
+
+/// What stands between an action and the reducers of its path, from a store up to the root: middleware and histories.
+@usableFromInline final class CommitStages<Action: Sendable>: AnyCommitStages<Action> {
+  /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed.
+  @usableFromInline typealias Handle = (Action, CommitStages<Action>.Context) -> Void
+  /// Commits as `CommitPath.commit` does, and keeps history.
+  @usableFromInline typealias Record = (inout Action, CommitStages<Action>.Context) -> Void
+
+  @usableFromInline let handle: Handle?
+  @usableFromInline let record: Record?
+
+  /// None where there are only reducers.
+  @inlinable init?(handle: Handle?, record: Record?, commit: @escaping CommitPath<Action>.Commit) {
+    guard handle != nil || record != nil else { return nil }
+    self.handle = handle
+    self.record = record
+    let context = Context(commit: commit, record: record)
+    // Not one closure that looks: what is called is not counted where it is known to be there.
+    if let handle {
+      super.init { action, node in
+        context.begin(at: node)
+        handle(action, context)
+        return context.end()
+      }
+    } else {
+      super.init { action, node in
+        context.begin(at: node)
+        context.commit(action)
+        return context.end()
+      }
+    }
+  }
+
+  /// Those of a store's path. SAFETY: there are no others.
+  @inlinable static func known(_ stages: AnyCommitStages<Action>?) -> CommitStages? {
+    stages.map { unsafe unsafeDowncast($0, to: CommitStages.self) }
+  }
+}
+
+extension CommitStages {
+  /// An action on its way through middleware and histories. One for all actions of a store, as no two are on their way at
+  /// a time.
+  @usableFromInline @safe final class Context {
+    @usableFromInline let reduce: CommitPath<Action>.Commit
+    @usableFromInline let record: CommitStages<Action>.Record?
+
+    // Without the run-time checks for overlapping accesses.
+    //
+    // SAFETY: reached from the tree's isolation only, where one section is entered at a time (`Tree.enter`); an access
+    // copies a value out or sets it.
+
+    /// The store that the action was given to. SAFETY: set only while the tree has an action of that store processed, and
+    /// so holds it.
+    @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
+    /// Its identity.
+    @usableFromInline @exclusivity(unchecked) var currentID = StoreID.root
+    @usableFromInline @exclusivity(unchecked) var hasCommitted = false
+    @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
+
+    @inlinable init(commit: @escaping CommitPath<Action>.Commit, record: CommitStages<Action>.Record?) {
+      reduce = commit
+      self.record = record
+    }
+
+    @inlinable func begin(at node: StoreNode<Action>) {
+      unsafe current = Unmanaged.passUnretained(node)
+      unsafe currentID = node.id
+      unsafe hasCommitted = false
+      unsafe rejection = nil
+    }
+
+    /// Returns why the action was not committed, where it was not.
+    @inlinable func end() -> StoreError? {
+      unsafe current = nil
+      return unsafe hasCommitted ? nil : .rejected(reason: rejection)
+    }
+
+    /// Commits what the middleware made of the action.
+    @inlinable func commit(_ action: Action) {
+      guard let node = unsafe current else { return }
+      unsafe hasCommitted = true
+      var action = action
+      if record != nil { record?(&action, self) } else { reduce(&action) }
+      unsafe node._withUnsafeGuaranteedRef { $0.tree.committed(&action, from: $0) }
+    }
+
+    /// The store that the action was given to, or the last one, where none is on its way.
+    @inlinable var storeID: StoreID { unsafe currentID }
+    @inlinable var isCommitted: Bool { unsafe hasCommitted }
+
+    @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
+
+    /// None while no action is on its way.
+    @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
+  }
+}
+
+/// What a store does with an action. The state that it owns and the state that it shows differ in a child store.
+@usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline let reducer: Reducer<Owned, Action>
+  @usableFromInline let middleware: Middleware<State, Action>?
+  @usableFromInline let emission: Emission<State>
+  @usableFromInline let history: History<Owned, Action>?
+
+  @inlinable init(
+    reducer: Reducer<Owned, Action>, middleware: [Middleware<State, Action>], emission: Emission<State>,
+    history: History<Owned, Action>?
+  ) {
+    self.reducer = reducer
+    self.middleware = middleware.isEmpty ? nil : Middleware(middleware)
+    self.emission = emission
+    self.history = history
+  }
+}
+
+extension Source {
+  /// Publishes what a root store owns, where anybody follows it. Kept out of what commits where nobody does: that is
+  /// small enough, then, to be one function with the closure around it, which saves a copy of the action.
+  @inline(never) @inlinable func publish(_ own: OwnState<State>) {
+    guard hasSubscribers, let state = own.value else { return }
+    var propagation = AnySource.Propagation()
+    publish(state, &propagation)
+    propagation.finish()
+  }
+}
+
+extension CommitPath {
+  @usableFromInline typealias Stages = CommitStages<Action>
+
+  /// A root store's.
+  @inlinable init<State: Sendable>(
+    root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>
+  ) {
+    let reduce = features.reducer.change
+    let commit: Commit = { action in
+      own.change { reduce(&$0, &action) }
+      if source.hasChannel { source.publish(own) }
+    }
+    let stages = Stages(
+      handle: features.middleware.map { $0.handling(showing: source, above: nil) },
+      record: features.history.map { history in
+        { [steps = features.reducer.steps] action, context in
+          history.record(action, context, by: steps, in: own)
+          if source.hasChannel { source.publish(own) }
+        }
+      }, commit: commit)
+    self.init(commit: commit, stages: stages, source: source)
+  }
+
+  /// A child store's, which goes on with its parent's.
+  @inlinable init<Local: Sendable, State: Sendable>(
+    child own: OwnState<Local>, shownBy source: Source<State>, features: StoreFeatures<Local, State, Action>,
+    under parent: borrowing CommitPath, depth: Int
+  ) {
+    let (commitAbove, above) = Depth.isBreak(depth) ? parent.chained() : (parent.commit, Stages.known(parent.stages))
+    let reduce = features.reducer.change
+    let commit: Commit = { action in
+      own.change { reduce(&$0, &action) }
+      commitAbove(&action)
+    }
+    let recordAbove = above?.record
+    let record: Stages.Record?
+    if let history = features.history {
+      record = { [steps = features.reducer.steps] action, context in
+        history.record(action, context, by: steps, in: own)
+        if let recordAbove { recordAbove(&action, context) } else { commitAbove(&action) }
+      }
+    } else {
+      record = recordAbove.map { recordAbove in
+        { action, context in
+          own.change { reduce(&$0, &action) }
+          recordAbove(&action, context)
+        }
+      }
+    }
+    let stages = Stages(
+      handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
+      record: record, commit: commit)
+    self.init(commit: commit, stages: stages, source: source)
+  }
+
+  /// The closures of a store, for one below it whose release is not to release all of those above by recursion.
+  @usableFromInline borrowing func chained() -> (Commit, Stages?) {
+    let commit = Chained(commit)
+    let above = Stages.known(stages)
+    let handle = above?.handle.map(Chained.init)
+    let record = above?.record.map(Chained.init)
+    let commitAbove: Commit = { action in unsafe commit.next?(&action) }
+    return (
+      commitAbove,
+      Stages(
+        handle: handle.map { handle in { unsafe handle.next?($0, $1) } },
+        record: record.map { record in { unsafe record.next?(&$0, $1) } }, commit: commitAbove)
+    )
+  }
+}

@@ -1,0 +1,193 @@
+import Synchronization
+
+/// What a store did last: the commits that its reducers made, with the states in between.
+///
+/// Make one, give it to a root or child store, and read it whenever you like, also when the store is gone:
+///
+///     let history = History<Human, HumanAction>(limit: 100)
+///     let store = RootStore(initialState: Human(), history: history, reducer: reduce)
+///     …
+///     for entry in history.entries { print(entry.position, entry.store, entry.action, entry.state) }
+///
+/// A root store's has every commit of its tree, a child store's those that passed through it: of actions given to it,
+/// or to a store below. Its states are those that the store itself owns.
+///
+/// It keeps at most `limit` commits, and the states of each: before, and after every reducer. So every reducer has to
+/// copy the collections that it changes; a store that has no history pays nothing. Meant for one store: where several
+/// share one, it has what all of them did, as it came.
+public final class History<State: Sendable, Action: Sendable>: Sendable {
+  /// One commit.
+  public struct Entry: Sendable {
+    /// What one reducer made of the state.
+    public struct Step: Sendable {
+      public let reducer: String?
+      public let state: State
+
+      @inlinable init(reducer: String?, state: State) {
+        self.reducer = reducer
+        self.state = state
+      }
+    }
+
+    /// The action that was reduced: what middleware made of it, where there is any.
+    public let action: Action
+    /// The store that the action was given to.
+    public let store: StoreID
+    /// Its place in the tree's order (G1): it is the tree's n-th commit, counted from one.
+    public let position: Int
+    public let stateBefore: State
+    /// The micro-history: one step for each reducer of the store, in order.
+    public let steps: [Step]
+    /// The state after the commit.
+    @inlinable public var state: State { steps.last?.state ?? stateBefore }
+
+    @inlinable init(action: Action, store: StoreID, position: Int, stateBefore: State, steps: [Step]) {
+      self.action = action
+      self.store = store
+      self.position = position
+      self.stateBefore = stateBefore
+      self.steps = steps
+    }
+  }
+
+  @usableFromInline struct Contents: Sendable {
+    @usableFromInline var entries: SegmentedQueue<Entry>
+    /// How many stores keep their history here, and whether there were some that have ended.
+    @usableFromInline var stores = 0
+    @usableFromInline var hasEnded = false
+    @usableFromInline var channel = Channel<Entry>()
+
+    @inlinable init(entries: SegmentedQueue<Entry>) { self.entries = entries }
+  }
+
+  /// How many commits it keeps.
+  public let limit: Int
+  @usableFromInline let contents: LockedValue<Contents>
+  /// Records a commit. A closure, which is specialized where a history is made: who has none pays for none.
+  @usableFromInline let recording:
+    @Sendable (History, Action, CommitStages<Action>.Context, [Reducer<State, Action>], OwnState<State>) -> Void
+
+  /// - Parameter limit: How many commits it keeps; below one counts as one.
+  @inlinable public init(limit: Int) {
+    self.limit = max(limit, 1)
+    // A short history has short segments, so that it has little room for what it has dropped.
+    let segmentLength = min(max(self.limit, 16), 256)
+    contents = LockedValue(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
+    recording = { history, action, context, steps, own in history.recordNow(action, context, by: steps, in: own) }
+  }
+
+  /// The commits that it has kept, the oldest first. A value: filter it, or replay it.
+  ///
+  /// What was dispatched and is not committed yet is not in it: to have all of that, `send`, or read the store's state,
+  /// before.
+  ///
+  /// Reading it holds no commit up, however much there is.
+  public var entries: [Entry] { contents.withLock { $0.entries }.all }
+
+  /// The commits that it has kept, and then each that follows, with none between lost. Ends with the store.
+  ///
+  /// The buffering policy is as that of `states()`; it holds for those that follow.
+  public func commits(
+    bufferingPolicy: AsyncStream<Entry>.Continuation.BufferingPolicy = .unbounded
+  ) -> AsyncStream<Entry> {
+    let reading = contents.withLock { contents in
+      let cursor = contents.channel.subscribe(Buffering(bufferingPolicy))
+      contents.channel.activate(cursor, first: nil)
+      return HistorySubscriber(kept: contents.entries, channel: contents.channel, cursor: cursor)
+    }
+    return AsyncStream {
+      await reading.next()
+    } onCancel: {
+      reading.cancel()
+    }
+  }
+
+  // MARK: Recording
+
+  /// A store keeps its history here from now on.
+  @usableFromInline func attach() {
+    contents.withLock { contents in
+      if contents.stores == 0, contents.hasEnded { contents.channel = Channel() }
+      contents.stores += 1
+      contents.hasEnded = false
+    }
+  }
+
+  /// A store has ended.
+  @usableFromInline func detach() {
+    let ended: Channel<Entry>? = contents.withLock { contents in
+      contents.stores -= 1
+      contents.hasEnded = contents.stores == 0
+      return contents.hasEnded ? contents.channel : nil
+    }
+    ended?.finish()
+  }
+
+  /// Has the reducers work on the state one by one, and keeps what each made of it.
+  @usableFromInline func record(
+    _ action: Action, _ context: CommitStages<Action>.Context, by steps: [Reducer<State, Action>],
+    in own: OwnState<State>
+  ) {
+    recording(self, action, context, steps, own)
+  }
+
+  @inlinable func recordNow(
+    _ action: Action, _ context: CommitStages<Action>.Context, by steps: [Reducer<State, Action>],
+    in own: OwnState<State>
+  ) {
+    guard let before = own.value else { return }
+    let position = context.node?.tree.commitCount.load(ordering: .relaxed) ?? 0
+    var made: [Entry.Step] = []
+    var reduced = action
+    for step in steps {
+      own.change { step.change(&$0, &reduced) }
+      if let state = own.value { made.append(Entry.Step(reducer: step.name, state: state)) }
+    }
+    add(
+      Entry(
+        action: action, store: context.storeID, position: position + 1,
+        stateBefore: before, steps: made))
+  }
+
+  @inlinable func add(_ entry: Entry) {
+    var scratch = Channel<Entry>.Scratch()
+    let (channel, dropped) = contents.withLock { contents in
+      contents.entries.append(entry)
+      let dropped = contents.entries.count > limit ? contents.entries.popFirst() : nil
+      contents.channel.enter(entry, scratch: &scratch)
+      return (contents.channel, dropped)
+    }
+    channel.handOver(entry, scratch: &scratch)
+    // Released here, outside the lock.
+    _ = dropped
+  }
+}
+
+/// One sequence of a history.
+private final class HistorySubscriber<Entry: Sendable>: Sendable {
+  private let kept: LockedValue<SegmentedQueue<Entry>>
+  private let channel: Channel<Entry>
+  private let cursor: Int
+
+  init(kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {
+    self.kept = LockedValue(kept)
+    self.channel = channel
+    self.cursor = cursor
+  }
+
+  func next() async -> Entry? {
+    if let entry = kept.withLock({ $0.popFirst() }) { return entry }
+    return await channel.next(cursor)
+  }
+
+  func cancel() {
+    // Released outside the lock.
+    _ = kept.withLock { kept in
+      defer { kept = SegmentedQueue(segmentLength: kept.segmentLength) }
+      return kept
+    }
+    _ = channel.cancel(cursor)
+  }
+
+  deinit { _ = channel.remove(cursor) }
+}

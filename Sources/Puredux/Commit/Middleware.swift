@@ -1,0 +1,109 @@
+/// Wraps the reducers of a store: sees each action before they do, and the state after.
+///
+/// Synchronous, on the tree's executor, for every action given to the store or to one below it. It passes the action on
+/// by calling `next`, passes on another by calling `next` with that, or stops it by not calling `next`:
+///
+///     let audit = Middleware<Account, AccountAction> { action, context, next in
+///       guard action.amount > 0 else { return context.reject("Nothing to book.") }
+///       let before = context.state.balance
+///       next(action)
+///       log("\(context.store): \(before) -> \(context.state.balance)")
+///     }
+///     let store = RootStore(initialState: Account(), middleware: [audit, .timing { print($0, $1) }], reducer: reduce)
+///
+/// The order of steps: the middleware of the store that the action was given to, in order; that of each store above it;
+/// then all reducers of the path; the states are published and the interceptor is asked; and then the middleware goes
+/// on behind its `next`, in reverse. What it passes on is what all reducers of the path, the histories and the
+/// interceptor get. So an action is reduced by its whole path or not at all (G2), and nobody sees anything between.
+/// Calling `next` more than once makes a commit of each, one right behind the other.
+///
+/// What middleware dispatches, through `context.dispatch` or any store, comes later in the order (G10). Of an action
+/// that it stops `dispatch` cannot tell, as it returns before; `send` throws `StoreError.rejected`.
+///
+/// **Middleware or interceptor?** Middleware decides about actions, and measures: it holds up the tree while it runs,
+/// so it must be short and cannot `await`. An interceptor does work that an action sets off: it runs beside the tree,
+/// may take its time, and comes too late to stop anything.
+public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline typealias Handle =
+    @Sendable (
+      _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
+    ) -> Void
+
+  @usableFromInline let handle: Handle
+
+  @inlinable public init(
+    _ handle:
+      @escaping @Sendable (
+        _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
+      ) -> Void
+  ) {
+    self.handle = handle
+  }
+
+  /// Several as one: before the reducers in order, after them in reverse.
+  @inlinable public init(_ middleware: [Middleware]) {
+    guard let last = middleware.last else {
+      self.init { action, _, next in next(action) }
+      return
+    }
+    self = middleware.dropLast().reversed().reduce(last) { inner, outer in
+      Middleware { action, context, next in
+        outer.handle(action, context) { inner.handle($0, context, next) }
+      }
+    }
+  }
+
+  /// Handles an action, and then has what is above the store, or the commit, handle what it passes on.
+  @inlinable func handling(
+    showing source: Source<State>, above: CommitStages<Action>.Handle?
+  ) -> CommitStages<Action>.Handle {
+    guard let above else {
+      return { [handle] action, context in
+        handle(action, MiddlewareContext(source: source, context: context)) { context.commit($0) }
+      }
+    }
+    return { [handle] action, context in
+      handle(action, MiddlewareContext(source: source, context: context)) { above($0, context) }
+    }
+  }
+}
+
+/// What middleware can see and do beside passing the action on. Valid while it handles the action:
+/// kept for longer, it dispatches nothing (`.terminated`).
+public struct MiddlewareContext<State: Sendable, Action: Sendable> {
+  @usableFromInline let source: Source<State>
+  @usableFromInline let context: CommitStages<Action>.Context
+
+  @inlinable init(source: Source<State>, context: CommitStages<Action>.Context) {
+    self.source = source
+    self.context = context
+  }
+
+  /// The state of the store that the middleware belongs to: the one before until `next` is called, and then the one
+  /// after.
+  ///
+  /// Who holds it while calling `next` makes the reducers copy the collections that they change in it. In a child store
+  /// it is composed at each call.
+  @inlinable public var state: State {
+    var state: State?
+    source.withState { state = $0 }
+    // Actions come from stores that somebody held when they were accepted: those on their path have a state until they
+    // are committed.
+    return state!
+  }
+
+  /// The store that the action was given to: the middleware's own, or one below it.
+  @inlinable public var store: StoreID { context.storeID }
+
+  /// Whether the action has been committed: no before `next`, and no after it where other middleware has stopped the
+  /// action.
+  @inlinable public var isCommitted: Bool { context.isCommitted }
+
+  /// Dispatches to the store that the action was given to.
+  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: context.node) }
+
+  /// Says why the action is stopped: `send` throws `StoreError.rejected` with this reason.
+  @inlinable public func reject(_ reason: RejectionReason) {
+    context.reject(reason)
+  }
+}

@@ -1,0 +1,122 @@
+extension Middleware {
+  /// Rejects the actions that the closure finds a reason against.
+  ///
+  ///     .guarding { action, room in
+  ///       if case .say = action, room.isClosed { "The room is closed." } else { nil }
+  ///     }
+  @inlinable public static func guarding(
+    _ reasonAgainst: @escaping @Sendable (_ action: Action, _ state: State) -> RejectionReason?
+  ) -> Middleware {
+    Middleware { action, context, next in
+      if let reason = reasonAgainst(action, context.state) { return context.reject(reason) }
+      next(action)
+    }
+  }
+
+  /// Reports how long each action took: the middleware further in, the reducers, and publishing.
+  @inlinable public static func timing(
+    clock: some Clock<Duration> = ContinuousClock(),
+    _ report: @escaping @Sendable (_ action: Action, _ taken: Duration) -> Void
+  ) -> Middleware {
+    Middleware { action, _, next in
+      let taken = clock.measure { next(action) }
+      report(action, taken)
+    }
+  }
+
+  /// Reports each action, what it changed and how long it took.
+  ///
+  ///     .logging { print($0.action, $0.changes, $0.taken) }
+  ///
+  /// Holds the state before the action until it has been reported, so that the reducers copy the collections that they
+  /// change. The changes are computed only when asked for.
+  @inlinable public static func logging(
+    clock: some Clock<Duration> = ContinuousClock(), _ log: @escaping @Sendable (ActionLog<State, Action>) -> Void
+  ) -> Middleware {
+    Middleware { action, context, next in
+      let before = context.state
+      let taken = clock.measure { next(action) }
+      log(
+        ActionLog(
+          action: action, store: context.store, isCommitted: context.isCommitted, before: before, after: context.state,
+          taken: taken))
+    }
+  }
+}
+
+/// What `Middleware.logging` reports.
+public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
+  public let action: Action
+  /// The store that the action was given to.
+  public let store: StoreID
+  /// No where other middleware stopped the action.
+  public let isCommitted: Bool
+  public let before: State
+  public let after: State
+  public let taken: Duration
+
+  @inlinable init(action: Action, store: StoreID, isCommitted: Bool, before: State, after: State, taken: Duration) {
+    self.action = action
+    self.store = store
+    self.isCommitted = isCommitted
+    self.before = before
+    self.after = after
+    self.taken = taken
+  }
+
+  /// The parts of the state that differ, found by reflection: each with its path, as `cards[2].text`.
+  public var changes: [StateChange] { StateChange.all(from: before, to: after) }
+}
+
+/// A part of a state that was changed.
+public struct StateChange: Sendable, Equatable, CustomStringConvertible {
+  /// Where it is in the state; empty where the state as a whole is meant.
+  public let path: String
+  /// As `String(reflecting:)` shows it; none where the part was added.
+  public let before: String?
+  /// None where it was removed.
+  public let after: String?
+
+  public var description: String {
+    "\(path.isEmpty ? "state" : path): \(before ?? "nothing") -> \(after ?? "nothing")"
+  }
+
+  /// What differs between two values. Goes into structures, tuples, arrays and optionals; of others it tells that they
+  /// differ as they are shown.
+  static func all(from before: Any, to after: Any) -> [StateChange] {
+    var changes: [StateChange] = []
+    collect(from: before, to: after, path: "", into: &changes)
+    return changes
+  }
+
+  private static func collect(from before: Any, to after: Any, path: String, into changes: inout [StateChange]) {
+    let (old, new) = (Mirror(reflecting: before), Mirror(reflecting: after))
+    let style = old.displayStyle
+    guard style == new.displayStyle, style == .struct || style == .tuple || style == .collection, !old.children.isEmpty,
+      !new.children.isEmpty
+    else {
+      let (shownBefore, shownAfter) = (String(reflecting: before), String(reflecting: after))
+      if shownBefore != shownAfter {
+        changes.append(StateChange(path: path, before: shownBefore, after: shownAfter))
+      }
+      return
+    }
+    let (oldChildren, newChildren) = (old.children.makeIterator(), new.children.makeIterator())
+    var index = 0
+    while true {
+      let (oldChild, newChild) = (oldChildren.next(), newChildren.next())
+      guard let label = oldChild ?? newChild else { return }
+      let place = style == .collection ? "[\(index)]" : ((path.isEmpty ? "" : ".") + (label.label ?? "\(index)"))
+      index += 1
+      switch (oldChild, newChild) {
+      case (let oldChild?, let newChild?):
+        collect(from: oldChild.value, to: newChild.value, path: path + place, into: &changes)
+      case (let oldChild, let newChild):
+        changes.append(
+          StateChange(
+            path: path + place, before: oldChild.map { String(reflecting: $0.value) },
+            after: newChild.map { String(reflecting: $0.value) }))
+      }
+    }
+  }
+}

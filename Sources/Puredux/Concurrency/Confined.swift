@@ -1,0 +1,85 @@
+/// The isolation of one tree of stores: proves to the compiler that code runs on the tree's executor.
+@usableFromInline protocol TreeIsolation: Actor {}
+
+/// Something to be done on a tree's executor.
+///
+/// SAFETY: has no variables; what inherits from it answers for its own. The compiler does not check a class that can be
+/// inherited from.
+@usableFromInline class Command: @unchecked Sendable {
+  @usableFromInline init() {}
+
+  @usableFromInline func perform(on tree: isolated any TreeIsolation) {}
+}
+
+/// Whatever a closure does.
+private final class ClosureCommand: Command, @unchecked Sendable {
+  private let body: @Sendable (isolated any TreeIsolation) -> Void
+
+  init(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
+    self.body = body
+    super.init()
+  }
+
+  override func perform(on tree: isolated any TreeIsolation) { body(tree) }
+}
+
+/// Takes commands, which are performed in order, one after the other, on a tree's executor.
+@usableFromInline protocol CommandQueue: AnyObject, Sendable {
+  /// Gives a command its place in the order; false where none is taken any more.
+  func enqueue(_ command: Command) -> Bool
+}
+
+extension CommandQueue {
+  @usableFromInline func enqueue(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
+    enqueue(.closure(body))
+  }
+}
+
+extension Command {
+  static func closure(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Command {
+    ClosureCommand(body)
+  }
+}
+
+/// A reference to what lives on a tree's executor. Anybody may hold it and pass it on; only code that runs there can
+/// look inside.
+///
+/// SAFETY: the value is reached through `callAsFunction` and `withValue`, which the compiler lets nobody call but from
+/// a tree's isolation, and in `map`, whose closures store it in another confined value. One tree's values never meet
+/// another tree: a store makes them from its parent's. Whoever takes `unconfined` says why that is sound where it does.
+@usableFromInline struct Confined<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
+  @unsafe @usableFromInline let unconfined: Value
+
+  @inlinable init(storing value: consuming Value) {
+    unsafe unconfined = value
+  }
+
+  /// Shows the value in its place.
+  @inlinable func withValue<Result: ~Copyable, Failure: Error>(
+    on tree: isolated any TreeIsolation, _ body: (borrowing Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try unsafe body(unconfined)
+  }
+
+  /// Another confined value that is made from this one and a second one of the same tree, without a look inside.
+  @inlinable func map<Second, Other: ~Copyable>(
+    with second: Confined<Second>, _ make: (borrowing Value, Second) -> Other
+  ) -> Confined<Other> {
+    unsafe Confined<Other>(storing: make(unconfined, second.unconfined))
+  }
+}
+
+extension Confined: Copyable where Value: Copyable {}
+
+extension Confined {
+  @inlinable init(_ value: sending Value) {
+    self.init(storing: value)
+  }
+
+  @inlinable func callAsFunction(on tree: isolated any TreeIsolation) -> Value { unsafe unconfined }
+
+  /// Another confined value that is made from this one, without a look inside.
+  @inlinable func map<Other: ~Copyable>(_ make: (Value) -> Other) -> Confined<Other> {
+    unsafe Confined<Other>(storing: make(unconfined))
+  }
+}

@@ -1,0 +1,50 @@
+import Synchronization
+
+/// An object that is made when it is first needed, and stays as long as its owner: eight bytes where it is not.
+///
+/// SAFETY: the reference is counted once, is never replaced, and is released when the owner goes and nobody can ask any
+/// more.
+@usableFromInline @safe struct Lazy<Object: AnyObject>: ~Copyable {
+  @usableFromInline let reference: LazyReference
+
+  @inlinable init(_ object: Object? = nil) {
+    unsafe reference = LazyReference(object.map { unsafe Unmanaged.passRetained($0).toOpaque() })
+  }
+
+  @inlinable @inline(__always) var exists: Bool { unsafe reference.pointer.load(ordering: .relaxed) != nil }
+
+  /// The object, where there is one.
+  @inlinable @inline(__always) func withObject<Result>(_ body: (Object) -> Result) -> Result? {
+    guard let pointer = unsafe reference.pointer.load(ordering: .acquiring) else { return nil }
+    return unsafe Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  @inlinable func callAsFunction(orMake make: () -> Object) -> Object {
+    if let object = withObject({ $0 }) { return object }
+    let made = unsafe Unmanaged.passRetained(make())
+    let (isStored, winner) = unsafe reference.pointer.compareExchange(
+      expected: nil, desired: made.toOpaque(), ordering: .acquiringAndReleasing)
+    guard let winner = unsafe winner, !isStored else { return unsafe made.takeUnretainedValue() }
+    unsafe made.release()
+    return unsafe Unmanaged<Object>.fromOpaque(winner).takeUnretainedValue()
+  }
+}
+
+/// What `Lazy` is, whatever its object: a deinitializer is not specialized, and to look up a generic type in it costs
+/// more than all that it does.
+@usableFromInline @safe struct LazyReference: ~Copyable {
+  @usableFromInline let pointer: Atomic<UnsafeMutableRawPointer?>
+
+  @inlinable init(_ pointer: UnsafeMutableRawPointer?) {
+    unsafe self.pointer = unsafe Atomic(pointer)
+  }
+
+  @inlinable deinit {
+    if let pointer = unsafe pointer.load(ordering: .acquiring) {
+      unsafe Unmanaged<AnyObject>.fromOpaque(pointer).release()
+    }
+  }
+}
+
+extension LazyReference: @unchecked Sendable {}
+extension Lazy: Sendable where Object: Sendable {}

@@ -1,0 +1,38 @@
+import Synchronization
+
+/// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an
+/// address, which comes to be that of something else.
+@usableFromInline final class RunningEffect: Sendable {
+  /// The innermost effect that the current task is part of, or was: a task may be left behind.
+  @TaskLocal static var current: RunningEffect?
+
+  /// What runs it.
+  let runner: any AnyObject & Sendable
+  /// Its number among those of its runner.
+  let number: Int
+  /// Those that its runner is part of, as the store is one that they made.
+  let outer: [RunningEffect]
+  private let isOver = Atomic(false)
+
+  init(of runner: any AnyObject & Sendable, number: Int, within outer: [RunningEffect]) {
+    self.runner = runner
+    self.number = number
+    self.outer = outer
+  }
+
+  /// Written under the lock of the runner.
+  var hasEnded: Bool { isOver.load(ordering: .relaxed) }
+
+  func end() { isOver.store(true, ordering: .relaxed) }
+
+  /// What others have asked for, and the current task does for them, is no part of its effect.
+  @usableFromInline static func outsideOfAny(_ body: () -> Void) {
+    if current == nil { body() } else { $current.withValue(nil, operation: body) }
+  }
+
+  /// Those that run, of the effects that the current task is part of.
+  static var ofCurrentTask: [RunningEffect] {
+    guard let current else { return [] }
+    return (current.outer + [current]).filter { !$0.hasEnded }
+  }
+}

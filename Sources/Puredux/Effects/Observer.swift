@@ -1,0 +1,200 @@
+/// Follows a store with an async function that is called with one state at a time, in order. Adopted from Puredux.
+///
+///     let observer = Observer<Cart> { cart in
+///       await mailer.tell(cart)
+///       return cart.isPaid ? .dead : .active
+///     }
+///     store.subscribe(observer: observer)
+///
+/// A `for await` loop over `states()` does the same inside a task of one's own. An observer is for work that should
+/// belong to the store: it runs as a task of the store, which is cancelled when the store ends and never outlives it.
+public final class Observer<State: Sendable>: Sendable {
+  /// Whether an observer wants more.
+  public enum Status: Sendable, Equatable {
+    case active
+    case dead
+  }
+
+  @usableFromInline let bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy
+  @usableFromInline let equating: Equating<State>
+  @usableFromInline let observe: @Sendable (State) async -> Status
+  let calls = ObserverCalls()
+
+  /// - Parameters:
+  ///   - bufferingPolicy: What is kept while the observer is busy, as for `states()`.
+  ///   - equating: Leaves out a state that equals the one before.
+  ///   - observe: Called with each state; answers whether it wants more.
+  public init(
+    bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<State> = .neverEqual,
+    _ observe: @escaping @Sendable (State) async -> Status
+  ) {
+    self.bufferingPolicy = bufferingPolicy
+    self.equating = equating
+    self.observe = observe
+  }
+}
+
+extension Confined {
+  @usableFromInline func subscribe<State: Sendable>(
+    _ observer: Observer<State>, through node: any AnyStoreNode
+  ) -> Subscription where Value == Source<State> {
+    let subscriber = Subscriber(
+      to: removingDuplicates(observer.equating).map { $0 }, Buffering(observer.bufferingPolicy), through: node)
+    let calls = observer.calls
+    let subscription = Subscription(of: calls) { subscriber.cancel() }
+    calls.subscribe(subscription)
+    let turn = ObserverCalls.Turn(subscription: subscription, node: node) { [observe = observer.observe] in
+      await subscription.follow(subscriber, on: node, observe)
+    }
+    let isAccepted = node.enqueue { tree in
+      subscriber.perform(on: tree)
+      if calls.arrive(turn) { turn.start() }
+    }
+    if !isAccepted {
+      subscriber.refuse()
+      subscription.end()
+    }
+    return subscription
+  }
+}
+
+extension ObserverCalls {
+  /// What a subscription begins with when its turn has come.
+  struct Turn: Sendable {
+    let subscription: Subscription
+    let node: any AnyStoreNode
+    /// Follows the store to the end of the subscription. Returns what has come after it that belongs to the same store.
+    let follow: @Sendable () async -> Turn?
+
+    /// Only on the tree's executor, while the store has not ended.
+    func start() {
+      node.effects.start({ await run() }, of: node)
+    }
+
+    /// As `start`, from anywhere, where the store has not ended.
+    func startInOrder() {
+      let isAccepted = node.enqueue { _ in
+        if subscription.isCurrent { start() }
+      }
+      if !isAccepted { subscription.cancel() }
+    }
+
+    private func run() async {
+      var next = await follow()
+      while let turn = next { next = await turn.follow() }
+    }
+  }
+}
+
+/// The calls of an observer: does what its turns decide, and nothing else.
+final class ObserverCalls: Sendable {
+  private let turns = LockedValue(ObserverTurns<Subscription, ObserverCalls.Turn>())
+
+  /// Makes a subscription the observer's, in place of the one before, which is cancelled.
+  func subscribe(_ subscription: Subscription) {
+    let (replaced, _) = turns.withLock { $0.subscribe(subscription) }
+    replaced?.cancel()
+  }
+
+  /// The place of a subscription in the order has come. True where it begins now.
+  func arrive(_ turn: ObserverCalls.Turn) -> Bool {
+    turns.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
+  }
+
+  func isCurrent(_ subscription: Subscription) -> Bool {
+    turns.withLock { $0.isCurrent(subscription) }
+  }
+
+  func begin(by subscription: Subscription) -> Bool {
+    turns.withLock { $0.beginCall(by: subscription) }
+  }
+
+  /// A call has returned. What waited for that begins; what belongs to the same store is returned, to be run by the
+  /// same task.
+  func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
+    guard let turn = turns.withLock({ $0.endCall() }) else { return nil }
+    if turn.node === node { return turn }
+    turn.startInOrder()
+    return nil
+  }
+
+  /// A subscription is over or cancelled: it does not call the observer any more.
+  func end(_ subscription: Subscription) {
+    _ = turns.withLock { $0.end(subscription) }
+  }
+}
+
+/// An observer's subscription to a store.
+public final class Subscription: Sendable {
+  private struct Life: Sendable {
+    /// None once it has ended.
+    var cancelSubscriber: (@Sendable () -> Void)?
+    var task: Task<ObserverCalls.Turn?, Never>?
+    var isCancelled = false
+  }
+
+  private let calls: ObserverCalls
+  private let life: LockedValue<Life>
+
+  init(of calls: ObserverCalls, cancelSubscriber: @escaping @Sendable () -> Void) {
+    self.calls = calls
+    life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
+  }
+
+  /// The observer gets no more states, and its task is cancelled: no call is made any more. One that is under way, or
+  /// that another thread is just making, comes to its end.
+  ///
+  /// Can be called from anywhere, also by the observer itself, and more than once.
+  public func cancel() {
+    calls.end(self)
+    let (cancelSubscriber, task) = life.withLock { life in
+      life.isCancelled = true
+      return (life.cancelSubscriber.take(), life.task)
+    }
+    cancelSubscriber?()
+    task?.cancel()
+  }
+
+  var isCurrent: Bool { calls.isCurrent(self) }
+
+  /// Calls the observer, in a task of its own that `cancel` can cancel, until it is dead or there is nothing more to
+  /// come. Returns what has come after it that belongs to the same store.
+  func follow<State: Sendable>(
+    _ subscriber: Subscriber, on node: any AnyStoreNode,
+    _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
+  ) async -> ObserverCalls.Turn? {
+    let task = Task { [calls] in
+      var next: ObserverCalls.Turn?
+      // Read without regard to cancellation, which comes with the end of the store: what was published before is still
+      // delivered.
+      while next == nil, let state: State = await subscriber.next(), calls.begin(by: self) {
+        let status = await observe(state)
+        next = calls.end(on: node)
+        if status == .dead { break }
+      }
+      subscriber.cancel()
+      return next
+    }
+    let isCancelled = life.withLock { life in
+      life.task = task
+      return life.isCancelled
+    }
+    if isCancelled { task.cancel() }
+    let next = await withTaskCancellationHandler {
+      await task.value
+    } onCancel: {
+      task.cancel()
+    }
+    end()
+    return next
+  }
+
+  func end() {
+    calls.end(self)
+    _ = life.withLock { life in
+      defer { life = Life() }
+      return (life.cancelSubscriber, life.task)
+    }
+  }
+}

@@ -1,0 +1,119 @@
+/// What can be asked of a source whatever its states are.
+///
+/// Stores and scopes can lie below each other to any depth. What goes from one source to the next goes in loops here,
+/// each step being a method that returns where to go on: only so much of it recurses as a stack has room for in any
+/// case.
+@usableFromInline class AnySource {
+  /// To what it takes its states from; none for a root store's.
+  @usableFromInline final let edge: AnyEdge?
+  /// What the store owns that it is the source of; none where it is a view of one.
+  @usableFromInline final let own: AnyOwnState?
+  /// Who follows it. Made with the first.
+  @usableFromInline final let channel = Lazy<AnyChannel>()
+
+  @inlinable init(edge: AnyEdge?, own: AnyOwnState?) {
+    self.edge = edge
+    self.own = own
+  }
+
+  @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }
+
+  /// Who follows it. Can be asked for from anywhere.
+  @usableFromInline final var anyChannel: AnyChannel { channel(orMake: makeChannel) }
+
+  /// It is not attached any more.
+  func detached() {}
+
+  /// Gives a subscription its place in the order: its first element is the state now (G5).
+  func activate(_ cursor: Int) {}
+
+  func detachHere() -> AnySource? { nil }
+  func closeHere(_ below: inout ContiguousArray<AnySource>) {}
+  func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {}
+  func makeCheckpoint() {}
+
+  final func dropCheckpoint() { channel.withObject { $0.checkpoint = nil } }
+  func forgetAtEnd(_ memory: SelectorCache.Memory) {}
+  func forgetMemories() {}
+
+  /// Drops the state of a store that is gone.
+  final func release() {
+    own?.release()
+    forgetMemories()
+  }
+
+  /// Ends all sequences, here and below.
+  final func close() {
+    var below = ContiguousArray<AnySource>()
+    closeHere(&below)
+    while let source = below.popLast() { source.closeHere(&below) }
+  }
+
+  /// Sees to it that this source is told of every commit.
+  final func attach() {
+    var source: AnySource? = self
+    while let next = source { source = next.edge?.attach(next) }
+  }
+
+  /// Lets go of what it is attached to, unless it still has subscribers.
+  @usableFromInline final func detachIfIdle() {
+    var next = detachHere()
+    while let source = next { next = source.detachHere() }
+  }
+
+  /// Has a selector's memory forgotten at the end of the store that this is a view of, or of its own.
+  @usableFromInline final func makeKnown(_ memory: SelectorCache.Memory) {
+    if memory.isKnown { return }
+    memory.isKnown = true
+    var source = self
+    while source.own == nil, let next = source.edge?.source { source = next }
+    source.forgetAtEnd(memory)
+  }
+
+  /// The subscriptions here and below.
+  @usableFromInline final var survey: Survey {
+    var survey = Survey()
+    var below: ContiguousArray<AnySource> = [self]
+    while let source = below.popLast() { source.surveyHere(&survey, &below) }
+    return survey
+  }
+
+  /// The sources above where the chain is broken, the nearest first.
+  final var breaksAbove: [AnySource] {
+    var breaks: [AnySource] = []
+    var next = edge?.source
+    while let source = next {
+      if Depth.isBreak(source.edge?.depth ?? 0) { breaks.append(source) }
+      next = source.edge?.source
+    }
+    return breaks
+  }
+}
+
+extension AnySource {
+  /// What there is of subscriptions.
+  @usableFromInline struct Survey {
+    @usableFromInline var subscriptions = 0
+    @usableFromInline var longestBacklog = 0
+
+    init() {}
+  }
+}
+
+extension SelectorCache {
+  /// What a selector remembers, to be forgotten at the end of the store.
+  @usableFromInline final class Memory {
+    fileprivate(set) var isKnown = false
+    let forget: () -> Void
+
+    @usableFromInline init(forget: @escaping () -> Void) { self.forget = forget }
+  }
+}
+
+extension SelectorCache.Memory {
+  @usableFromInline struct Weak {
+    private(set) weak var memory: SelectorCache.Memory?
+
+    init(_ memory: SelectorCache.Memory) { self.memory = memory }
+  }
+}

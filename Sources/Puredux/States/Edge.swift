@@ -1,0 +1,83 @@
+/// Ties a source to the one that it takes its states from: always upwards, and downwards as long as the source has
+/// subscribers, its own or those of sources below it.
+@usableFromInline class AnyEdge {
+  /// How many sources there are above.
+  @usableFromInline final let depth: Int
+
+  @inlinable init(depth: Int) { self.depth = depth }
+
+  @usableFromInline var source: AnySource? { nil }
+  /// Returns what it has attached to, which is to be attached next; nothing where it was attached before.
+  func attach(_ follower: AnySource) -> AnySource? { nil }
+  /// Returns what it was attached to, which may have no subscribers now.
+  func detach() -> AnySource? { nil }
+}
+
+/// An edge to a source whose states are `Input`.
+///
+/// An edge is what holds the source above: a closure that held it, too, would have it released by recursion.
+@usableFromInline final class Edge<Input: Sendable>: AnyEdge {
+  /// Computes what a state of the upstream means for the source below, and publishes that.
+  @usableFromInline typealias Receive = (borrowing Input, inout AnySource.Propagation) -> Void
+
+  /// A source below, as long as it is attached. Its constants are called in their place, which a variable's value is
+  /// not.
+  @usableFromInline final class Attachment {
+    let follower: AnySource
+    @usableFromInline let receive: Receive
+    /// Where it stands among those of the upstream.
+    var place = 0
+
+    init(follower: AnySource, receive: @escaping Receive) {
+      self.follower = follower
+      self.receive = receive
+    }
+  }
+
+  // SAFETY: changed by the deinitializer alone, so that there is nothing to check about accesses.
+  @usableFromInline @exclusivity(unchecked) var upstream: Source<Input>?
+  /// Given the source below, at the beginning of its being attached.
+  private let connect: (AnySource) -> Receive?
+  private var attachment: Attachment?
+
+  @usableFromInline init(to upstream: Source<Input>, connect: @escaping (AnySource) -> Receive?) {
+    unsafe self.upstream = upstream
+    self.connect = connect
+    super.init(depth: (upstream.edge?.depth ?? 0) + 1)
+  }
+
+  @usableFromInline override var source: AnySource? { unsafe upstream }
+
+  /// Shows the state of the upstream.
+  @inlinable func withState(_ body: (Input) -> Void) {
+    unsafe upstream?.passState(body)
+  }
+
+  override func attach(_ follower: AnySource) -> AnySource? {
+    guard attachment == nil, let upstream = unsafe upstream, let receive = connect(follower) else { return nil }
+    let made = Attachment(follower: follower, receive: receive)
+    attachment = made
+    upstream.changeAttachments { attachments in
+      made.place = attachments.count
+      attachments.append(made)
+    }
+    return upstream
+  }
+
+  override func detach() -> AnySource? {
+    guard let ended = attachment.take(), let upstream = unsafe upstream else { return nil }
+    upstream.changeAttachments { attachments in
+      let place = ended.place
+      guard place < attachments.count, attachments[place] === ended else { return }
+      attachments.swapAt(place, attachments.count - 1)
+      attachments.removeLast()
+      if place < attachments.count { attachments[place].place = place }
+    }
+    ended.follower.detached()
+    return upstream
+  }
+
+  deinit {
+    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe Confined(storing: upstream.take() as AnySource?) } }
+  }
+}

@@ -1,0 +1,236 @@
+/// The states of one source that somebody has still to read, and the cursors of its subscribers.
+///
+/// A state is kept once, however many have still to read it, and not at all where everybody keeps up: a publication
+/// goes straight to the waiting consumers. What is to be kept and read is decided by `Cursors`. States that nobody
+/// needs any more are handed back as garbage, for their release to happen outside the lock.
+///
+/// Compiled once, but for what publishes a state and takes one.
+@usableFromInline struct Log: @unchecked Sendable {
+  // SAFETY: what is kept are states of the source, which are `Sendable`.
+  @usableFromInline var cursors = Cursors()
+  @usableFromInline var kept = StateQueue()
+  /// What each cursor has of its own.
+  @usableFromInline var own = OwnStates()
+
+  @usableFromInline init() {}
+
+  /// What nobody needs any more.
+  @usableFromInline struct Garbage: @unchecked Sendable {
+    var states = StateQueue()
+    var shared: ContiguousArray<Queue<AnyObject>> = []
+
+    @usableFromInline init() {}
+
+    @usableFromInline var isEmpty: Bool { states.isEmpty && shared.isEmpty }
+
+    @usableFromInline mutating func removeAll() {
+      states.removeAll()
+      if !shared.isEmpty { shared = [] }
+    }
+  }
+
+  // MARK: Subscribing
+
+  mutating func subscribe(_ buffering: Buffering) -> Int {
+    let id = cursors.subscribe(buffering)
+    own.makeRoom(for: id)
+    return id
+  }
+
+  /// Returns the consumer to hand the first state to, where one waits already.
+  mutating func activate<State>(_ id: Int, first: State?) -> AnyWaiter? {
+    let activation = cursors.activate(id, hasFirst: first != nil)
+    forgetIfEmpty()
+    switch activation {
+    case .ignored: return nil
+    case .kept:
+      if let first { own.append(Shared(first), to: id) }
+      return nil
+    case .handedTo(let waiter): return waiter
+    }
+  }
+
+  // MARK: Publishing
+
+  /// Takes in a state. Into `woken`, empty at the call, come the consumers to hand it to.
+  @inlinable mutating func publish<State>(
+    _ state: State, waking woken: inout ContiguousArray<Cursors.Parked>, garbage: inout Garbage
+  ) {
+    let isKept = cursors.publish(waking: &woken)
+    if !cursors.hungry.isEmpty { keepForOldest(state) }
+    if isKept {
+      kept.append(state)
+      drop(into: &garbage)
+    }
+  }
+
+  @inline(never) @usableFromInline mutating func keepForOldest<State>(_ state: State) {
+    if cursors.isFinished { return }
+    var index = 0
+    var shared: Shared<State>?
+    while let id = cursors.nextToKeep(&index) {
+      let kept = shared ?? Shared(state)
+      own.append(kept, to: id)
+      shared = kept
+    }
+  }
+
+  // MARK: Reading
+
+  /// What there is to read at a cursor now.
+  @inlinable mutating func take<State>(_ id: Int, garbage: inout Garbage) -> Taken<State> {
+    switch cursors.read(id) {
+    case .nothing:
+      drop(into: &garbage)
+      return .nothing
+    case .end:
+      close(id, garbage: &garbage)
+      return .end
+    case .own:
+      // What the cursors know of, the log has: here and below.
+      return .state(Shared.state(of: own.popFirst(of: id)!))
+    case .kept(let offset, let takesOut):
+      let state: State? = takesOut ? kept.popFirst() : kept.state(at: offset)
+      drop(into: &garbage)
+      return .state(state!)
+    }
+  }
+
+  /// As `take`. Of an unbounded cursor also takes up to `limit` of the states that follow: they are the consumer's from
+  /// then on, and it asks for them without the log.
+  @inlinable mutating func takeAhead<State>(
+    _ id: Int, limit: Int, into ahead: inout StateQueue, garbage: inout Garbage
+  ) -> Taken<State> {
+    let taken: Taken<State> = take(id, garbage: &garbage)
+    guard case .state = taken, let run = cursors.readAhead(id, limit: limit) else { return taken }
+    for number in 0..<run.count {
+      let isTaken = number < run.takesOut
+      let state: State? = isTaken ? kept.popFirst() : kept.state(at: run.offset + number - run.takesOut)
+      if let state { ahead.append(state) }
+    }
+    drop(into: &garbage)
+    return taken
+  }
+
+  /// As `take`, and where there is nothing the consumer waits.
+  @inlinable mutating func takeOrWait<State>(_ id: Int, _ waiter: AnyWaiter, garbage: inout Garbage) -> Taken<State> {
+    let taken: Taken<State> = take(id, garbage: &garbage)
+    if case .nothing = taken { cursors.wait(waiter, at: id) }
+    return taken
+  }
+
+  // MARK: Closing
+
+  /// Returns the consumers to end.
+  mutating func cancel(_ id: Int, garbage: inout Garbage) -> ContiguousArray<AnyWaiter> {
+    let waiters = cursors.cancel(id)
+    close(id, garbage: &garbage)
+    return waiters
+  }
+
+  mutating func refuse(_ id: Int, garbage: inout Garbage) {
+    cursors.refuse(id)
+    close(id, garbage: &garbage)
+  }
+
+  mutating func remove(_ id: Int, garbage: inout Garbage) {
+    cursors.remove(id)
+    close(id, garbage: &garbage)
+    forgetIfEmpty()
+  }
+
+  /// A cursor has been closed.
+  @usableFromInline mutating func close(_ id: Int, garbage: inout Garbage) {
+    drop(into: &garbage)
+    own.removeAll(of: id, into: &garbage.shared)
+  }
+
+  private mutating func forgetIfEmpty() {
+    if cursors.count == 0 { own = OwnStates() }
+  }
+
+  // MARK: Dropping
+
+  mutating func trim(into garbage: inout Garbage) {
+    cursors.trim()
+    drop(into: &garbage)
+  }
+
+  /// Drops what the cursors have decided to drop.
+  @inlinable mutating func drop(into garbage: inout Garbage) {
+    if cursors.drops > 0 || !cursors.dropsOwn.isEmpty { dropNow(into: &garbage) }
+  }
+
+  @inline(never) @usableFromInline mutating func dropNow(into garbage: inout Garbage) {
+    for _ in 0..<cursors.drops { kept.moveFirst(to: &garbage.states) }
+    for id in cursors.dropsOwn { own.removeAll(of: id, into: &garbage.shared) }
+    cursors.dropped()
+  }
+}
+
+extension Log {
+  /// What a consumer has found.
+  @usableFromInline enum Taken<State> {
+    case state(State)
+    case end
+    case nothing
+  }
+}
+
+extension Log.Taken: Sendable where State: Sendable {}
+
+extension Log {
+  /// A state in a place of its own, which several cursors can hold.
+  @usableFromInline final class Shared<State>: CustomStringConvertible {
+    private let state: State
+
+    init(_ state: State) { self.state = state }
+
+    @usableFromInline var description: String { "\(state)" }
+
+    /// SAFETY: what a log keeps for its cursors, it has made of its own states.
+    @usableFromInline static func state(of shared: AnyObject) -> State {
+      unsafe unsafeDowncast(shared, to: Shared.self).state
+    }
+  }
+}
+
+extension Log {
+  /// What each cursor of a log has of its own: most have one state at the most, the one that they were subscribed at.
+  @usableFromInline struct OwnStates {
+    private var firsts: ContiguousArray<AnyObject?> = []
+    private var others: [Int: Queue<AnyObject>] = [:]
+
+    init() {}
+
+    var isEmpty: Bool { firsts.isEmpty }
+
+    mutating func makeRoom(for id: Int) {
+      if id == firsts.count { firsts.append(nil) }
+    }
+
+    mutating func append(_ shared: AnyObject, to id: Int) {
+      if firsts[id] == nil { firsts[id] = shared } else { others[id, default: Queue()].append(shared) }
+    }
+
+    @usableFromInline mutating func popFirst(of id: Int) -> AnyObject? {
+      guard let first = firsts[id].take() else { return nil }
+      if !others.isEmpty, let next = others[id]?.popFirst() {
+        firsts[id] = next
+        if others[id]?.isEmpty == true { others[id] = nil }
+      }
+      return first
+    }
+
+    mutating func removeAll(of id: Int, into garbage: inout ContiguousArray<Queue<AnyObject>>) {
+      guard let first = firsts[id].take() else { return }
+      var all = Queue<AnyObject>()
+      all.append(first)
+      garbage.append(all)
+      if let more = others.removeValue(forKey: id) { garbage.append(more) }
+    }
+
+    /// All of a cursor's, in order.
+    func all(of id: Int) -> [AnyObject] { (firsts[id].map { [$0] } ?? []) + (others[id]?.all ?? []) }
+  }
+}

@@ -1,0 +1,207 @@
+/// Where states come from: a root store, a child store, a scope, a selector, a rule of emission or a duplicate filter.
+/// Lives on its tree's executor.
+///
+/// What differs between them is in closures: a closure is specialized where it is made, with the user's types, while a
+/// method that is overridden is not.
+@usableFromInline class Source<State: Sendable>: AnySource {
+  /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  @usableFromInline final let access: (_ body: (State) -> Void) -> Void
+  @inlinable init(
+    edge: AnyEdge? = nil, own: AnyOwnState? = nil, withState access: @escaping (_ body: (State) -> Void) -> Void
+  ) {
+    self.access = access
+    super.init(edge: edge, own: own)
+  }
+
+  /// SAFETY: the channel of a source of these states is one for them.
+  @inlinable @inline(__always) final func withChannel<Result>(_ body: (Channel<State>) -> Result) -> Result? {
+    channel.withObject { unsafe body(unsafeDowncast($0, to: Channel<State>.self)) }
+  }
+
+  override final func makeChannel() -> AnyChannel { Channel<State>() }
+
+  // MARK: Reading
+
+  /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  @inlinable final func withState(_ body: (State) -> Void) {
+    if let edge, edge.depth > Depth.reach { return withDeepState(body) }
+    access(body)
+  }
+
+  /// As `withState`, for the sources that take their states from this one.
+  @inlinable final func passState(_ body: (State) -> Void) {
+    guard let edge, Depth.isBreak(edge.depth), let checkpoint else { return access(body) }
+    if let state = checkpoint.state { body(state) }
+  }
+
+  /// From checkpoint to checkpoint: each is computed from the one above.
+  @inline(never) @usableFromInline final func withDeepState(_ body: (State) -> Void) {
+    let checkpoints = breaksAbove
+    for source in checkpoints.reversed() { source.makeCheckpoint() }
+    access(body)
+    for source in checkpoints { source.dropCheckpoint() }
+  }
+
+  override func makeCheckpoint() {
+    var state: State?
+    access { state = $0 }
+    anyChannel.checkpoint = Checkpoint(state: state)
+  }
+
+  @usableFromInline final var checkpoint: Checkpoint<State>? {
+    channel.withObject { $0.checkpoint as? Checkpoint<State> } ?? nil
+  }
+
+  // MARK: Publishing
+
+  /// Whether there may be anybody to publish to: what every commit asks. Never true of a store that nobody ever
+  /// followed.
+  @inlinable final var hasChannel: Bool { channel.exists }
+  @inlinable final var hasSubscribers: Bool {
+    withChannel { unsafe $0.hasSubscribers || !$0.attachments.isEmpty } ?? false
+  }
+
+  /// Hands a state to everybody who follows, here and below.
+  @inlinable final func publish(_ state: State, _ propagation: inout Propagation) {
+    withChannel { channel in
+      if unsafe channel.hasSubscribers { channel.publish(state) }
+      let attachments = unsafe channel.attachments
+      if attachments.isEmpty { return }
+      guard propagation.depth < Depth.reach else {
+        propagation.waiting.append { propagation in Self.pass(state, to: attachments, &propagation) }
+        return
+      }
+      propagation.depth += 1
+      Self.pass(state, to: attachments, &propagation)
+      propagation.depth -= 1
+    }
+  }
+
+  /// Without counting references, which would cost more than most of the calls. SAFETY: the list holds them.
+  @inlinable @inline(__always) static func pass(
+    _ state: State, to attachments: ContiguousArray<Edge<State>.Attachment>, _ propagation: inout Propagation
+  ) {
+    for place in attachments.indices {
+      unsafe Unmanaged.passUnretained(attachments[place])._withUnsafeGuaranteedRef { $0.receive(state, &propagation) }
+    }
+  }
+
+  // MARK: Following
+
+  override func activate(_ cursor: Int) {
+    // SAFETY: as `withChannel`.
+    let channel = unsafe unsafeDowncast(anyChannel, to: Channel<State>.self)
+    attach()
+    unsafe channel.hasSubscribers = true
+    var hasState = false
+    withState { state in
+      hasState = true
+      channel.activate(cursor, first: state)
+    }
+    if !hasState { channel.activate(cursor, first: nil) }
+    // Where it was cancelled before its place came, and nobody else follows.
+    if channel.isIdle { detachIfIdle() }
+  }
+
+  override func detachHere() -> AnySource? {
+    let hasSubscribers = withChannel { channel in
+      if unsafe channel.hasSubscribers, channel.isIdle {
+        unsafe channel.hasSubscribers = false
+        unsafe channel.scratch = AnyChannel.Scratch()
+      }
+      return unsafe channel.hasSubscribers || !channel.attachments.isEmpty
+    }
+    return hasSubscribers == true ? nil : edge?.detach()
+  }
+
+  final func changeAttachments(_ change: (inout ContiguousArray<Edge<State>.Attachment>) -> Void) {
+    // SAFETY: as `withChannel`.
+    unsafe change(&unsafeDowncast(anyChannel, to: Channel<State>.self).attachments)
+  }
+
+  override func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {
+    withChannel { channel in
+      if unsafe channel.hasSubscribers {
+        let (count, backlog) = channel.log.withLock { ($0.cursors.subscriberCount, $0.cursors.longestBacklog) }
+        survey.subscriptions += count
+        survey.longestBacklog = max(survey.longestBacklog, backlog)
+      }
+      for attachment in unsafe channel.attachments { below.append(attachment.follower) }
+    }
+  }
+
+  // MARK: Closing
+
+  override func closeHere(_ below: inout ContiguousArray<AnySource>) {
+    withChannel { channel in
+      if unsafe channel.hasSubscribers { channel.finish() }
+      unsafe channel.hasSubscribers = false
+      let attachments = unsafe channel.attachments
+      unsafe channel.attachments = []
+      for attachment in attachments { below.append(attachment.follower) }
+      forgetMemories()
+    }
+    edge?.detach()?.detachIfIdle()
+  }
+
+  override func forgetAtEnd(_ memory: SelectorCache.Memory) {
+    let channel = anyChannel
+    var memories = unsafe channel.memories
+    unsafe channel.memories = []
+    if memories.count == memories.capacity {
+      memories.removeAll { $0.memory == nil }
+      // So that there is room for as many before the next look.
+      memories.reserveCapacity(2 * memories.count)
+    }
+    memories.append(SelectorCache.Memory.Weak(memory))
+    unsafe channel.memories = memories
+  }
+
+  override func forgetMemories() {
+    channel.withObject { channel in
+      let memories = unsafe channel.memories
+      unsafe channel.memories = []
+      for weak in memories { weak.memory?.forget() }
+    }
+  }
+}
+
+extension AnySource {
+  /// A state on its way down from source to source, within one commit. What is deeper than recursion should go waits
+  /// here.
+  @usableFromInline struct Propagation {
+    @usableFromInline var depth = 0
+    @usableFromInline var waiting: ContiguousArray<(inout Propagation) -> Void> = []
+
+    @inlinable init() {}
+
+    @inlinable mutating func finish() {
+      while let next = waiting.popLast() { next(&self) }
+    }
+  }
+}
+
+extension AnySource {
+  /// The state of a source far up, while those below it are computed.
+  @usableFromInline final class Checkpoint<State> {
+    @usableFromInline let state: State?
+
+    init(state: State?) { self.state = state }
+  }
+}
+
+extension Source {
+  /// A source that is told when it is not attached any more.
+  @usableFromInline final class Detaching: Source<State> {
+    private let onDetach: () -> Void
+
+    @usableFromInline init(
+      edge: AnyEdge, onDetach: @escaping () -> Void, withState access: @escaping (_ body: (State) -> Void) -> Void
+    ) {
+      self.onDetach = onDetach
+      super.init(edge: edge, own: nil, withState: access)
+    }
+
+    override func detached() { onDetach() }
+  }
+}

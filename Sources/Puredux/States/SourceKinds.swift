@@ -1,0 +1,149 @@
+// The kinds of sources.
+
+extension Source {
+  /// A root store's: it shows what it owns.
+  @inlinable static func root(_ own: OwnState<State>) -> Source {
+    Source(own: own) { body in
+      if let state = own.value { body(state) }
+    }
+  }
+
+  /// A child store's: its parent's state and its own, composed.
+  @inlinable static func child<Parent: Sendable, Local: Sendable>(
+    of parent: Source<Parent>, owning own: OwnState<Local>,
+    stateMapping: @escaping @Sendable (Parent, Local) -> State
+  ) -> Source {
+    let edge = Edge<Parent>(to: parent) { follower in
+      guard let source = follower as? Source else { return nil }
+      return { parentState, propagation in
+        if let local = own.value { source.publish(stateMapping(parentState, local), &propagation) }
+      }
+    }
+    return Source(edge: edge, own: own) { body in
+      guard let local = own.value else { return }
+      edge.withState { body(stateMapping($0, local)) }
+    }
+  }
+
+  /// A part or a view of another source's state, computed once a commit for all who follow it.
+  @inlinable static func scope<Input: Sendable>(
+    of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
+  ) -> Source {
+    let edge = Edge<Input>(to: upstream) { follower in
+      guard let source = follower as? Source else { return nil }
+      return { input, propagation in
+        if let state = transform(input) { source.publish(state, &propagation) }
+      }
+    }
+    return Source(edge: edge) { body in
+      edge.withState { input in
+        if let state = transform(input) { body(state) }
+      }
+    }
+  }
+
+  /// A store's states without those of the commits that it does not publish.
+  @inlinable static func emitting(from upstream: Source, except unchanged: Equating<State>) -> Source {
+    let memory = unchanged.makeMemory()
+    let edge = Edge<State>(to: upstream) { [unowned upstream] follower in
+      guard let source = follower as? Source else { return nil }
+      memory.forget()
+      upstream.withState { memory.remember($0) }
+      return { state, propagation in
+        let isUnchanged = memory.equals(state)
+        memory.remember(state)
+        if !isUnchanged { source.publish(state, &propagation) }
+      }
+    }
+    return Source.Detaching(edge: edge, onDetach: memory.forget) { body in edge.withState(body) }
+  }
+
+  /// The states of a selector that remembers: computed anew only where what it is made from has changed.
+  @inlinable static func selecting<Input: Sendable>(
+    _ selector: StateSelector<Input, State>, of upstream: Source<Input>
+  ) -> Source {
+    let selection = selector.makeSelection()
+    let memory = selection.forget.map { SelectorCache.Memory(forget: $0) }
+    let edge = Edge<Input>(to: upstream) { follower in
+      guard let source = follower as? Source else { return nil }
+      return { input, propagation in
+        if let memory { source.makeKnown(memory) }
+        source.publish(selection.select(input), &propagation)
+      }
+    }
+    return Source(edge: edge) { body in
+      edge.withState { input in
+        if let memory { edge.source?.makeKnown(memory) }
+        body(selection.select(input))
+      }
+    }
+  }
+
+  /// Another source's states without those that equal the one before, for one subscriber.
+  @inlinable static func removingDuplicates(of upstream: Source, equating: Equating<State>) -> Source {
+    let memory = equating.makeMemory()
+    let edge = Edge<State>(to: upstream) { follower in
+      guard let source = follower as? Source else { return nil }
+      return { state, propagation in
+        if memory.equals(state) { return }
+        memory.remember(state)
+        source.publish(state, &propagation)
+      }
+    }
+    // Asked for the first element only, which is passed on in any case.
+    return Source.Detaching(edge: edge, onDetach: memory.forget) { body in
+      edge.withState { state in
+        memory.remember(state)
+        body(state)
+      }
+    }
+  }
+}
+
+extension Confined where Value: AnySource {
+  /// The channel of a source, from anywhere.
+  ///
+  /// SAFETY: it is made once, by atomics, and what is asked of it from elsewhere is behind its lock.
+  @inlinable var channelOfSource: AnyChannel { unsafe unconfined.anyChannel }
+}
+
+extension Confined {
+  /// A source that is made of this one's states by a transform.
+  @inlinable func scope<State: Sendable, Other: Sendable>(
+    _ transform: @escaping @Sendable (State) -> Other?
+  ) -> Confined<Source<Other>> where Value == Source<State> {
+    map { .scope(of: $0, transform: transform) }
+  }
+
+  /// The source that a selector makes of this one's states: one for all who use it.
+  @inlinable func select<State: Sendable, Selected: Sendable>(
+    _ selector: StateSelector<State, Selected>
+  ) -> Confined<Source<Selected>> where Value == Source<State> {
+    channelOfSource.selectors { SelectorCache() }.source(of: selector.identity) {
+      map { Source<Selected>.selecting(selector, of: $0) }
+    }
+  }
+
+  /// A source without duplicates, for one subscriber.
+  @inlinable func removingDuplicates<State: Sendable>(
+    _ equating: Equating<State>
+  ) -> Confined where Value == Source<State> {
+    equating.isNeverEqual ? self : map { .removingDuplicates(of: $0, equating: equating) }
+  }
+
+  /// Reads the state in place; nil where there is none.
+  @inlinable func read<State: Sendable, Result>(
+    on tree: isolated any TreeIsolation, _ body: (State) -> Result
+  ) -> Result? where Value == Source<State> {
+    var result: Result?
+    withValue(on: tree) { $0.withState { result = body($0) } }
+    return result
+  }
+
+  /// Subscribes now: the place in the tree's order is taken when this returns.
+  @inlinable func subscribe<State: Sendable>(
+    _ buffering: Buffering, through queue: any CommandQueue
+  ) -> StateSequence<State> where Value == Source<State> {
+    StateSequence(Subscriber(subscribedTo: map { $0 }, buffering, through: queue))
+  }
+}

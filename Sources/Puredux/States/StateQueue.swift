@@ -1,0 +1,186 @@
+/// States of one type, first in, first out, in segments: growing never moves what is there, and dropping from the front
+/// never shifts the rest, so that a backlog of a million states holds nobody up longer than one of ten.
+///
+/// In raw memory, and whatever the type: what manages it is compiled once, where an array for each type of state costs
+/// a client several times as much code.
+///
+/// SAFETY: the first `count` slots hold a state each, and no others do: `append` initializes the slot that it is given,
+/// and what takes a state out moves it before the slot is given up. Slots change only while this value alone holds
+/// them; a copy of it makes its own first. Who has a queue asks for one type of state only: a log is asked by the
+/// `Channel` that it belongs to, and by the subscribers of that.
+@usableFromInline @safe struct StateQueue {
+  @usableFromInline var slots: Slots?
+  @usableFromInline var count = 0
+
+  @inlinable init() {}
+
+  @inlinable var isEmpty: Bool { count == 0 }
+
+  @inlinable mutating func append<State>(_ state: State) {
+    unsafe uniqueSlots(of: State.self).append().initializeMemory(as: State.self, to: state)
+    count += 1
+  }
+
+  @inlinable mutating func popFirst<State>(as type: State.Type = State.self) -> State? {
+    guard count > 0 else { return nil }
+    let slots = uniqueSlots(of: type)
+    let state = unsafe slots[0].assumingMemoryBound(to: State.self).move()
+    slots.dropFirst()
+    count -= 1
+    return state
+  }
+
+  /// The state that many places behind the first.
+  @inlinable func state<State>(at offset: Int, as type: State.Type = State.self) -> State? {
+    guard let slots, offset < count else { return nil }
+    return unsafe slots[offset].assumingMemoryBound(to: State.self).pointee
+  }
+
+  /// Moves the first state to the end of another queue.
+  mutating func moveFirst(to other: inout StateQueue) {
+    guard count > 0 else { return }
+    if !isKnownUniquelyReferenced(&slots) { slots = slots?.copied() }
+    if other.slots == nil {
+      other.slots = slots?.another()
+    } else if !isKnownUniquelyReferenced(&other.slots) {
+      other.slots = other.slots?.copied()
+    }
+    guard let from = slots, let to = other.slots else { return }
+    unsafe from.operations.move(to.append(), from[0])
+    from.dropFirst()
+    count -= 1
+    other.count += 1
+  }
+
+  /// Drops everything, and keeps some room.
+  mutating func removeAll() {
+    guard isKnownUniquelyReferenced(&slots), let slots else { return self = StateQueue() }
+    for _ in 0..<count {
+      unsafe slots.operations.destroy(slots[0])
+      slots.dropFirst()
+    }
+    count = 0
+  }
+
+  @inlinable mutating func uniqueSlots<State>(of type: State.Type) -> Slots {
+    if isKnownUniquelyReferenced(&slots), let slots { return slots }
+    return makeSlots(of: type)
+  }
+
+  /// Slots of its own: a copy of those that it shares, or new ones.
+  @inline(never) @usableFromInline mutating func makeSlots<State>(of type: State.Type) -> Slots {
+    let made = slots?.copied() ?? Slots(of: type)
+    slots = made
+    return made
+  }
+
+  /// Everything, in order.
+  func all<State>(as type: State.Type = State.self) -> [State] { (0..<count).compactMap { state(at: $0, as: type) } }
+}
+
+extension StateQueue {
+  /// Room for values of one size, in segments: each of some 4 KB, but for the first of an empty queue, which is small.
+  @usableFromInline @safe final class Slots {
+    @usableFromInline typealias Slot = UnsafeMutableRawPointer
+
+    /// What is done with values of one type.
+    @unsafe struct Operations {
+      let stride: Int
+      let alignment: Int
+      let copy: (_ to: Slot, _ from: Slot) -> Void
+      let move: (_ to: Slot, _ from: Slot) -> Void
+      let destroy: (Slot) -> Void
+    }
+
+    let operations: Operations
+    /// The binary logarithm of how many slots a segment has.
+    private let shift: Int
+
+    // SAFETY: each is allocated here with room for the slots of its segment, and deallocated once, when the last of them
+    // has been dropped, or with this object. `head` and `count` never leave them.
+    private var segments = unsafe Queue<Slot>()
+    /// How many slots the first segment has, and how many of them have been dropped.
+    private var firstLength = 0
+    private var head = 0
+    private var count = 0
+
+    init(_ operations: Operations) {
+      unsafe self.operations = operations
+      shift = unsafe Int.bitWidth - 1 - min(256, max(1, 4096 / operations.stride)).leadingZeroBitCount
+    }
+
+    convenience init<Value>(of type: Value.Type) {
+      unsafe self.init(
+        Operations(
+          stride: MemoryLayout<Value>.stride, alignment: MemoryLayout<Value>.alignment,
+          copy: { to, from in
+            unsafe to.initializeMemory(as: Value.self, to: from.assumingMemoryBound(to: Value.self).pointee)
+          },
+          move: { to, from in
+            unsafe to.moveInitializeMemory(as: Value.self, from: from.assumingMemoryBound(to: Value.self), count: 1)
+          }, destroy: { slot in unsafe slot.assumingMemoryBound(to: Value.self).deinitialize(count: 1) }))
+    }
+
+    /// Slots for values of the same type.
+    func another() -> Slots { unsafe Slots(operations) }
+
+    private var segmentLength: Int { 1 << shift }
+
+    /// The slot that many places behind the first.
+    @usableFromInline subscript(offset: Int) -> Slot {
+      let place = head + offset
+      if place < firstLength { return unsafe slot(place, of: 0) }
+      let (segment, index) = ((place - firstLength) >> shift, (place - firstLength) & (segmentLength - 1))
+      return unsafe slot(index, of: segment + 1)
+    }
+
+    private func slot(_ index: Int, of segment: Int) -> Slot {
+      // There is a segment for each slot that has been appended.
+      unsafe segments[segment]! + index * operations.stride
+    }
+
+    /// A slot behind the last, which is to be initialized.
+    @usableFromInline func append() -> Slot {
+      let place = head + count - firstLength
+      if unsafe segments.isEmpty {
+        firstLength = min(32, segmentLength)
+        unsafe segments.append(allocate(firstLength))
+      } else if unsafe place >= 0 && place & (segmentLength - 1) == 0 && place >> shift == segments.count - 1 {
+        unsafe segments.append(allocate(segmentLength))
+      }
+      count += 1
+      return unsafe self[count - 1]
+    }
+
+    private func allocate(_ length: Int) -> Slot {
+      unsafe Slot.allocate(byteCount: length * operations.stride, alignment: operations.alignment)
+    }
+
+    /// Gives up the first slot, out of which its value has been moved.
+    @usableFromInline func dropFirst() {
+      count -= 1
+      head += 1
+      // A small segment stays, so that a reader who is one behind does not allocate at each turn.
+      if unsafe count == 0 && segments.count == 1 && firstLength <= 32 { return head = 0 }
+      guard head == firstLength || count == 0 else { return }
+      while let segment = unsafe segments.popFirst() {
+        unsafe segment.deallocate()
+        if count > 0 { break }
+      }
+      head = 0
+      firstLength = unsafe segments.isEmpty ? 0 : segmentLength
+    }
+
+    /// Slots with copies of all values.
+    @usableFromInline func copied() -> Slots {
+      let copied = another()
+      for offset in 0..<count { unsafe operations.copy(copied.append(), self[offset]) }
+      return copied
+    }
+
+    deinit {
+      for offset in 0..<count { unsafe operations.destroy(self[offset]) }
+      while let segment = unsafe segments.popFirst() { unsafe segment.deallocate() }
+    }
+  }
+}

@@ -1,0 +1,146 @@
+/// One sequence's place in the channel of a source, for as long as somebody holds the sequence.
+///
+/// A consumer that is behind takes several states ahead at a time, so that many of them do not stand in each other's
+/// way at the log. Those are the sequence's, and shared by all who iterate it. As a command it is its own activation.
+///
+/// Compiled once, whatever the states are, but for what takes a state. SAFETY: who has one asks for states of its
+/// source's type: it was made for a source of them.
+@usableFromInline final class Subscriber: Command, @unchecked Sendable {
+  let source: Confined<AnySource>
+  /// What takes commands for the source's tree.
+  let queue: any CommandQueue
+  /// States taken ahead. Its lock is taken before the log's.
+  @usableFromInline let ahead = LockedValue(Ahead())
+  @usableFromInline let cursorNumber: Int32
+
+  @usableFromInline struct Ahead: @unchecked Sendable {
+    @usableFromInline var states = StateQueue()
+  }
+
+  /// Has not taken its place in the order: `perform` is to be called then, or `refuse`.
+  init(to source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue) {
+    self.source = source
+    self.queue = queue
+    cursorNumber = Int32(source.channelOfSource.subscribe(buffering))
+    super.init()
+  }
+
+  /// Takes its place in the order now.
+  @usableFromInline convenience init(
+    subscribedTo source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
+  ) {
+    self.init(to: source, buffering, through: queue)
+    if !queue.enqueue(self) { refuse() }
+  }
+
+  @inlinable var cursor: Int { Int(cursorNumber) }
+  @usableFromInline var channel: AnyChannel { source.channelOfSource }
+
+  /// Its place in the order has come.
+  @usableFromInline override func perform(on tree: isolated any TreeIsolation) { source(on: tree).activate(cursor) }
+
+  /// Its place in the order will not come.
+  func refuse() { channel.refuse(cursor) }
+
+  // MARK: Reading
+
+  /// How many states a consumer takes ahead: as many as have room in 4 KB, which it keeps.
+  @inlinable static func limit<State>(of type: State.Type) -> Int {
+    min(31, 4_096 / max(1, MemoryLayout<State>.stride))
+  }
+
+  /// The next state; nil after the last.
+  @inlinable func next<State: Sendable>(isolation: isolated (any Actor)? = #isolation) async -> State? {
+    let taken: Log.Taken<State> = take()
+    var isBehind = true
+    return switch taken {
+    case .state(let state): state
+    case .end: nil
+    case .nothing: await wait(isBehind: &isBehind)
+    }
+  }
+
+  /// As `next`, for a consumer whose cancellation ends the sequence.
+  ///
+  /// - Parameter isBehind: Whether the consumer may find something without waiting, as far as it knows: one that had to
+  ///   wait for the last state waits for the next at once, and asks the log once less.
+  @inlinable func nextUnlessCancelled<State: Sendable>(
+    isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
+  ) async -> State? {
+    if Task.isCancelled { cancel() }
+    if isBehind {
+      let taken: Log.Taken<State> = take()
+      switch taken {
+      case .state(let state): return state
+      case .end: return nil
+      case .nothing: break
+      }
+    }
+    return await withTaskCancellationHandler {
+      await wait(isBehind: &isBehind)
+    } onCancel: {
+      cancel()
+    }
+  }
+
+  /// What there is to read now.
+  @inline(never) @inlinable func take<State>() -> Log.Taken<State> {
+    takeAhead { [cursor] log, ahead, garbage in
+      log.takeAhead(cursor, limit: Self.limit(of: State.self), into: &ahead, garbage: &garbage)
+    }
+  }
+
+  @inlinable func wait<State: Sendable>(
+    isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
+  ) async -> State? {
+    await Waiter<State?>.wait { waiter in
+      let taken: Log.Taken<State> = takeOrWait(AnyWaiter(waiter))
+      if case .nothing = taken { isBehind = false } else { isBehind = true }
+      switch taken {
+      case .state(let state): waiter.resume(returning: state)
+      case .end: waiter.resume(returning: nil)
+      case .nothing: break
+      }
+    }
+  }
+
+  @inline(never) @inlinable func takeOrWait<State>(_ waiter: AnyWaiter) -> Log.Taken<State> {
+    takeAhead { [cursor] log, _, garbage in log.takeOrWait(cursor, waiter, garbage: &garbage) }
+  }
+
+  /// Takes what is there already, or asks the log; no two consumers at a time, so that each sees its states in order.
+  @inlinable func takeAhead<State>(
+    _ ask: (inout Log, inout StateQueue, inout Log.Garbage) -> Log.Taken<State>
+  ) -> Log.Taken<State> {
+    let channel = channel
+    // What it holds is released outside the locks.
+    var garbage = Log.Garbage()
+    let (taken, isToTrim) = ahead.withLock { ahead in
+      if let state: State = ahead.states.popFirst() { return (Log.Taken.state(state), false) }
+      return channel.log.withLock { log in (ask(&log, &ahead.states, &garbage), log.cursors.needsTrim) }
+    }
+    if isToTrim { channel.trim(&garbage) }
+    return taken
+  }
+
+  // MARK: Ending
+
+  @usableFromInline func cancel() {
+    let isLast = channel.cancel(cursor)
+    // Released outside the lock.
+    _ = ahead.withLock { ahead in
+      defer { ahead = Ahead() }
+      return ahead
+    }
+    if isLast { detach() }
+  }
+
+  deinit {
+    if channel.remove(cursor) { detach() }
+  }
+
+  /// Sees to it that nothing is computed for a source that has no subscribers.
+  private func detach() {
+    _ = queue.enqueue { [source] tree in source(on: tree).detachIfIdle() }
+  }
+}

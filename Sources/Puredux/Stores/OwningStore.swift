@@ -1,0 +1,52 @@
+/// A store that owns its state: a root store or a child store. Unlike a proxy it keeps its state alive, can be shut down,
+/// and can have child stores.
+public protocol OwningStore<State, Action>: Actor, StoreType, StoreParent {
+  /// The state after everything that was asked of the tree before. After a shutdown the store's own part of it is the
+  /// last there was; a parent's goes on.
+  nonisolated var state: State { get async }
+}
+
+extension OwningStore {
+  @inlinable public nonisolated func store() -> Store<State, Action> { anchor.core.proxy }
+
+  @inlinable public nonisolated var state: State {
+    get async {
+      // Holds the store while the read waits: a type of the user's may have let go of it by then.
+      let anchor = anchor
+      let state = await anchor.core.state
+      withExtendedLifetime(anchor) {}
+      return state
+    }
+  }
+
+  /// Ends this store and all stores below it: takes no more actions, commits what was accepted, ends every sequence
+  /// after its last state, cancels the tasks of these stores or awaits them, and returns when none of those tasks is
+  /// left. Where it is a child store, the rest of the tree goes on.
+  ///
+  /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an
+  /// earlier call still awaits. If the calling task is cancelled, the interceptor's tasks are.
+  ///
+  /// Called by an interceptor or an observer, in its own task, in child tasks of that or in a `Task` made in it, it waits
+  /// for every task of the stores that it ends but the one that it is called from. Where several of them would wait for
+  /// each other, be it in several trees, the last one to call does not wait. A *detached* task does not tell which
+  /// interceptor started it: an interceptor that awaits one which shuts down its store waits for ever. Call `shutdown`
+  /// in the interceptor itself or in a `Task`, or do not await the detached one.
+  ///
+  /// - Parameter clock: Measures the time of `.finish(within:)`. Where it cannot sleep and throws, a `ContinuousClock`
+  ///   does.
+  @inlinable public func shutdown(
+    interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
+    isolation: isolated (any Actor)? = #isolation
+  ) async {
+    await anchor.core.shutdown(interceptors, clock: clock, isolation: isolation)
+  }
+}
+
+/// What becomes of the tasks of interceptors and observers that still run when a store is shut down.
+public enum InterceptorShutdown: Sendable, Equatable {
+  /// They are cancelled, and awaited.
+  case cancel
+  /// They are awaited, and cancelled if they take longer. What they dispatch is not taken any more. A time of zero or
+  /// less cancels them at once; more than a hundred years counts as a hundred years.
+  case finish(within: Duration)
+}

@@ -1,0 +1,30 @@
+/// A store's node in its tree, whatever the tree's actions are: all that can be asked of it but to take an action.
+@usableFromInline protocol AnyStoreNode: CommandQueue {
+  var id: StoreID { get }
+  var parentNode: (any AnyStoreNode)? { get }
+  /// Whether this store or one above it takes nothing any more.
+  var isClosed: Bool { get }
+
+  /// What belongs to the stores of the tree and ends with them; made when it is first needed.
+  func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion
+
+  /// As the tree's, for this store.
+  func run<Result: Sendable>(
+    isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
+    late: @Sendable () -> LateVisit<Result>
+  ) async throws(StoreError) -> Result
+}
+
+/// What belongs to the stores of a tree and is told of their end.
+///
+/// SAFETY: has no variables; what inherits from it answers for its own. The compiler does not check a class that can be
+/// inherited from.
+@usableFromInline class StoreCompanion: @unchecked Sendable {
+  init() {}
+
+  /// A store has ended, and with it all below it.
+  @usableFromInline func end(below node: any AnyStoreNode, cancelling: Bool) {}
+
+  /// How many tasks run.
+  var runningCount: Int { 0 }
+}

@@ -1,0 +1,79 @@
+/// What waits for its turn in a tree's one order (G1): a pure state machine, run under the tree's lock.
+///
+/// Whoever appends to an idle inbox schedules one drain; everything appended until that drain has ended is part of its
+/// work. A *visitor* is a `send` or a read on its way to the executor: where one is known of, a drain that has spent
+/// its quantum does not queue up again but leaves the rest to it, so that no flood can keep a visitor out (G10).
+@usableFromInline struct Inbox<Entry, Waiter> {
+  @usableFromInline enum Phase: Equatable, Sendable {
+    /// Nothing waits, and no drain is on its way.
+    case idle
+    /// A drain is on its way or under way.
+    case draining
+    /// The rest is left to a visitor that is on its way.
+    case leftToVisitor
+  }
+
+  /// How many entries an idle inbox keeps room for, and the batch beside it: 128 KB each. What a flood took beyond that
+  /// is given back.
+  @inlinable static var keptCapacity: Int { max(1, 131_072 / MemoryLayout<Entry>.stride) }
+
+  @usableFromInline var phase = Phase.idle
+  @usableFromInline var entries: ContiguousArray<Entry> = []
+  @usableFromInline var idleWaiters: ContiguousArray<Waiter> = []
+
+  @inlinable init() {}
+
+  /// Adds an entry; true where the caller has to schedule a drain.
+  @inlinable mutating func append(_ entry: Entry) -> Bool {
+    entries.append(entry)
+    guard phase == .idle else { return false }
+    phase = .draining
+    return true
+  }
+
+  /// Moves everything that waits into an empty batch, whose storage the inbox takes over.
+  @inlinable mutating func takeAll(into batch: inout ContiguousArray<Entry>) {
+    guard !entries.isEmpty else { return }
+    swap(&entries, &batch)
+  }
+
+  /// What the end of a drain, or of what a visitor does, asks for.
+  @usableFromInline enum DrainEnd {
+    /// There is more: schedule a drain.
+    case again
+    /// There is more, and a visitor or a drain that is on its way will do it.
+    case leftToOther
+    /// All is done; these waited for that.
+    case idle(ContiguousArray<Waiter>)
+  }
+
+  /// A drain has ended, with or without a rest.
+  @inlinable mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
+    guard rest || !entries.isEmpty else { return becomeIdle() }
+    phase = visitorExpected ? .leftToVisitor : .draining
+    return visitorExpected ? .leftToOther : .again
+  }
+
+  /// A visitor has done all that was there when it came.
+  @inlinable mutating func visitorLeft() -> DrainEnd {
+    guard phase == .leftToVisitor else { return .leftToOther }
+    guard !entries.isEmpty else { return becomeIdle() }
+    phase = .draining
+    return .again
+  }
+
+  @inlinable mutating func becomeIdle() -> DrainEnd {
+    phase = .idle
+    if entries.capacity > Self.keptCapacity { entries = [] }
+    defer { idleWaiters = [] }
+    return .idle(idleWaiters)
+  }
+
+  /// Whether all is done; where it is not, the end of it tells the waiter.
+  @inlinable mutating func isIdle(orTells waiter: Waiter) -> Bool {
+    if phase != .idle { idleWaiters.append(waiter) }
+    return phase == .idle
+  }
+}
+
+extension Inbox: Sendable where Entry: Sendable, Waiter: Sendable {}

@@ -1,0 +1,60 @@
+/// How a visitor fared on the executor.
+@usableFromInline enum Visit<Result: Sendable>: Sendable {
+  case done(Result)
+  /// It came from within what the tree was doing, and has to wait for what it asked for.
+  case late(LateVisit<Result>)
+}
+
+/// What a visitor asks for who comes from within what the tree is doing: it takes its place in the order there and
+/// then, and is done in its turn, by whoever does what comes before it.
+///
+/// The visitor is not let in when its turn has come, but told what came of it: on its way back to the executor it would
+/// have lost its place, as a task that is resumed passes through the global executor first.
+///
+/// SAFETY: nothing that changes lies outside the lock. The compiler does not check what inherits from `Command`.
+@usableFromInline final class LateVisit<Value: Sendable>: Command, @unchecked Sendable {
+  @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
+
+  private enum Outcome {
+    case none
+    case awaited(Waiter<Result<Value, StoreError>>)
+    case known(Result<Value, StoreError>)
+  }
+
+  private let body: Body
+  private let outcome = LockedValue(Outcome.none)
+
+  @usableFromInline init(_ body: @escaping Body) {
+    self.body = body
+    super.init()
+  }
+
+  @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
+    end(with: Result { () throws(StoreError) in try body(tree) })
+  }
+
+  /// It gets no place in the order.
+  func refuse(_ error: StoreError) { end(with: .failure(error)) }
+
+  private func end(with result: Result<Value, StoreError>) {
+    let waiter = outcome.withLock { outcome -> Waiter<Result<Value, StoreError>>? in
+      if case .awaited(let waiter) = outcome { return waiter }
+      outcome = .known(result)
+      return nil
+    }
+    waiter?.resume(returning: result)
+  }
+
+  /// Once: what came of it, when its turn has come.
+  @usableFromInline func value(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> Value {
+    let result = await Waiter<Result<Value, StoreError>>.wait { waiter in
+      let result = outcome.withLock { outcome -> Result<Value, StoreError>? in
+        if case .known(let result) = outcome { return result }
+        outcome = .awaited(waiter)
+        return nil
+      }
+      if let result { waiter.resume(returning: result) }
+    }
+    return try result.get()
+  }
+}

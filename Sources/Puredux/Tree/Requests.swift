@@ -1,0 +1,79 @@
+/// What waits in a tree's inbox.
+@usableFromInline struct Requests<Action: Sendable>: Sendable {
+  /// Plain memory where the action is: an inbox of them is moved and emptied as such.
+  @usableFromInline enum Entry: Sendable {
+    /// The store first, by its place among the referents, which makes an entry smaller.
+    case commit(from: Int32, Action)
+    case command(Int32)
+  }
+
+  @usableFromInline var inbox = Inbox<Entry, Waiter<Void>>()
+  @usableFromInline var referents = Referents()
+
+  @inlinable init() {}
+
+  /// Adds an action; true where the caller has to schedule a drain.
+  @inlinable mutating func append(_ action: Action, from node: StoreNode<Action>) -> Bool {
+    inbox.append(.commit(from: referents.place(ofStore: node), action))
+  }
+
+  /// Adds a command; true where the caller has to schedule a drain.
+  mutating func append(_ command: Command) -> Bool {
+    inbox.append(.command(referents.place(ofCommand: command)))
+  }
+
+  /// Moves everything that waits into a batch that is done, whose storage it takes over.
+  @inlinable mutating func takeAll(
+    into batch: inout ContiguousArray<Entry>, _ referents: inout Referents
+  ) {
+    if inbox.entries.isEmpty { return }
+    inbox.takeAll(into: &batch)
+    swap(&self.referents, &referents)
+  }
+}
+
+/// What entries refer to: the stores, each held once for the actions that come from it one after the other, and the
+/// commands.
+///
+/// Whatever the actions are, so that it is compiled once.
+@usableFromInline struct Referents: Sendable {
+  /// What stands where a command has been performed.
+  private final class Performed: Sendable {
+    static let marker = Performed()
+  }
+
+  @usableFromInline var objects: ContiguousArray<any AnyObject & Sendable> = []
+
+  @inlinable init() {}
+
+  @inlinable mutating func place<Action>(ofStore node: StoreNode<Action>) -> Int32 {
+    let last = objects.count &- 1
+    if last >= 0, objects[last] === node { return Int32(truncatingIfNeeded: last) }
+    objects.append(node)
+    return Int32(truncatingIfNeeded: last &+ 1)
+  }
+
+  @usableFromInline mutating func place(ofCommand command: Command) -> Int32 {
+    objects.append(command)
+    return Int32(truncatingIfNeeded: objects.count &- 1)
+  }
+
+  @inlinable mutating func removeAll() {
+    // What a flood took is given back.
+    objects.removeAll(keepingCapacity: objects.capacity <= 64)
+  }
+
+  /// SAFETY: what an entry of an action refers to is a node of the tree whose requests these are.
+  @inlinable func node<Action>(at place: Int32) -> StoreNode<Action> {
+    unsafe unsafeDowncast(objects[Int(place)], to: StoreNode<Action>.self)
+  }
+
+  /// Performs a command, once, and lets go of it: a subscription whose sequence is gone is not to outlive that.
+  ///
+  /// SAFETY: what an entry of a command refers to is a command.
+  @usableFromInline mutating func perform(at place: Int32, on tree: isolated any TreeIsolation) {
+    let command = unsafe unsafeDowncast(objects[Int(place)], to: Command.self)
+    objects[Int(place)] = Performed.marker
+    command.perform(on: tree)
+  }
+}

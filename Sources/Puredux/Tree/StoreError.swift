@@ -1,0 +1,35 @@
+/// Why a store could not do what it was asked.
+public enum StoreError: Error, Sendable, Equatable {
+  /// The store is shut down or released. What it was given changed nothing (G9).
+  case terminated
+  /// An optional scope has no state now.
+  case stateUnavailable
+  /// A projection maps the action to nothing: it was given to no store.
+  case unmapped
+  /// Middleware stopped the action: it changed nothing. The reason is what the middleware gave.
+  case rejected(reason: RejectionReason?)
+}
+
+/// Why middleware stopped an action: a text that is a literal, to be shown or compared.
+///
+///     extension RejectionReason {
+///       static let roomClosed: Self = "The room is closed."
+///     }
+///
+/// Literals only, so that a `StoreError` is a plain value: the compiler (6.3) crashes on code that catches some of a
+/// typed error's cases where one of them holds what is reference-counted.
+public struct RejectionReason: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringConvertible {
+  private let text: StaticString
+
+  public init(stringLiteral text: StaticString) {
+    self.text = text
+  }
+
+  public var description: String { text.description }
+
+  public static func == (lhs: RejectionReason, rhs: RejectionReason) -> Bool { lhs.description == rhs.description }
+
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(description)
+  }
+}

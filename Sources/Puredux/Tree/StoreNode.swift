@@ -1,0 +1,97 @@
+import Synchronization
+
+/// A store's node in the tree: where its actions enter, and from where they take their path up (G2).
+///
+/// It outlives its store, so that proxies can hold it and learn that the store is gone. As a command it is the end of a
+/// store that is gone.
+@usableFromInline final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
+  @usableFromInline let tree: Tree<Action>
+  // SAFETY: changed by the deinitializer alone, when nobody else can look.
+  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
+  @usableFromInline let path: Confined<CommitPath<Action>>
+  /// Whether the store is closed in the lowest bit, how many stores there are above in 21 more, and its number in the
+  /// rest.
+  @usableFromInline let bits: Atomic<UInt>
+
+  @inlinable init(tree: Tree<Action>, parent: StoreNode?, path: consuming Confined<CommitPath<Action>>) {
+    self.tree = tree
+    unsafe self.parent = parent
+    var depth: UInt = 0
+    if let parent {
+      depth = UInt(parent.depth) + 1
+      // Deeper than that is told from zero, and broken at the same places, which is all that is asked of it.
+      if depth > Self.greatestDepth { depth = UInt(Depth.reach) }
+    }
+    let number: UInt = parent == nil ? 0 : UInt(bitPattern: tree.nextChildNumber())
+    bits = Atomic((number << 22) | (depth << 1))
+    self.path = path
+    super.init()
+  }
+
+  @inlinable func dispatch(_ action: Action) -> DispatchResult {
+    tree.enqueue(action, from: self) ? .enqueued : .terminated
+  }
+
+  @inlinable static var greatestDepth: UInt { (1 << 21) - 1 }
+
+  @inlinable var id: StoreID { StoreID(number: Int(bits.load(ordering: .relaxed) >> 22)) }
+
+  /// How many stores there are above.
+  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 1) & Self.greatestDepth) }
+
+  /// Whether this store itself is closed.
+  @inlinable var isClosedHere: Bool { bits.load(ordering: .relaxed) & 1 != 0 }
+
+  @inlinable var isClosed: Bool {
+    if isClosedHere { return true }
+    return unsafe parent != nil && isClosedAbove
+  }
+
+  /// Without counting references on the way up, which would cost more than the reducers on it.
+  ///
+  /// SAFETY: this node holds its parent, which holds the next, and none of them lets go before it goes itself.
+  @inlinable var isClosedAbove: Bool {
+    var next = unsafe parent.map { unsafe Unmanaged.passUnretained($0) }
+    while let node = unsafe next {
+      if unsafe node._withUnsafeGuaranteedRef({ $0.isClosedHere }) { return true }
+      unsafe next = node._withUnsafeGuaranteedRef { unsafe $0.parent.map { unsafe Unmanaged.passUnretained($0) } }
+    }
+    return false
+  }
+
+  /// Closes the store. Only under the inbox's lock.
+  @inlinable func close() {
+    bits.store(bits.load(ordering: .relaxed) | 1, ordering: .relaxed)
+  }
+
+  /// The end of a store that is gone: its state goes, too.
+  @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
+    end(on: tree, cancelling: true)
+    path.withValue(on: tree) { $0.source.release() }
+  }
+
+  // MARK: Whatever the actions are
+
+  @usableFromInline var parentNode: (any AnyStoreNode)? { unsafe parent }
+
+  @usableFromInline func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
+
+  @usableFromInline func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion {
+    tree.companion { make(tree.priority) }
+  }
+
+  @inlinable func run<Result: Sendable>(
+    isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
+    late: @Sendable () -> LateVisit<Result>
+  ) async throws(StoreError) -> Result {
+    try await tree.run(for: self, isolation: isolation) { tree throws(StoreError) in
+      try body(tree)
+    } late: {
+      late()
+    }
+  }
+
+  deinit {
+    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe parent.take() } }
+  }
+}

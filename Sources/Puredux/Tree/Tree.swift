@@ -1,0 +1,497 @@
+import Synchronization
+
+/// The isolation of one tree of stores, and its one order (G1).
+///
+/// Whatever is asked of a tree takes its place in the inbox, synchronously and from any thread, and is done by a drain
+/// on the tree's executor. `send` and reads go to the executor themselves; there they first do all that was asked
+/// before them.
+@usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
+  @usableFromInline typealias Entry = Requests<Action>.Entry
+
+  /// What keeps those out who enter from within: code that the tree calls, and that gets back onto the executor before
+  /// it returns, as `Task.immediate` does and executors that run jobs inside jobs. They take their place in the order
+  /// and wait (`LateVisit`), so that nobody sees a half-done commit.
+  @usableFromInline struct Section: OptionSet, Hashable, AtomicRepresentable, Sendable {
+    @usableFromInline let rawValue: UInt8
+
+    @inlinable init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    @inlinable static var entered: Section { Section(rawValue: 1) }
+    /// A drain that came meanwhile has still to be done.
+    @inlinable static var owesDrain: Section { Section(rawValue: 2) }
+  }
+
+  /// How many entries a drain works off before it lets others on the executor (G10).
+  @inlinable static var quantum: Int { 1024 }
+
+  // In an order that leaves no gaps: a tree is most of what an idle store takes.
+  @usableFromInline nonisolated let executor: ExecutorReference
+  @usableFromInline nonisolated let requests = LockedValue(Requests<Action>())
+  /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
+  @usableFromInline nonisolated let isBusy = Atomic(false)
+  /// Whether something is done on the executor now, and what is owed at its end.
+  @usableFromInline nonisolated let section = Atomic(Section([]))
+  @usableFromInline nonisolated let priority: TaskPriority?
+  /// Sends and reads that have set out for the executor, and those that are through: two counts, as only the executor
+  /// writes the second, which it can do by a plain move.
+  @usableFromInline nonisolated let departed = Atomic<UInt32>(0)
+  @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
+  /// How far the batch is done.
+  @usableFromInline var batchOffset: Int32 = 0
+  @usableFromInline nonisolated let extras: Lazy<Extras>
+  /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the
+  /// run-time check of accesses that a variable has.
+  @usableFromInline nonisolated let commitCount = Atomic(0)
+
+  /// What is being worked off, as far as it is done.
+  @usableFromInline var batch: ContiguousArray<Entry> = []
+  @usableFromInline var referents = Referents()
+
+  @inlinable init(executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil) {
+    self.executor = ExecutorReference(executor)
+    self.priority = priority
+    extras = Lazy(companion.map { Extras(companion: $0) })
+  }
+
+  @inlinable var batchPosition: Int {
+    get { Int(batchOffset) }
+    set { batchOffset = Int32(truncatingIfNeeded: newValue) }
+  }
+
+  /// Counted from one.
+  @usableFromInline nonisolated func nextChildNumber() -> Int {
+    madeExtras.childCount.wrappingAdd(1, ordering: .relaxed).newValue
+  }
+
+  @inlinable nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
+
+  // MARK: Ordering
+
+  /// Gives an action its place in the order; false where its store is closed.
+  @inlinable nonisolated func enqueue(_ action: Action, from node: StoreNode<Action>) -> Bool {
+    enqueue(for: node) { $0.append(action, from: node) }
+  }
+
+  /// Gives a command its place in the order; false where the store it is meant for is closed.
+  @usableFromInline nonisolated func enqueue(_ command: Command, for node: StoreNode<Action>) -> Bool {
+    enqueue(for: node) { $0.append(command) }
+  }
+
+  @inlinable @inline(__always) nonisolated func enqueue(
+    for node: StoreNode<Action>, _ append: (inout Requests<Action>) -> Bool
+  ) -> Bool {
+    let schedules: Bool? = requests.withLock { requests in
+      guard !node.isClosed else { return nil }
+      return self.append(to: &requests, append)
+    }
+    if schedules == true { scheduleDrain() }
+    return schedules != nil
+  }
+
+  /// Under the lock. True where the caller has to schedule a drain.
+  @inlinable nonisolated func append(
+    to requests: inout Requests<Action>, _ append: (inout Requests<Action>) -> Bool
+  ) -> Bool {
+    let schedules = append(&requests)
+    if schedules { isBusy.store(true, ordering: .relaxed) }
+    return schedules
+  }
+
+  /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Nothing
+  /// where a store on its path is closed already.
+  @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
+    let schedules = requests.withLock { requests in
+      guard !node.isClosed else { return false }
+      node.close()
+      return append(to: &requests) { $0.append(.closure { tree in node.end(on: tree, cancelling: cancelling) }) }
+    }
+    if schedules { scheduleDrain() }
+  }
+
+  /// The store is gone: ends it, and then drops its state.
+  ///
+  /// Where nothing is under way in the tree, and the store had ended before or is the root, so that nothing can follow,
+  /// it goes at once, without a task.
+  @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
+    if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
+    let way = requests.withLock { requests -> ReleaseWay in
+      let isIdle = requests.inbox.phase == .idle
+      if isIdle, node.isClosedHere { return .endedBefore }
+      node.close()
+      if isIdle, isLastAndAlone(node) { return .alone }
+      return .ordered(
+        schedules: append(to: &requests) { requests in
+          requests.append(node)
+        })
+    }
+    // SAFETY: a node lives on its tree's executor, but nothing is under way there, which was seen under the lock, and
+    // what runs there later asks first whether the store is closed. A store that has ended has no subscribers, and
+    // nobody but its own release touches what it owns.
+    switch way {
+    case .ordered(let schedules): if schedules { scheduleDrain() }
+    case .endedBefore: unsafe node.path.unconfined.source.release()
+    case .alone:
+      unsafe node.path.unconfined.source.close()
+      unsafe node.path.unconfined.source.release()
+      existingCompanion?.end(below: node, cancelling: true)
+    }
+  }
+
+  /// Whether a root store that has just been closed is the only one to know of its tree, so that what belongs to it can
+  /// be dropped here.
+  ///
+  /// Visitors who have set out and are not through would show in the counts. One that sets out later sees that the
+  /// store is closed, and asks nothing of it: that it is closed is stored before this read-modify-write of `departed`,
+  /// and the visitor's own, which comes after it, acquires what this one releases.
+  private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
+    guard node.depth == 0, !expectsOnCommit else { return false }
+    let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
+    return departed == ended.load(ordering: .acquiring)
+  }
+
+  @inline(never) @inlinable nonisolated func scheduleDrain() {
+    onExecutor { tree in
+      // SAFETY: nobody else has the closure: the task is given it, and this function returns.
+      nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.drain() }
+      unsafe Task.detached(priority: tree.priority, operation: drain)
+    }
+  }
+
+  // MARK: On the executor
+
+  /// Enters the section of what is done on the executor; false where the caller is within it already, and has to wait.
+  @inline(__always) @inlinable func enter() -> Bool {
+    guard section.load(ordering: .relaxed) == [] else { return false }
+    section.store(.entered, ordering: .relaxed)
+    return true
+  }
+
+  @inline(__always) @inlinable func leave() {
+    let section = section.load(ordering: .relaxed)
+    self.section.store([], ordering: .relaxed)
+    // An executor that runs jobs where they are enqueued runs this one here.
+    if section != .entered { scheduleDrain() }
+  }
+
+  @inlinable func drain() {
+    guard enter() else { return section.store([.entered, .owesDrain], ordering: .relaxed) }
+    defer { leave() }
+    var left = Self.quantum
+    if batch.isEmpty { takeBatch() }
+    performRest(&left)
+    let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
+    finish(
+      requests.withLock { requests in
+        let end = requests.inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
+        if requests.inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
+        return end
+      })
+  }
+
+  /// Does what the end of a drain or of a visitor's work asks for.
+  @inlinable func finish(_ end: Inbox<Entry, Waiter<Void>>.DrainEnd) {
+    switch end {
+    case .again: scheduleDrain()
+    case .leftToOther: break
+    case .idle(let waiters):
+      if batch.capacity > Inbox<Entry, Waiter<Void>>.keptCapacity { batch = [] }
+      for waiter in waiters { waiter.resume(returning: ()) }
+    }
+  }
+
+  /// Returns when nothing waits, and no drain is on its way or under way.
+  @usableFromInline func untilIdle(isolation: isolated (any Actor)? = #isolation) async {
+    await Waiter<Void>.wait { waiter in
+      if requests.withLock({ $0.inbox.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
+    }
+  }
+
+  /// Takes everything that waits. Only while the batch is done.
+  @inlinable func takeBatch() {
+    var (taken, takenReferents) = (ContiguousArray<Entry>(), Referents())
+    swap(&taken, &batch)
+    swap(&takenReferents, &referents)
+    requests.withLock { $0.takeAll(into: &taken, &takenReferents) }
+    swap(&taken, &batch)
+    swap(&takenReferents, &referents)
+  }
+
+  /// Performs what is left of the batch, as far as the quantum goes.
+  @inlinable func performRest(_ quantum: inout Int) {
+    guard !batch.isEmpty else { return }
+    var (performing, referents) = (ContiguousArray<Entry>(), Referents())
+    swap(&performing, &batch)
+    swap(&referents, &self.referents)
+    let end = batchPosition + min(quantum, performing.count - batchPosition)
+    quantum -= end - batchPosition
+    var position = batchPosition
+    while position < end {
+      switch performing[position] {
+      case .commit(let store, _): position = commitRun(from: store, referents, in: performing, position..<end)
+      case .command(let place):
+        position += 1
+        // What is left, for a command that asks for it.
+        batchPosition = position - performing.count
+        referents.perform(at: place, on: self)
+      }
+    }
+    if end == performing.count {
+      batchPosition = 0
+      performing.removeAll(keepingCapacity: true)
+      referents.removeAll()
+    } else {
+      batchPosition = end
+    }
+    swap(&performing, &batch)
+    swap(&referents, &self.referents)
+  }
+
+  /// Commits the actions that come one after the other from the same store, and returns where they end. What a commit
+  /// needs is looked up once for all of them.
+  @inlinable func commitRun(
+    from store: Int32, _ referents: Referents, in entries: ContiguousArray<Entry>, _ range: Range<Int>
+  ) -> Int {
+    let node: StoreNode<Action> = referents.node(at: store)
+    let onCommit = onCommit
+    var position = range.lowerBound
+    node.path.withValue(on: self) { path in
+      while position < range.upperBound, case .commit(let next, let action) = entries[position], next == store {
+        _ = commit(action, from: node, path, onCommit)
+        position += 1
+      }
+    }
+    return position
+  }
+
+  /// Commits an action. Where middleware stops it, returns the error that says so.
+  @inlinable @inline(__always) func commit(
+    _ action: Action, from node: StoreNode<Action>, _ path: borrowing CommitPath<Action>,
+    _ onCommit: CommitPath<Action>.OnCommit?
+  ) -> StoreError? {
+    if path.stages != nil { return path.stages?.process(action, node) }
+    var action = action
+    path.commit(&action)
+    countCommit()
+    onCommit?.tell(&action, node)
+    return nil
+  }
+
+  /// Only on the executor.
+  @inlinable nonisolated func countCommit() {
+    commitCount.store(commitCount.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+  }
+
+  /// Counts a commit and tells of it, on the way of an action through stages.
+  ///
+  /// SAFETY: called by closures that the tree calls on its executor.
+  @inlinable nonisolated func committed(_ action: inout Action, from node: StoreNode<Action>) {
+    countCommit()
+    extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.tell(&action, node) }
+  }
+
+  // MARK: Visitors
+
+  /// Runs a closure on the executor after everything that was asked before.
+  ///
+  /// Where the visitor has come from within what the tree is doing, what `late` makes takes its place in the order
+  /// instead, unless the store that it is meant for is closed.
+  @inline(__always) @inlinable func run<Result: Sendable>(
+    for node: StoreNode<Action>?, isolation: isolated (any Actor)? = #isolation,
+    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
+  ) async throws(StoreError) -> Result {
+    announceVisit()
+    switch try await runNow(for: node, body, late: late) {
+    case .done(let result): return result
+    case .late(let visit): return try await visit.value()
+    }
+  }
+
+  /// As the other, for closures that can be kept, which are the same early and late.
+  @usableFromInline func run<Result: Sendable>(
+    isolation: isolated (any Actor)? = #isolation,
+    _ body: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
+  ) async throws(StoreError) -> Result {
+    try await run(for: nil) { tree throws(StoreError) in
+      try body(tree)
+    } late: {
+      LateVisit(body)
+    }
+  }
+
+  @inlinable func runNow<Result: Sendable>(
+    for node: StoreNode<Action>?, _ body: @Sendable (isolated Tree) throws(StoreError) -> Result,
+    late: @Sendable () -> LateVisit<Result>
+  ) throws(StoreError) -> Visit<Result> {
+    guard enterOnVisit() else { return .late(postpone(late(), for: node)) }
+    defer { leaveFromVisit() }
+    drainFirst()
+    return .done(try body(self))
+  }
+
+  /// Commits an action after everything that was asked before.
+  @inline(__always) @inlinable func send(
+    _ action: Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
+  ) async throws(StoreError) {
+    announceVisit()
+    if let visit = try await sendNow(action, from: node) { try await visit.value() }
+  }
+
+  /// What the visitor has to wait for, where it has come from within what the tree is doing.
+  @inlinable func sendNow(
+    _ action: Action, from node: StoreNode<Action>
+  ) throws(StoreError) -> LateVisit<Void>? {
+    guard enterOnVisit() else { return postpone(action, from: node) }
+    defer { leaveFromVisit() }
+    drainFirst()
+    try accept(action, from: node)
+    return nil
+  }
+
+  @usableFromInline nonisolated func postpone(_ action: Action, from node: StoreNode<Action>) -> LateVisit<Void> {
+    postpone(LateVisit { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true) }, for: node)
+  }
+
+  /// Gives a late visit its place in the order, or refuses it where the store that it is meant for is closed.
+  @usableFromInline nonisolated func postpone<Value>(
+    _ visit: LateVisit<Value>, for node: StoreNode<Action>?
+  ) -> LateVisit<Value> {
+    let schedules: Bool? = requests.withLock { requests in
+      if let node, node.isClosed { return nil }
+      return append(to: &requests) { $0.append(visit) }
+    }
+    if schedules == true { scheduleDrain() }
+    if schedules == nil { visit.refuse(.terminated) }
+    return visit
+  }
+
+  @inlinable func accept(
+    _ action: Action, from node: StoreNode<Action>, isPlaced: Bool = false
+  ) throws(StoreError) {
+    guard isPlaced || !node.isClosed else { throw .terminated }
+    let rejection = node.path.withValue(on: self) { commit(action, from: node, $0, onCommit) }
+    if let rejection { throw rejection }
+  }
+
+  /// As `accept`, for those who are on the executor without the compiler's knowing: that is checked.
+  ///
+  /// - Parameter isPlaced: Whether the action took its place in the order when the store was open, so that it is
+  ///   committed whatever has become of that since.
+  @usableFromInline nonisolated func acceptHere(
+    _ action: Action, from node: StoreNode<Action>, isPlaced: Bool
+  ) throws(StoreError) {
+    let outcome = assumeIsolated { tree in
+      Result<Void, StoreError> { () throws(StoreError) in try tree.accept(action, from: node, isPlaced: isPlaced) }
+    }
+    try outcome.get()
+  }
+
+  /// A visitor is about to go to the executor.
+  @inlinable nonisolated func announceVisit() {
+    departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
+  }
+
+  /// A visitor is on the executor; where that does not let it in, the visit has ended.
+  @inline(__always) @inlinable func enterOnVisit() -> Bool {
+    let isIn = enter()
+    if !isIn { endVisit() }
+    return isIn
+  }
+
+  /// First the visit ends, and then the section: the drain that is owed at the end of that may run at once, and is not
+  /// to leave anything to this visitor.
+  @inline(__always) @inlinable func leaveFromVisit() {
+    endVisit()
+    leave()
+  }
+
+  /// A visitor is through.
+  @inlinable func endVisit() {
+    ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
+  }
+
+  /// Does what was asked before a visitor came.
+  @inlinable func drainFirst() {
+    if isBusy.load(ordering: .acquiring) { RunningEffect.outsideOfAny { performAll() } }
+  }
+
+  @inlinable func performAll() {
+    var quantum = Int.max
+    performRest(&quantum)
+    takeBatch()
+    performRest(&quantum)
+    finish(
+      requests.withLock { requests in
+        let end = requests.inbox.visitorLeft()
+        isBusy.store(requests.inbox.phase != .idle, ordering: .relaxed)
+        return end
+      })
+  }
+
+  /// Who is told of every commit.
+  @inlinable var onCommit: CommitPath<Action>.OnCommit? {
+    extras.withObject { extras in unsafe extras.onExecutor(on: self).onCommit } ?? nil
+  }
+
+  /// Has every commit told, of what comes later in the order.
+  @usableFromInline nonisolated func tell(
+    _ onCommit: @escaping @Sendable (inout Action, StoreNode<Action>) -> Void, inOrderOf node: StoreNode<Action>
+  ) {
+    let extras = madeExtras
+    extras.expectsOnCommit.store(true, ordering: .relaxed)
+    _ = enqueue(
+      .closure { tree in unsafe extras.onExecutor(on: tree).onCommit = CommitPath.OnCommit(tell: onCommit) }, for: node)
+  }
+
+  private nonisolated var expectsOnCommit: Bool {
+    extras.withObject { $0.expectsOnCommit.load(ordering: .relaxed) } ?? false
+  }
+
+  // MARK: What not every tree has
+
+  @inlinable nonisolated var madeExtras: Extras { extras { Extras() } }
+
+  /// What belongs to its stores, once there is any.
+  @usableFromInline nonisolated var existingCompanion: StoreCompanion? {
+    extras.withObject { $0.companion.withObject { $0 } } ?? nil
+  }
+
+  /// What belongs to its stores. Made under the lock, so that a store that ends at the same time either finds it or is
+  /// seen to be closed by who asked for it.
+  nonisolated func companion(orMake make: () -> StoreCompanion) -> StoreCompanion {
+    existingCompanion ?? requests.withLock { _ in madeExtras.companion(orMake: make) }
+  }
+
+  /// How many child stores there are.
+  nonisolated var childCount: Int {
+    extras.withObject { extras in
+      let released = extras.releasedChildren.load(ordering: .relaxed)
+      return extras.childCount.load(ordering: .relaxed) - released
+    } ?? 0
+  }
+
+  @inlinable nonisolated func onExecutor(_ make: (isolated Tree) -> Void) {
+    // SAFETY: `isolated` is no part of how a function is called, and what is passed here makes a task of the tree, and
+    // looks at nothing of it.
+    withoutActuallyEscaping(make) { make in
+      unsafe unsafeBitCast(make, to: ((Tree) -> Void).self)(self)
+    }
+  }
+}
+
+extension StoreNode {
+  /// The end of the store, after the last action that it accepted.
+  func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
+    path.withValue(on: tree) { $0.source.close() }
+    if depth == 0 { self.tree.extras.withObject { unsafe $0.onExecutor(on: tree).onCommit = nil } }
+    self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
+  }
+}
+
+extension Tree {
+  /// How a store that is gone is released.
+  @usableFromInline enum ReleaseWay {
+    case ordered(schedules: Bool)
+    case endedBefore
+    case alone
+  }
+}

@@ -1,0 +1,29 @@
+import Synchronization
+
+extension Tree {
+  /// What a tree may never need.
+  @usableFromInline final class Extras: Sendable {
+    /// What belongs to the tree's executor.
+    ///
+    /// SAFETY: confined, and so reached from the tree's isolation only, where one section is entered at a time; an access
+    /// copies a value out, sets it or appends to it, and what setting releases has no way back to the same variable.
+    @usableFromInline final class OnExecutor {
+      /// Told of every commit.
+      @usableFromInline @exclusivity(unchecked) var onCommit: CommitPath<Action>.OnCommit?
+
+      init() {}
+    }
+
+    @usableFromInline let onExecutor = Confined(OnExecutor())
+    /// Whether `onCommit` has been set, or is about to be.
+    @usableFromInline let expectsOnCommit = Atomic(false)
+    /// How many child stores have been made, and how many of them have been released.
+    let childCount = Atomic(0)
+    let releasedChildren = Atomic(0)
+    @usableFromInline let companion: Lazy<StoreCompanion>
+
+    @usableFromInline init(companion: StoreCompanion? = nil) {
+      self.companion = Lazy(companion)
+    }
+  }
+}

@@ -1,0 +1,12 @@
+import Puredux
+
+struct Cart: Sendable, Equatable {
+  var items: [String] = []
+  var isOpen = true
+}
+enum CartAction: Sendable {
+  case add(String)
+  case empty
+}
+struct Opaque: Sendable { var value = 0 }
+final class Reference { var value = 0 }

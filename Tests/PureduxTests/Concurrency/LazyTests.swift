@@ -1,0 +1,64 @@
+import Testing
+
+@testable import Puredux
+
+/// What counts its references by itself.
+@Suite struct LazyTests {
+  @Test func `what is made when it is needed is made once, and goes with its owner`() async {
+    var weak: [Weak<Token>] = []
+    do {
+      let lazily = Lazy<Token>()
+      #expect(lazily.withObject { _ in true } == nil)
+      let tokens = await withTaskGroup { tasks in
+        let owner = Owner()
+        for _ in 0..<8 { tasks.addTask { owner.token { Token() } } }
+        return await tasks.reduce(into: []) { $0.append($1) }
+      }
+      #expect(tokens.allSatisfy { $0 === tokens[0] })
+      weak = [Weak(lazily { Token() }), Weak(tokens[0])]
+      #expect(lazily { Token() } === weak[0].object)
+      withExtendedLifetime(tokens) { #expect(weak[1].object != nil) }
+    }
+    #expect(weak.allSatisfy { $0.object == nil })
+  }
+
+  @Test func `who makes it too late gets what was made first, and loses their own`() {
+    let lazily = Lazy<Token>()
+    var lost: Weak<Token>?
+    var first: Weak<Token>?
+    let token = lazily {
+      first = Weak(lazily { Token() })
+      let late = Token()
+      lost = Weak(late)
+      return late
+    }
+    #expect(token === first?.object)
+    #expect(lost?.object == nil)
+  }
+
+  private final class Owner: Sendable {
+    let token = Lazy<Token>()
+  }
+
+  @Test func `a command is held until it is performed, and let go of where it is refused`() async {
+    let executor = HeldExecutor()
+    let subject = Subject(.rootActor, executor: .serial(executor))
+    let node = subject.root.core.node
+    /// Whether the tree takes a command that holds a token, and the token.
+    func order() -> (Bool, Weak<Token>) {
+      let token = Token()
+      return (node.enqueue { _ in _ = token }, Weak(token))
+    }
+    executor.hold()
+    let (isOrdered, token) = order()
+    #expect(isOrdered)
+    #expect(token.object != nil)
+    executor.letGo()
+    _ = await subject.root.state
+    #expect(token.object == nil)
+    await subject.root.shutdown()
+    let (isOrderedLate, late) = order()
+    #expect(!isOrderedLate)
+    #expect(late.object == nil)
+  }
+}

@@ -1,0 +1,92 @@
+import Testing
+
+@testable import Puredux
+
+@Suite(.timeLimit(.minutes(5))) struct SourceTests {
+  /// As where an observer is subscribed by two at a time.
+  @Test(arguments: [false, true])
+  func `a subscription that is cancelled before its place comes leaves nothing to be worked out`(isFollowed: Bool)
+    async throws
+  {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let worked = Counter()
+    let scope = root.scope { state in
+      worked.increment()
+      return state
+    }
+    let others = isFollowed ? scope.states() : nil
+    let subscriber = Subscriber(
+      to: scope.source.removingDuplicates(.equal).map { $0 }, .unbounded, through: scope.route.node)
+    subscriber.cancel()
+    #expect(scope.route.node.enqueue(subscriber))
+    try await root.send(1)
+    let before = worked.count
+    try await root.send(1)
+    #expect(worked.count == (isFollowed ? before + 1 : before))
+    withExtendedLifetime((subscriber, others)) {}
+  }
+
+  /// Whether a root store's source has anybody to publish to, as its next commit will see it.
+  private func isFollowed(_ root: RootStore<Int, Int>) async throws -> Bool {
+    try await root.core.node.tree.run { tree throws(StoreError) in root.core.source(on: tree).hasSubscribers }
+  }
+
+  @Test(arguments: [false, true])
+  func `a source is followed from the first subscription to the last, its own or one below it`(
+    isScoped: Bool
+  ) async throws {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let store = isScoped ? root.scope { $0 } : root.store()
+    #expect(try await !isFollowed(root))
+    var subscriptions: [StateSequence<Int>] = (0..<2).map { _ in store.states() }
+    #expect(try await isFollowed(root))
+    subscriptions.removeFirst()
+    #expect(try await isFollowed(root))
+    subscriptions.removeFirst()
+    #expect(try await !isFollowed(root), "nothing is published any more")
+    subscriptions.append(store.states())
+    #expect(try await isFollowed(root))
+    await root.shutdown()
+    #expect(try await !isFollowed(root))
+    withExtendedLifetime(subscriptions) {}
+  }
+
+  @Test(arguments: [false, true])
+  func `a subscription that is dropped keeps nothing of what was asked together with it`(isVisited: Bool) async {
+    let executor = HeldExecutor()
+    let roots = Record<RootStore<Int, Int>>()
+    let kept = Record<Int>()
+    do {
+      let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+        state += action
+        if let root = roots.all.first { kept.add(root.core.published.channelOfSource.log.withLock { $0.kept.count }) }
+      }
+      roots.add(root)
+      executor.hold()
+      _ = root.states() as StateSequence
+      for _ in 0..<500 { root.dispatch(1) }
+      let visitor = isVisited ? Task { await root.state } : nil
+      if isVisited { await executor.untilEnqueued(2) }
+      executor.letGo()
+      if let visitor { #expect(await visitor.value == 500) }
+      #expect(await root.state == 500)
+      await root.shutdown()
+    }
+    #expect(kept.all.count == 500 && kept.all.allSatisfy { $0 == 0 })
+  }
+
+  @Test(arguments: [false, true])
+  func `a subscription that is dropped before its place has come leaves nothing behind`(isStream: Bool) async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    executor.hold()
+    for _ in 0..<3 {
+      if isStream { _ = root.states() } else { _ = root.states() as StateSequence }
+    }
+    root.dispatch(1)
+    executor.letGo()
+    #expect(await root.state == 1)
+    #expect(try await !isFollowed(root))
+    #expect(root.core.published.channelOfSource.log.withLock { $0.cursors.count == 0 && $0.own.isEmpty })
+  }
+}

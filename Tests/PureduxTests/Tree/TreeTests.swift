@@ -1,0 +1,103 @@
+import Testing
+
+@testable import Puredux
+
+@Suite(.timeLimit(.minutes(5))) struct TreeTests {
+  /// G10: however high the priority of the tree, it does not come back to the executor before the visitor.
+  @Test func `a drain that has spent its quantum leaves the rest to a visitor that is on its way`() async throws {
+    let executor = HeldExecutor()
+    let begun = Gate()
+    let subject = Subject(.child, executor: .serial(executor), reducing: { _ in begun.open() })
+    let tree = subject.root.core.node.tree
+    executor.hold()
+    for action in 1...3000 { subject.store.dispatch(action) }
+    tree.announceVisit()
+    executor.letGo()
+    await begun.wait()
+    executor.waitForRunningJob()
+    #expect(tree.requests.withLock { $0.inbox.phase } == .leftToVisitor)
+    _ = try await tree.runNow(for: nil, { _ throws(StoreError) in }, late: { LateVisit { _ throws(StoreError) in } })
+    #expect(await subject.root.state.root.count == 3000)
+    #expect(tree.requests.withLock { $0.inbox.phase } == .idle)
+  }
+
+  @Test func `without a visitor the rest is done all the same`() async throws {
+    let executor = HeldExecutor()
+    let subject = Subject(.child, executor: .serial(executor))
+    executor.hold()
+    let states = subject.store.states(bufferingPolicy: .bufferingNewest(1))
+    for action in 1...3000 { subject.store.dispatch(action) }
+    executor.letGo()
+    #expect(await states.collect(until: { $0.root.count == 3000 }).last?.isWhole == true)
+  }
+
+  @Test(arguments: [false, true])
+  func `a flood's memory is given back when all is done, by a drain or by a visitor`(isVisited: Bool) async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, [64 of Int]>(initialState: 0, executor: .serial(executor)) { state, _ in state += 1 }
+    let tree = root.core.node.tree
+    executor.hold()
+    for _ in 0..<20_000 { root.dispatch(.init(repeating: 0)) }
+    if isVisited {
+      let visitor = Task { await root.state }
+      await executor.untilEnqueued(2)
+      executor.letGo()
+      #expect(await visitor.value == 20_000)
+    } else {
+      executor.letGo()
+    }
+    await tree.untilIdle()
+    let kept = Inbox<Tree<[64 of Int]>.Entry, Waiter<Void>>.keptCapacity
+    #expect(kept * MemoryLayout<Tree<[64 of Int]>.Entry>.stride <= 131_072)
+    let batch = try await tree.run { _ throws(StoreError) in tree.assumeIsolated { $0.batch.capacity } }
+    #expect(batch <= kept * 5 / 4)
+    #expect(tree.requests.withLock { $0.inbox.entries.capacity } <= kept * 5 / 4)
+  }
+
+  /// The reducer runs whatever job waits, as a nested run loop does, and so the visitor's in the middle of a commit.
+  @Test func `a visitor who came from within gets in before a flood that does not end`() async throws {
+    let executor = ManualExecutor()
+    let (width, length) = (2_000, 20)
+    let proxies = Record<Store<Int, Int>>()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      state += 1
+      executor.run()
+      if action > 1 { proxies.all.first?.dispatch(action - 1) }
+    }
+    proxies.add(root.store())
+    executor.hold()
+    for _ in 0..<width { root.dispatch(length) }
+    let visitor = Task { try await Neighbor(on: executor).send(0, to: root) }
+    await executor.untilWaiting(2)
+    executor.letGo()
+    let count = try await visitor.value
+    #expect(count <= 4 * width, "of \(width * length)")
+    await root.shutdown()
+  }
+
+  @Test func `who waits until all is done is told by the visitor that does the rest`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let tree = root.core.node.tree
+    executor.hold()
+    for _ in 0..<Tree<Int>.quantum + 1 { root.dispatch(1) }
+    let waiting = Task { await tree.untilIdle() }
+    while tree.requests.withLock({ $0.inbox.idleWaiters.isEmpty }) { await Task.yield() }
+    let visitor = Task { await root.state }
+    await executor.untilEnqueued(2)
+    executor.letGo()
+    #expect(await visitor.value == Tree<Int>.quantum + 1)
+    await waiting.value
+  }
+}
+
+/// An actor on a tree's executor.
+private actor Neighbor {
+  private let executor: ManualExecutor
+  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
+
+  init(on executor: ManualExecutor) { self.executor = executor }
+
+  /// Returns how many commits there are then.
+  func send(_ action: Int, to store: RootStore<Int, Int>) async throws -> Int { try await store.send(action) { $0 } }
+}
