@@ -25,11 +25,6 @@ import Synchronization
 
   func end() { isOver.store(true, ordering: .relaxed) }
 
-  /// What others have asked for, and the current task does for them, is no part of its effect.
-  @usableFromInline static func outsideOfAny(_ body: () -> Void) {
-    if current == nil { body() } else { $current.withValue(nil, operation: body) }
-  }
-
   /// Those that run, of the effects that the current task is part of.
   static var ofCurrentTask: [RunningEffect] {
     guard let current else { return [] }

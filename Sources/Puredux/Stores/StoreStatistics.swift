@@ -52,15 +52,15 @@ extension Tree {
   }
 
   private func statisticsNow(of source: Confined<AnySource>) -> Visit<StoreStatistics> {
-    guard enterOnVisit() else {
+    guard enter() else {
+      endVisit()
       return .late(
         postpone(
           LateVisit { [self] _ throws(StoreError) in assumeIsolated { $0.currentStatistics(of: source) } }, for: nil))
     }
     defer { leaveFromVisit() }
-    let statistics = currentStatistics(of: source)
-    drainFirst()
-    return .done(statistics)
+    if requests.withLock({ $0.inbox.visitorCame() }) { scheduleDrain() }
+    return .done(currentStatistics(of: source))
   }
 
   private func currentStatistics(of source: Confined<AnySource>) -> StoreStatistics {

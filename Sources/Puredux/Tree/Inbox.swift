@@ -2,7 +2,7 @@
 ///
 /// Whoever appends to an idle inbox schedules one drain; everything appended until that drain has ended is part of its
 /// work. A *visitor* is a `send` or a read on its way to the executor: where one is known of, a drain that has spent
-/// its quantum does not queue up again but leaves the rest to it, so that no flood can keep a visitor out (G10).
+/// its quantum does not queue up again before it has come, so that no flood can keep a visitor out (G10).
 @usableFromInline struct Inbox<Entry, Waiter> {
   @usableFromInline enum Phase: Equatable, Sendable {
     /// Nothing waits, and no drain is on its way.
@@ -37,12 +37,12 @@
     swap(&entries, &batch)
   }
 
-  /// What the end of a drain, or of what a visitor does, asks for.
+  /// What the end of a drain asks for.
   @usableFromInline enum DrainEnd {
     /// There is more: schedule a drain.
     case again
-    /// There is more, and a visitor or a drain that is on its way will do it.
-    case leftToOther
+    /// There is more, and a visitor that is on its way will schedule a drain for it.
+    case leftToVisitor
     /// All is done; these waited for that.
     case idle(ContiguousArray<Waiter>)
   }
@@ -51,15 +51,14 @@
   @inlinable mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
     guard rest || !entries.isEmpty else { return becomeIdle() }
     phase = visitorExpected ? .leftToVisitor : .draining
-    return visitorExpected ? .leftToOther : .again
+    return visitorExpected ? .leftToVisitor : .again
   }
 
-  /// A visitor has done all that was there when it came.
-  @inlinable mutating func visitorLeft() -> DrainEnd {
-    guard phase == .leftToVisitor else { return .leftToOther }
-    guard !entries.isEmpty else { return becomeIdle() }
+  /// A visitor has come; true where it has to schedule a drain, as the rest was left to it.
+  @inlinable mutating func visitorCame() -> Bool {
+    guard phase == .leftToVisitor else { return false }
     phase = .draining
-    return .again
+    return true
   }
 
   @inlinable mutating func becomeIdle() -> DrainEnd {

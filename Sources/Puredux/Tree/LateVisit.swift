@@ -1,12 +1,12 @@
 /// How a visitor fared on the executor.
 @usableFromInline enum Visit<Result: Sendable>: Sendable {
   case done(Result)
-  /// It came from within what the tree was doing, and has to wait for what it asked for.
+  /// It was not let in, and has to wait for what it asked for.
   case late(LateVisit<Result>)
 }
 
-/// What a visitor asks for who comes from within what the tree is doing: it takes its place in the order there and
-/// then, and is done in its turn, by whoever does what comes before it.
+/// What a visitor asks for who comes while something waits, or from within what the tree is doing: it takes its place in
+/// the order there and then, and is done in its turn, by a drain.
 ///
 /// The visitor is not let in when its turn has come, but told what came of it: on its way back to the executor it would
 /// have lost its place, as a task that is resumed passes through the global executor first.

@@ -3,14 +3,14 @@ import Synchronization
 /// The isolation of one tree of stores, and its one order (G1).
 ///
 /// Whatever is asked of a tree takes its place in the inbox, synchronously and from any thread, and is done by a drain
-/// on the tree's executor. `send` and reads go to the executor themselves; there they first do all that was asked
-/// before them.
+/// on the tree's executor. `send` and reads go to the executor themselves, and are done there and then where nothing
+/// waits; otherwise they take their place behind what was asked before them.
 @usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline typealias Entry = Requests<Action>.Entry
 
   /// What keeps those out who enter from within: code that the tree calls, and that gets back onto the executor before
   /// it returns, as `Task.immediate` does and executors that run jobs inside jobs. They take their place in the order
-  /// and wait (`LateVisit`), so that nobody sees a half-done commit.
+  /// and wait (`LateVisit`), as visitors to a busy tree do, so that nobody sees a half-done commit.
   @usableFromInline struct Section: OptionSet, Hashable, AtomicRepresentable, Sendable {
     @usableFromInline let rawValue: UInt8
 
@@ -180,19 +180,14 @@ import Synchronization
     if batch.isEmpty { takeBatch() }
     performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
-    finish(
-      requests.withLock { requests in
-        let end = requests.inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
-        if requests.inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
-        return end
-      })
-  }
-
-  /// Does what the end of a drain or of a visitor's work asks for.
-  @inlinable func finish(_ end: Inbox<Entry, Waiter<Void>>.DrainEnd) {
+    let end = requests.withLock { requests in
+      let end = requests.inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
+      if requests.inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
+      return end
+    }
     switch end {
     case .again: scheduleDrain()
-    case .leftToOther: break
+    case .leftToVisitor: break
     case .idle(let waiters):
       if batch.capacity > Inbox<Entry, Waiter<Void>>.keptCapacity { batch = [] }
       for waiter in waiters { waiter.resume(returning: ()) }
@@ -293,8 +288,9 @@ import Synchronization
 
   /// Runs a closure on the executor after everything that was asked before.
   ///
-  /// Where the visitor has come from within what the tree is doing, what `late` makes takes its place in the order
-  /// instead, unless the store that it is meant for is closed.
+  /// Where something waits, or the visitor has come from within what the tree is doing, what `late` makes takes its
+  /// place in the order instead, unless the store that it is meant for is closed: what others have asked for is never
+  /// done in the visitor's task, under its task-local values.
   @inline(__always) @inlinable func run<Result: Sendable>(
     for node: StoreNode<Action>?, isolation: isolated (any Actor)? = #isolation,
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
@@ -324,7 +320,6 @@ import Synchronization
   ) throws(StoreError) -> Visit<Result> {
     guard enterOnVisit() else { return .late(postpone(late(), for: node)) }
     defer { leaveFromVisit() }
-    drainFirst()
     return .done(try body(self))
   }
 
@@ -336,13 +331,12 @@ import Synchronization
     if let visit = try await sendNow(action, from: node) { try await visit.value() }
   }
 
-  /// What the visitor has to wait for, where it has come from within what the tree is doing.
+  /// What the visitor has to wait for, where it is not let in.
   @inlinable func sendNow(
     _ action: Action, from node: StoreNode<Action>
   ) throws(StoreError) -> LateVisit<Void>? {
     guard enterOnVisit() else { return postpone(action, from: node) }
     defer { leaveFromVisit() }
-    drainFirst()
     try accept(action, from: node)
     return nil
   }
@@ -351,16 +345,18 @@ import Synchronization
     postpone(LateVisit { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true) }, for: node)
   }
 
-  /// Gives a late visit its place in the order, or refuses it where the store that it is meant for is closed.
+  /// Gives the visit of somebody who has come its place in the order, or refuses it where the store that it is meant
+  /// for is closed. What a drain has left to the visitor is taken up in either case.
   @usableFromInline nonisolated func postpone<Value>(
     _ visit: LateVisit<Value>, for node: StoreNode<Action>?
   ) -> LateVisit<Value> {
-    let schedules: Bool? = requests.withLock { requests in
-      if let node, node.isClosed { return nil }
-      return append(to: &requests) { $0.append(visit) }
+    let (isPlaced, schedules) = requests.withLock { requests in
+      let takesUp = requests.inbox.visitorCame()
+      if let node, node.isClosed { return (false, takesUp) }
+      return (true, append(to: &requests) { $0.append(visit) } || takesUp)
     }
-    if schedules == true { scheduleDrain() }
-    if schedules == nil { visit.refuse(.terminated) }
+    if schedules { scheduleDrain() }
+    if !isPlaced { visit.refuse(.terminated) }
     return visit
   }
 
@@ -390,9 +386,9 @@ import Synchronization
     departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
   }
 
-  /// A visitor is on the executor; where that does not let it in, the visit has ended.
+  /// A visitor is on the executor. Where something is done there, or waits, it is not let in, and its visit has ended.
   @inline(__always) @inlinable func enterOnVisit() -> Bool {
-    let isIn = enter()
+    let isIn = !isBusy.load(ordering: .acquiring) && enter()
     if !isIn { endVisit() }
     return isIn
   }
@@ -407,24 +403,6 @@ import Synchronization
   /// A visitor is through.
   @inlinable func endVisit() {
     ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
-  }
-
-  /// Does what was asked before a visitor came.
-  @inlinable func drainFirst() {
-    if isBusy.load(ordering: .acquiring) { RunningEffect.outsideOfAny { performAll() } }
-  }
-
-  @inlinable func performAll() {
-    var quantum = Int.max
-    performRest(&quantum)
-    takeBatch()
-    performRest(&quantum)
-    finish(
-      requests.withLock { requests in
-        let end = requests.inbox.visitorLeft()
-        isBusy.store(requests.inbox.phase != .idle, ordering: .relaxed)
-        return end
-      })
   }
 
   /// Who is told of every commit.

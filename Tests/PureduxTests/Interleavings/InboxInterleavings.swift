@@ -10,8 +10,10 @@ private struct InboxSystem: Interleaved {
     case dispatch(Int)
     /// `Tree.release` of a child store, which is ordered after the tree's end, too.
     case release(Int)
-    /// `Tree.run`, and `Tree.send`, which is a visit, too.
+    /// `Tree.run` for no store, as a read of a root store is.
     case visit
+    /// `Tree.send`, a visit that is refused where the root store is closed, and that runs the user's code.
+    case send(Int)
     /// `Tree.close` of the root store.
     case end(Int)
     /// `Tree.untilIdle`.
@@ -22,8 +24,16 @@ private struct InboxSystem: Interleaved {
 
   enum Entry: Hashable {
     case action(Int)
-    /// What a visitor from within asks for.
+    /// What a visitor asks for who is not let in.
     case late(LateVisit)
+
+    /// The action whose code is called.
+    var code: Int? {
+      switch self {
+      case .action(let action): action
+      case .late(let late): late.visit.action
+      }
+    }
   }
 
   struct LateVisit: Hashable {
@@ -36,6 +46,8 @@ private struct InboxSystem: Interleaved {
   struct Visit: Hashable {
     /// How many entries had been ordered when it set out.
     let asked: Int
+    /// What is sent, if anything.
+    let action: Int?
     let rest: [Call]
   }
 
@@ -44,13 +56,8 @@ private struct InboxSystem: Interleaved {
     let entries: [Entry]
     var position: Int
     let end: Int
-    let then: AfterRun
-  }
-
-  enum AfterRun: Hashable {
-    case drainLooks
-    case visitTakes(Visit)
-    case visitLeaves(Visit)
+    /// Who is told when the code that was called returns.
+    var told: LateVisit?
   }
 
   enum Step: AtomicStep {
@@ -65,14 +72,13 @@ private struct InboxSystem: Interleaved {
     case visit(Visit)
     case postpone(Visit)
     case awaitLate(LateVisit)
-    case visitTakes(Visit)
-    case visitLeaves(Visit)
     case act(Visit)
+    case acted(Visit)
     case endVisit(Visit)
-    // Tree.performRest, finish and leave, of a drain or a visitor
+    // Tree.performRest and leave
     case perform(Run)
     case setIdle([IdleWaiter])
-    case tell([IdleWaiter], Visit?)
+    case tell([IdleWaiter])
     case leave(Visit?)
 
     var place: StepPlace {
@@ -97,8 +103,8 @@ private struct InboxSystem: Interleaved {
     case drainForgetsTheRest
     case idleIsSetOutsideTheLock
     case visitForgetsToSchedule
-    case visitTakesNothing
-    case visitForgetsToTell
+    case refusedVisitForgetsToSchedule
+    case visitEntersABusyTree
     case visitEntersFromWithin
     case owedDrainIsForgotten
     case lateVisitForgetsWhoWaits
@@ -172,7 +178,7 @@ private struct InboxSystem: Interleaved {
       }
       record.section = .entered
       if record.batch.isEmpty { takeBatch() }
-      return try performRest(quantum, then: .drainLooks, by: me)
+      return try performRest(by: me)
     case .drainLooks: return .step(.drainEnds(visitorExpected: record.departed != record.ended))
     case .drainEnds(let visitorExpected):
       record.drains -= 1
@@ -180,34 +186,42 @@ private struct InboxSystem: Interleaved {
       let end = machine.drainEnded(withRest: rest, visitorExpected: visitorExpected)
       if mistake == .idleIsSetOutsideTheLock, case .idle(let waiters) = end { return .step(.setIdle(Array(waiters))) }
       if machine.phase == .idle { record.isBusy = false }
-      return try finish(end, of: nil, by: me)
+      return try finish(end, by: me)
 
     case .visit(let visit):
-      guard record.section == [] || mistake == .visitEntersFromWithin else {
+      let isWithin = record.section != [] && mistake != .visitEntersFromWithin
+      let isBusy = record.isBusy && mistake != .visitEntersABusyTree && mistake != .visitEntersFromWithin
+      guard !isWithin, !isBusy else {
         record.ended += 1
         return .step(.postpone(visit))
       }
       record.section = .entered
-      return try record.isBusy ? performRest(.max, then: .visitTakes(visit), by: me) : .step(.act(visit))
+      return .step(.act(visit))
     case .postpone(let visit):
-      // It is still within what is done on the executor, so that no drain that this schedules can come too early.
+      // It is still on the executor, so that no drain that this schedules can come too early.
+      let isRefused = visit.action != nil && record.isClosed
+      let forgets = mistake == (isRefused ? .refusedVisitForgetsToSchedule : .visitForgetsToSchedule)
+      let takesUp = machine.visitorCame() && !forgets
+      if isRefused {
+        if takesUp { try scheduleDrain(by: me) }
+        return next(visit.rest)
+      }
       let late = LateVisit(place: record.ordered, visit: visit)
-      if append(.late(late)) { try scheduleDrain(by: me) }
+      if append(.late(late)) || takesUp { try scheduleDrain(by: me) }
       return waitsOutside ? .stepOutside(.awaitLate(late)) : .step(.awaitLate(late))
     case .awaitLate(let late):
       if record.known.remove(late) != nil, mistake != .lateVisitWaitsForWhatIsKnown { return next(late.visit.rest) }
       record.awaited[late] = crowd.makeWait(of: me)
       return .wait
-    case .visitTakes(let visit):
-      if mistake != .visitTakesNothing { takeBatch() }
-      return try performRest(.max, then: .visitLeaves(visit), by: me)
-    case .visitLeaves(let visit):
-      let end = machine.visitorLeft()
-      record.isBusy = machine.phase != .idle
-      return try finish(end, of: visit, by: me)
     case .act(let visit):
       guard !record.isPerforming else { throw Violation("something is done in the middle of an entry") }
       guard done >= visit.asked else { throw Violation("a visitor does not see what was asked before") }
+      guard let calls = visit.action.flatMap({ within[$0] }) else { return .step(.acted(visit)) }
+      record.isPerforming = true
+      crowd.join("code within \(visit.action ?? 0)", next(calls), within: true)
+      return .step(.acted(visit))
+    case .acted(let visit):
+      record.isPerforming = false
       return .step(leavesBeforeItsVisitEnds ? .leave(visit) : .endVisit(visit))
     case .endVisit(let visit):
       record.ended += 1
@@ -215,14 +229,16 @@ private struct InboxSystem: Interleaved {
 
     case .perform(let run):
       record.isPerforming = false
+      var run = run
+      if let late = run.told.take() { try perform(late, by: me) }
       return try perform(run, by: me)
     case .setIdle(let waiters):
       record.isBusy = false
-      return try finish(.idle(ContiguousArray(waiters)), of: nil, by: me)
-    case .tell(let waiters, let visit):
+      return try finish(.idle(ContiguousArray(waiters)), by: me)
+    case .tell(let waiters):
       try tell(waiters[0], by: me)
       if mistake == .drainTellsTwice { try tell(waiters[0], by: me) }
-      return try finish(.idle(ContiguousArray(waiters.dropFirst())), of: visit, by: me)
+      return try finish(.idle(ContiguousArray(waiters.dropFirst())), by: me)
     case .leave(let visit):
       let owesDrain = record.section.contains(.owesDrain) && mistake != .owedDrainIsForgotten
       record.section = []
@@ -235,18 +251,15 @@ private struct InboxSystem: Interleaved {
     }
   }
 
-  /// What a drain or a visitor goes on with.
-  private mutating func finish(
-    _ end: Machine.DrainEnd, of visit: Visit?, by me: Int
-  ) throws(Violation) -> Next<Step> {
+  /// What a drain goes on with.
+  private mutating func finish(_ end: Machine.DrainEnd, by me: Int) throws(Violation) -> Next<Step> {
     switch end {
-    case .again: if visit == nil || mistake != .visitForgetsToSchedule { try scheduleDrain(by: me) }
-    case .leftToOther: break
+    case .again: try scheduleDrain(by: me)
+    case .leftToVisitor: break
     case .idle(let waiters):
-      let isForgotten = mistake == (visit == nil ? .drainForgetsToTell : .visitForgetsToTell)
-      if !waiters.isEmpty, !isForgotten { return .step(.tell(Array(waiters), visit)) }
+      if !waiters.isEmpty, mistake != .drainForgetsToTell { return .step(.tell(Array(waiters))) }
     }
-    return .step(visit.map { .act($0) } ?? .leave(nil))
+    return .step(.leave(nil))
   }
 
   private mutating func begin(_ call: Call, _ rest: [Call], by me: Int) throws(Violation) -> Next<Step> {
@@ -259,7 +272,10 @@ private struct InboxSystem: Interleaved {
     case .release(let entry): return record.isClosed && machine.phase == .idle ? next(rest) : order(entry, rest)
     case .visit:
       record.departed += 1
-      return .step(.visit(Visit(asked: record.ordered, rest: rest)))
+      return .step(.visit(Visit(asked: record.ordered, action: nil, rest: rest)))
+    case .send(let action):
+      record.departed += 1
+      return .step(.visit(Visit(asked: record.ordered, action: action, rest: rest)))
     case .untilIdle:
       let waiter = IdleWaiter(wait: crowd.makeWait(of: me), asked: record.ordered, rest: rest)
       guard machine.isIdle(orTells: waiter) else { return .wait }
@@ -313,13 +329,13 @@ private struct InboxSystem: Interleaved {
     record.batch = Array(taken)
   }
 
-  private mutating func performRest(_ quantum: Int, then: AfterRun, by me: Int) throws(Violation) -> Next<Step> {
-    guard !record.batch.isEmpty else { return after(then) }
+  private mutating func performRest(by me: Int) throws(Violation) -> Next<Step> {
+    guard !record.batch.isEmpty else { return .step(.drainLooks) }
     let entries = record.batch
     record.batch = []
     let position = record.batchPosition
     let end = position + min(quantum, entries.count - position)
-    return try perform(Run(entries: entries, position: position, end: end, then: then), by: me)
+    return try perform(Run(entries: entries, position: position, end: end), by: me)
   }
 
   /// Nobody else looks at what this changes: a step of its own only where the user's code asks for something.
@@ -331,8 +347,11 @@ private struct InboxSystem: Interleaved {
       guard record.pending.first == entry else { throw Violation("an entry is not done in its turn") }
       record.pending.removeFirst()
       run.position += 1
-      if case .late(let late) = entry { try perform(late, by: me) }
-      guard case .action(let action) = entry, let calls = within[action] else { continue }
+      if case .late(let late) = entry { run.told = late }
+      guard let action = entry.code, let calls = within[action] else {
+        if let late = run.told.take() { try perform(late, by: me) }
+        continue
+      }
       record.isPerforming = true
       crowd.join("code within \(action)", next(calls), within: true)
       return .step(.perform(run))
@@ -340,15 +359,7 @@ private struct InboxSystem: Interleaved {
     let isDone = run.end == run.entries.count
     record.batchPosition = isDone ? 0 : run.end
     record.batch = isDone ? [] : run.entries
-    return after(run.then)
-  }
-
-  private func after(_ run: AfterRun) -> Next<Step> {
-    switch run {
-    case .drainLooks: .step(.drainLooks)
-    case .visitTakes(let visit): .step(.visitTakes(visit))
-    case .visitLeaves(let visit): .step(.visitLeaves(visit))
-    }
+    return .step(.drainLooks)
   }
 
   func checkEnd() throws(Violation) {
@@ -376,7 +387,7 @@ private struct InboxSystem: Interleaved {
   }
 
   @Test(arguments: [1, 2])
-  func `a visitor sees what was asked before, and does what is left to it`(quantum: Int) async {
+  func `a visitor sees what was asked before, and what is left to it is done`(quantum: Int) async {
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.dispatch(3), .visit]], quantum: quantum) }
       .expectNoFailure(atLeast: 500)
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.visit], [.visit]], quantum: quantum) }
@@ -393,12 +404,13 @@ private struct InboxSystem: Interleaved {
   @Test func `a shutdown returns, whoever visits`() async {
     await explore { InboxSystem([[.dispatch(1)], [.visit], Call.shutdown(3)]) }.expectNoFailure(atLeast: 10_000)
     await explore { InboxSystem(Self.releasing) }.expectNoFailure(atLeast: 10_000)
+    await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.send(4)], [.end(3)]]) }.expectNoFailure(atLeast: 4_000)
   }
 
   private static let within: [Int: [Call]] = [1: [.visit, .dispatch(5)], 2: [.dispatch(4), .visit, .untilIdle]]
   private static let callers: [[[Call]]] = [
     [[.dispatch(1), .dispatch(3)], [.visit]], [[.dispatch(2)], [.dispatch(3), .visit]],
-    [[.dispatch(1)], [.dispatch(2)], [.visit]],
+    [[.dispatch(1)], [.dispatch(2)], [.visit]], [[.send(1), .dispatch(3)], [.send(2)]],
   ]
 
   @Test func `code that a commit calls may visit, and wait until all is done`() async {
@@ -418,21 +430,21 @@ private struct InboxSystem: Interleaved {
   /// The drain that runs at once takes the visitor that is just through for one that is still to come, and leaves the rest to it.
   @Test func `a visitor that leaves before its visit ends is found out`() async {
     let exploration = await explore {
-      InboxSystem(Self.callers[1], within: Self.within, runsJobsInside: true, leavesBeforeItsVisitEnds: true)
+      InboxSystem([[.send(1)]], within: [1: [.dispatch(2), .dispatch(3)]], runsJobsInside: true, leavesBeforeItsVisitEnds: true)
     }
     #expect(!exploration.failures.isEmpty)
   }
 
   @Test(
     arguments: [
-      (.dispatchForgetsToSchedule, "client: waits for ever"),
+      (.dispatchForgetsToSchedule, "client, client: waits for ever"),
       (.drainForgetsToTell, "client: waits for ever"),
       (.drainTellsTwice, "a waiter is resumed twice"),
       (.drainForgetsTheRest, "who waits until all is done is told while something is left"),
       (.idleIsSetOutsideTheLock, "a visitor does not see what was asked before"),
-      (.visitForgetsToSchedule, "client: waits for ever"),
-      (.visitForgetsToTell, "client: waits for ever"),
-      (.visitTakesNothing, "a visitor does not see what was asked before"),
+      (.visitForgetsToSchedule, "client, client: waits for ever"),
+      (.refusedVisitForgetsToSchedule, "something is left"),
+      (.visitEntersABusyTree, "a visitor does not see what was asked before"),
       (.visitEntersFromWithin, "something is done in the middle of an entry"),
       (.owedDrainIsForgotten, "client: waits for ever"),
       (.lateVisitForgetsWhoWaits, "code within 1: waits for ever"),
@@ -442,9 +454,10 @@ private struct InboxSystem: Interleaved {
     let isWithin = [.visitEntersFromWithin, .lateVisitForgetsWhoWaits, .lateVisitWaitsForWhatIsKnown].contains(mistake)
     let within: [Int: [Call]] = isWithin ? [1: [.visit]] : [:]
     let clients: [[Call]] = [[.dispatch(1), .dispatch(2), .untilIdle], [.dispatch(3), .visit]]
+    let refused: [[Call]] = [[.dispatch(1), .dispatch(2)], [.send(4)], [.end(3)]]
     let exploration = await explore {
       InboxSystem(
-        mistake == .visitForgetsToTell ? Self.releasing : clients, within: within,
+        mistake == .refusedVisitForgetsToSchedule ? refused : clients, within: within,
         runsJobsInside: mistake == .owedDrainIsForgotten, mistake: mistake)
     }
     #expect(exploration.failures.keys.contains(reason))

@@ -68,7 +68,7 @@ import Testing
     _ = taken(&inbox)
     switch inbox.drainEnded(withRest: true, visitorExpected: visitorExpected) {
     case .again: #expect(!visitorExpected)
-    case .leftToOther: #expect(visitorExpected)
+    case .leftToVisitor: #expect(visitorExpected)
     case .idle: Issue.record("idle with a rest")
     }
     #expect(inbox.phase == (visitorExpected ? .leftToVisitor : .draining))
@@ -82,29 +82,28 @@ import Testing
       Issue.record("not again")
       return
     }
-    guard case .leftToOther = inbox.drainEnded(withRest: false, visitorExpected: true) else {
+    guard case .leftToVisitor = inbox.drainEnded(withRest: false, visitorExpected: true) else {
       Issue.record("not left")
       return
     }
   }
 
-  @Test func `a visitor that the rest was left to schedules a drain for what came since`() {
+  @Test func `a visitor that the rest was left to schedules a drain, once`() {
     var inbox = TestInbox()
     _ = inbox.append(1)
     _ = inbox.drainEnded(withRest: true, visitorExpected: true)
-    _ = taken(&inbox)
-    #expect(inbox.visitorLeft().isIdle)
-    #expect(inbox.phase == .idle)
-    _ = inbox.append(2)
-    _ = inbox.drainEnded(withRest: true, visitorExpected: true)
-    #expect(inbox.visitorLeft().isAgain)
+    #expect(inbox.visitorCame() == true)
     #expect(inbox.phase == .draining)
+    #expect(inbox.visitorCame() == false)
+    #expect(inbox.append(2) == false)
   }
 
-  @Test func `a visitor leaves a drain that is on its way alone`() {
+  @Test func `a visitor leaves a drain that is on its way alone, and an idle inbox`() {
     var inbox = TestInbox()
+    #expect(inbox.visitorCame() == false)
+    #expect(inbox.phase == .idle)
     _ = inbox.append(1)
-    #expect(!inbox.visitorLeft().isAgain)
+    #expect(inbox.visitorCame() == false)
     #expect(inbox.phase == .draining)
   }
 
@@ -122,36 +121,18 @@ import Testing
     #expect(Array(waiters) == ["a", "b"])
   }
 
-  @Test func `who waits for the end is told, too, where a visitor does the rest`() {
+  @Test func `who waits is not told while the rest is left to a visitor`() {
     var inbox = TestInbox()
     _ = inbox.append(1)
     #expect(inbox.isIdle(orTells: "before") == false)
     _ = inbox.drainEnded(withRest: true, visitorExpected: true)
     #expect(inbox.isIdle(orTells: "after") == false)
-    _ = taken(&inbox)
-    guard case .idle(let waiters) = inbox.visitorLeft() else {
-      Issue.record("not idle")
-      return
-    }
-    #expect(Array(waiters) == ["before", "after"])
-  }
-
-  @Test func `who waits is not told by a visitor that leaves something to a drain`() {
-    var inbox = TestInbox()
-    _ = inbox.append(1)
-    #expect(inbox.isIdle(orTells: "a") == false)
-    _ = inbox.drainEnded(withRest: true, visitorExpected: true)
-    #expect(inbox.visitorLeft().isAgain)
+    _ = inbox.visitorCame()
     _ = taken(&inbox)
     guard case .idle(let waiters) = inbox.drainEnded(withRest: false, visitorExpected: false) else {
       Issue.record("not idle")
       return
     }
-    #expect(Array(waiters) == ["a"])
+    #expect(Array(waiters) == ["before", "after"])
   }
-}
-
-extension Inbox.DrainEnd {
-  fileprivate var isIdle: Bool { if case .idle = self { true } else { false } }
-  fileprivate var isAgain: Bool { if case .again = self { true } else { false } }
 }
