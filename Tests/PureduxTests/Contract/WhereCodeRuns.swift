@@ -13,7 +13,7 @@ import Testing
     let caller: Caller?
   }
 
-  /// The action that was dispatched waits when the one that is sent arrives.
+  /// More was dispatched than a drain does in one go, so that some of it waits when what is sent arrives.
   @Test(arguments: Kind.allCases)
   func `what one caller asked for is not done under another's task-local values`(kind: Kind) async throws {
     let places = Record<Place>()
@@ -44,7 +44,9 @@ import Testing
       }.states()
     }
     executor.hold()
-    Self.$caller.withValue(.dispatcher) { _ = subject.store.dispatch(1) }
+    Self.$caller.withValue(.dispatcher) {
+      for _ in 0..<1500 { subject.store.dispatch(1) }
+    }
     let enqueued = executor.enqueued
     let sender = Task {
       try await Self.$caller.withValue(.sender) {
