@@ -39,6 +39,8 @@ import Synchronization
   /// How far the batch is done.
   @usableFromInline var batchOffset: Int32 = 0
   @usableFromInline nonisolated let extras: Lazy<Extras>
+  /// `drain`, as it is compiled where the tree is made, for its actions: whoever schedules one gets that.
+  @usableFromInline nonisolated let performDrain: @Sendable (isolated Tree) -> Void
   /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the
   /// run-time check of accesses that a variable has.
   @usableFromInline nonisolated let commitCount = Atomic(0)
@@ -51,6 +53,7 @@ import Synchronization
     self.executor = ExecutorReference(executor)
     self.priority = priority
     extras = Lazy(companion.map { Extras(companion: $0) })
+    performDrain = { $0.drain() }
   }
 
   @inlinable var batchPosition: Int {
@@ -149,10 +152,10 @@ import Synchronization
     return departed == ended.load(ordering: .acquiring)
   }
 
-  @inline(never) @inlinable nonisolated func scheduleDrain() {
+  @usableFromInline nonisolated func scheduleDrain() {
     onExecutor { tree in
       // SAFETY: nobody else has the closure: the task is given it, and this function returns.
-      nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.drain() }
+      nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.performDrain(tree) }
       unsafe Task.detached(priority: tree.priority, operation: drain)
     }
   }
@@ -447,7 +450,7 @@ import Synchronization
     } ?? 0
   }
 
-  @inlinable nonisolated func onExecutor(_ make: (isolated Tree) -> Void) {
+  private nonisolated func onExecutor(_ make: (isolated Tree) -> Void) {
     // SAFETY: `isolated` is no part of how a function is called, and what is passed here makes a task of the tree, and
     // looks at nothing of it.
     withoutActuallyEscaping(make) { make in

@@ -81,6 +81,15 @@ func commits() {
   } theirs: {
     await awaitAll(plain)
   }
+  // Whoever schedules the drain, it is the one that is specialized.
+  compare(
+    Line(name: "dispatch behind a subscription", beside: "dispatch to a root store", bound: 1.3), operations: actions
+  ) {
+    blackHole(store.states() as StateSequence)
+    try await dispatchAll(store)
+  } theirs: {
+    try await dispatchAll(store)
+  }
   compare(Line(name: "dispatch, one producer", beside: "a serial dispatch queue"), operations: actions) {
     try await dispatchAll(store)
   } theirs: {
