@@ -61,7 +61,7 @@ func childMappedMisspelt(root: RootStore<Cart, CartAction>) {
   }
 }
 func interceptorMisspelt() {
-  _ = Interceptor<CartAction> { action, dispatch in
+  _ = Interceptor<Cart, CartAction> { action, dispatch in
     // error: type 'CartAction' has no member 'ad'
     if case .ad = action { dispatch(.empty) }
   }
@@ -161,7 +161,7 @@ func selectorMisspelt(root: RootStore<Cart, CartAction>) {
 }
 func interceptorPatternMisspelt() {
   // error: type 'CartAction' has no member 'ad'
-  _ = Interceptor<CartAction>(matching: { if case .ad(let item) = $0 { item } else { nil } }) { item, dispatch in
+  _ = Interceptor<Cart, CartAction>(matching: { if case .ad(let item) = $0 { item } else { nil } }) { item, dispatch in
     dispatch(.empty)
   }
 }
@@ -234,15 +234,15 @@ func reducerValue(reducer: Reducer<Cart, CartAction>) {
   //   CartAction) -> Void'
   _ = StoreFactory<Cart, CartAction>(initialState: Cart(), reducer: reducer)
 }
-func interceptorToFactory(interceptor: Interceptor<CartAction>) {
+func interceptorToFactory(interceptor: Interceptor<Cart, CartAction>) {
   _ = StoreFactory<Cart, CartAction>(
-    // error: cannot convert value of type 'Interceptor<CartAction>' to expected argument type '@Sendable (CartAction,
+    // error: cannot convert value of type 'Interceptor<Cart, CartAction>' to expected argument type '@Sendable (CartAction,
     //   Dispatch<CartAction>) async -> Void'
     initialState: Cart(), interceptor: interceptor, reducer: { cart, action in cart.items = [] })
 }
 func closureToRoot() {
   _ = RootStore<Cart, CartAction>(
-    // error: closure passed to parameter of type 'Interceptor<CartAction>' that does not accept a closure
+    // error: closure passed to parameter of type 'Interceptor<Cart, CartAction>' that does not accept a closure
     initialState: Cart(), interceptors: { action, dispatch in dispatch(.empty) },
     reducer: { cart, action in cart.items = [] })
 }
@@ -285,10 +285,10 @@ func notEquatableWhenDifferent() {
   //   in '.whenDifferent { $0.count }', or give the child store a 'stateMapping' to a type that is
   _ = RootStore<Opaque, CartAction>(initialState: Opaque(), emits: .whenDifferent) { state, action in state.value += 1 }
 }
-func interceptorArray(interceptors: [Interceptor<CartAction>]) {
+func interceptorArray(interceptors: [Interceptor<Cart, CartAction>]) {
   _ = RootStore<Cart, CartAction>(
-    // error: cannot pass array of type '[Interceptor<CartAction>]' as variadic arguments of type
-    //   'Interceptor<CartAction>'
+    // error: cannot pass array of type '[Interceptor<Cart, CartAction>]' as variadic arguments of type
+    //   'Interceptor<Cart, CartAction>'
     initialState: Cart(), interceptors: interceptors,
     reducer: { cart, action in cart.items = [] })
 }
@@ -299,7 +299,7 @@ func interceptorCondition() {
   // error: contextual closure type '@Sendable (CartAction, Dispatch<CartAction>) async -> Void' expects 2 arguments,
   //   but 1 was used in closure body
   // error: missing argument label 'where:' in call
-  _ = Interceptor<CartAction>({ _ in true }) { action, dispatch in dispatch(.empty) }
+  _ = Interceptor<Cart, CartAction>({ _ in true }) { action, dispatch in dispatch(.empty) }
 }
 func childStoreOfAProxy(store: Store<Cart, CartAction>) {
   // error: value of type 'Store<Cart, CartAction>' has no member 'childStore'

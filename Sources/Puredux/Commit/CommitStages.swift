@@ -1,6 +1,7 @@
 import Synchronization
 
-/// What stands between an action and the reducers of its path, from a store up to the root: middleware and histories.
+/// What stands between an action and the reducers of its path, from a store up to the root: middleware and histories; and
+/// who is told of the commit, of the child stores on it.
 @usableFromInline final class CommitStages<Action: Sendable>: AnyCommitStages<Action> {
   /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed.
   @usableFromInline typealias Handle = (Action, CommitStages<Action>.Context) -> Void
@@ -9,13 +10,18 @@ import Synchronization
 
   @usableFromInline let handle: Handle?
   @usableFromInline let record: Record?
+  @usableFromInline let onCommit: CommitPath<Action>.OnCommit?
 
   /// None where there are only reducers.
-  @inlinable init?(handle: Handle?, record: Record?, commit: @escaping CommitPath<Action>.Commit) {
-    guard handle != nil || record != nil else { return nil }
+  @inlinable init?(
+    handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit? = nil,
+    commit: @escaping CommitPath<Action>.Commit
+  ) {
+    guard handle != nil || record != nil || onCommit != nil else { return nil }
     self.handle = handle
     self.record = record
-    let context = Context(commit: commit, record: record)
+    self.onCommit = onCommit
+    let context = Context(commit: commit, record: record, onCommit: onCommit)
     // Not one closure that looks: what is called is not counted where it is known to be there.
     if let handle {
       super.init { action, node in
@@ -44,6 +50,7 @@ extension CommitStages {
   @usableFromInline @safe final class Context {
     @usableFromInline let reduce: CommitPath<Action>.Commit
     @usableFromInline let record: CommitStages<Action>.Record?
+    @usableFromInline let onCommit: CommitPath<Action>.OnCommit?
 
     // Without the run-time checks for overlapping accesses.
     //
@@ -58,9 +65,13 @@ extension CommitStages {
     @usableFromInline @exclusivity(unchecked) var hasCommitted = false
     @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
 
-    @inlinable init(commit: @escaping CommitPath<Action>.Commit, record: CommitStages<Action>.Record?) {
+    @inlinable init(
+      commit: @escaping CommitPath<Action>.Commit, record: CommitStages<Action>.Record?,
+      onCommit: CommitPath<Action>.OnCommit?
+    ) {
       reduce = commit
       self.record = record
+      self.onCommit = onCommit
     }
 
     @inlinable func begin(at node: StoreNode<Action>) {
@@ -81,8 +92,10 @@ extension CommitStages {
       guard let node = unsafe current else { return }
       unsafe hasCommitted = true
       var action = action
+      onCommit?.prepare?()
+      unsafe node._withUnsafeGuaranteedRef { $0.tree.willCommit() }
       if record != nil { record?(&action, self) } else { reduce(&action) }
-      unsafe node._withUnsafeGuaranteedRef { $0.tree.committed(&action, from: $0) }
+      unsafe node._withUnsafeGuaranteedRef { $0.tree.committed(&action, from: $0, onCommit) }
     }
 
     /// The store that the action was given to, or the last one, where none is on its way.
@@ -102,11 +115,15 @@ extension CommitStages {
   @usableFromInline let middleware: Middleware<State, Action>?
   @usableFromInline let emission: Emission<State>
   @usableFromInline let history: History<Owned, Action>?
+  /// A child store's; a root store's can be changed, and so belongs to the tree.
+  @usableFromInline let onCommit: (@Sendable (Source<State>) -> CommitPath<Action>.OnCommit)?
 
   @inlinable init(
     reducer: Reducer<Owned, Action>, middleware: [Middleware<State, Action>], emission: Emission<State>,
-    history: History<Owned, Action>?
+    history: History<Owned, Action>?,
+    onCommit: (@Sendable (Source<State>) -> CommitPath<Action>.OnCommit)? = nil
   ) {
+    self.onCommit = onCommit
     self.reducer = reducer
     self.middleware = middleware.isEmpty ? nil : Middleware(middleware)
     self.emission = emission
@@ -176,7 +193,8 @@ extension CommitPath {
     }
     let stages = Stages(
       handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
-      record: record, commit: commit)
+      record: record, onCommit: features.onCommit.map { $0(source).before(above?.onCommit) } ?? above?.onCommit,
+      commit: commit)
     self.init(commit: commit, stages: stages, source: source)
   }
 
@@ -186,12 +204,36 @@ extension CommitPath {
     let above = Stages.known(stages)
     let handle = above?.handle.map(Chained.init)
     let record = above?.record.map(Chained.init)
+    let tell = above?.onCommit.map { Chained($0.tell) }
+    let prepare = above?.onCommit?.prepare.map(Chained.init)
     let commitAbove: Commit = { action in unsafe commit.next?(&action) }
     return (
       commitAbove,
       Stages(
         handle: handle.map { handle in { unsafe handle.next?($0, $1) } },
-        record: record.map { record in { unsafe record.next?(&$0, $1) } }, commit: commitAbove)
+        record: record.map { record in { unsafe record.next?(&$0, $1) } },
+        onCommit: tell.map { tell in
+          OnCommit(
+            prepare: prepare.map { prepare in { unsafe prepare.next?() } }, tell: { unsafe tell.next?(&$0, $1) })
+        }, commit: commitAbove)
     )
+  }
+}
+
+extension CommitPath.OnCommit {
+  /// This one, and then that of the stores above.
+  @usableFromInline func before(_ above: CommitPath.OnCommit?) -> CommitPath.OnCommit {
+    guard let above else { return self }
+    var both = prepare ?? above.prepare
+    if let prepare, let other = above.prepare {
+      both = {
+        prepare()
+        other()
+      }
+    }
+    return CommitPath.OnCommit(prepare: both) { [tell] action, node in
+      tell(&action, node)
+      above.tell(&action, node)
+    }
   }
 }

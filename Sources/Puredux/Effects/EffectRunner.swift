@@ -1,6 +1,6 @@
 /// Runs one effect group: does what it decides, and nothing else.
 @usableFromInline final class EffectRunner: Sendable {
-  @usableFromInline typealias Effect = @Sendable () async -> Void
+  @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
   private typealias Instruction = EffectInstruction<Effect>
   private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
 
@@ -12,7 +12,7 @@
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
-  @usableFromInline func add(_ effect: @escaping Effect, spawn: (@escaping Effect) -> Void) {
+  @usableFromInline func add(_ effect: @escaping Effect, spawn: (@escaping @Sendable () async -> Void) -> Void) {
     switch group.withLock({ $0.add(effect) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
@@ -32,7 +32,7 @@
             let running = RunningEffect(of: self, number: count, within: outer)
             count += 1
             tasks.addTask {
-              await RunningEffect.$current.withValue(running) { await effect() }
+              await RunningEffect.$current.withValue(running) { await effect(running) }
               self.ended(running)
             }
           }

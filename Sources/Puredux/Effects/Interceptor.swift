@@ -1,30 +1,92 @@
 /// Side effects: asynchronous work that an action sets off.
 ///
-/// Every action of the tree, whichever store it was given to, reaches its interceptor once, after the reducers, in
-/// commit order. For an action that is for it the interceptor starts a task, which belongs to the store that the action
-/// was given to: it is cancelled when that store ends and never outlives it, and the actions it dispatches go to that
-/// store (G8). No commit waits for it. Tasks are started in commit order, and run side by side: they may come to their
-/// dispatches in any order.
+/// Every action that passes a store, be it given to that store or to one below it, reaches the store's interceptor once,
+/// after the reducers, in commit order; those of a child store are asked before those of the stores above it. For an
+/// action that is for it the interceptor starts a task, which belongs to the store that the action was given to: it is
+/// cancelled when that store ends and never outlives it, and the actions it dispatches go to that store (G8). No commit
+/// waits for it. Tasks are started in commit order, and run side by side: they may come to their dispatches in any
+/// order.
 ///
-///     let interceptor = Interceptor<AppAction>(for: Search.self) { search, dispatch in
+///     let interceptor = Interceptor<AppState, AppAction>(for: Search.self) { search, dispatch in
 ///       dispatch(SearchResult(await index.find(search.text)))
 ///     }
 ///
+/// `Interceptor.effects` decides with the state of the commit, and answers an `Effect`, which can have an id, a delay and
+/// more. The initializers are its short forms.
+///
 /// Starting a task costs a microsecond or two. Saying that an action is not for it costs an interceptor nanoseconds,
 /// which is what the initializers with a condition, a type or a pattern are for.
-public struct Interceptor<Action: Sendable>: Sendable {
-  @usableFromInline typealias Effect = @Sendable (Dispatch<Action>) async -> Void
+public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
+  /// What one store asks, on the tree's executor.
+  @usableFromInline struct Asked {
+    /// Called before each commit, where the interceptor wants to know of the state then.
+    @usableFromInline let prepare: ((Source<State>) -> Void)?
+    /// Given the action in its place, as reducers are.
+    @usableFromInline let decide: (inout Action, EffectContext<State, Action>) -> Effect<Action>?
 
-  /// Given the action in its place, as reducers are.
-  @usableFromInline let effects: @Sendable (inout Action) -> [Effect]
+    @inlinable init(
+      prepare: ((Source<State>) -> Void)?,
+      decide: @escaping (inout Action, EffectContext<State, Action>) -> Effect<Action>?
+    ) {
+      self.prepare = prepare
+      self.decide = decide
+    }
+  }
 
-  @inlinable init(effects: @escaping @Sendable (inout Action) -> [Effect]) {
-    self.effects = effects
+  /// Made for each store that has the interceptor.
+  @usableFromInline let makeAsked: @Sendable () -> Asked
+
+  @inlinable init(asked makeAsked: @escaping @Sendable () -> Asked) {
+    self.makeAsked = makeAsked
+  }
+
+  @inlinable init(
+    decide: @escaping @Sendable (inout Action, EffectContext<State, Action>) -> Effect<Action>?
+  ) {
+    self.init(asked: { Asked(prepare: nil, decide: decide) })
+  }
+
+  /// Decides, in commit order and with the state of the commit, which effect an action has.
+  ///
+  ///     .effects { action, context in
+  ///       switch action {
+  ///       case .typed(let text): .run { dispatch in dispatch(.found(try await search(text))) }.id("search")
+  ///       case .left where context.state.isEmpty: .run { $0(.close) }.after(.seconds(60)).id("idle")
+  ///       case .entered: .cancel("idle")
+  ///       default: nil
+  ///       }
+  ///     }
+  ///
+  /// The closure is called on the tree's executor, right after the commit: it should be cheap.
+  @inlinable public static func effects(
+    _ decide: @escaping @Sendable (Action, EffectContext<State, Action>) -> Effect<Action>?
+  ) -> Interceptor {
+    Interceptor(decide: { action, context in decide(action, context) })
+  }
+
+  /// As `effects`, with something that is taken from the state before the commit.
+  ///
+  ///     .effects(before: \.isEmpty) { action, wasEmpty, context in
+  ///       wasEmpty && !context.state.isEmpty ? .run { … } : nil
+  ///     }
+  ///
+  /// - Parameter before: Called before each commit of the store. What it answers is held during the commit: of a part of
+  ///   the state that reducers change, take a figure and not the part itself, or they copy it.
+  @inlinable public static func effects<Before>(
+    before: @escaping @Sendable (State) -> Before,
+    _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?
+  ) -> Interceptor {
+    Interceptor(asked: {
+      let memory = BeforeCommit<Before>()
+      return Asked(
+        prepare: { source in source.withState { memory.value = before($0) } },
+        decide: { action, context in memory.value.take().flatMap { decide(action, $0, context) } })
+    })
   }
 
   /// Runs for every action.
   @inlinable public init(_ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void) {
-    self.init { action in [{ [action] dispatch in await run(action, dispatch) }] }
+    self.init(decide: { action, _ in .run { [action] dispatch in await run(action, dispatch) } })
   }
 
   /// Runs for the actions that a condition holds for. The condition is asked on the tree's executor: it should be
@@ -33,7 +95,9 @@ public struct Interceptor<Action: Sendable>: Sendable {
     where isMeant: @escaping @Sendable (Action) -> Bool,
     _ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
   ) {
-    self.init { action in isMeant(action) ? [{ [action] dispatch in await run(action, dispatch) }] : [] }
+    self.init(decide: { action, _ in
+      isMeant(action) ? .run { [action] dispatch in await run(action, dispatch) } : nil
+    })
   }
 
   /// Runs for the actions of one type.
@@ -50,15 +114,15 @@ public struct Interceptor<Action: Sendable>: Sendable {
     matching pattern: @escaping @Sendable (Action) -> Found?,
     _ run: @escaping @Sendable (Found, Dispatch<Action>) async -> Void
   ) {
-    self.init { action in
-      guard let found = pattern(action) else { return [] }
-      return [{ dispatch in await run(found, dispatch) }]
-    }
+    self.init(decide: { action, _ in
+      guard let found = pattern(action) else { return nil }
+      return .run { dispatch in await run(found, dispatch) }
+    })
   }
 
-  /// Several interceptors as one: each of them is asked, in order, and starts a task of its own.
+  /// Several interceptors as one: each of them is asked, in order.
   @inlinable public init(combining interceptors: [Interceptor]) {
-    self = Self.all(nil, interceptors) ?? Interceptor { _ in [] }
+    self = Self.all(nil, interceptors) ?? Interceptor(decide: { _, _ in nil })
   }
 
   /// Those that a store is made with; none where there are none.
@@ -84,13 +148,34 @@ public struct Interceptor<Action: Sendable>: Sendable {
     return first.and(second)
   }
 
-  @inlinable func and(_ other: Interceptor) -> Interceptor {
-    // One within the other: what a closure has captured is called without counting references.
-    Interceptor { [first = effects, second = other.effects] action in
-      let effects = first(&action)
-      let others = second(&action)
-      return effects.isEmpty ? others : others.isEmpty ? effects : effects + others
-    }
+  @usableFromInline func and(_ other: Interceptor) -> Interceptor {
+    Interceptor(asked: { [makeFirst = makeAsked, makeSecond = other.makeAsked] in
+      let (first, second) = (makeFirst(), makeSecond())
+      var prepare = first.prepare ?? second.prepare
+      if let one = first.prepare, let other = second.prepare {
+        prepare = { source in
+          one(source)
+          other(source)
+        }
+      }
+      return Asked(
+        prepare: prepare,
+        decide: { action, context in
+          let effect = first.decide(&action, context)
+          guard let other = second.decide(&action, context) else { return effect }
+          return effect.map { .all($0, other) } ?? other
+        })
+    })
+  }
+
+  /// What a store does at each commit that the interceptor is asked of, with the state that the source shows.
+  @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit {
+    let asked = makeAsked()
+    return CommitPath<Action>.OnCommit(
+      prepare: asked.prepare.map { prepare in { prepare(source) } },
+      tell: { [decide = asked.decide] action, node in
+        if let effect = decide(&action, EffectContext(source: source, node: node)) { node.perform(effect) }
+      })
   }
 
   /// Runs the actions that are an `AsyncAction`.
@@ -111,4 +196,11 @@ public struct Interceptor<Action: Sendable>: Sendable {
 public protocol AsyncAction<Action>: Sendable {
   associatedtype Action: Sendable
   func execute(dispatch: Dispatch<Action>) async
+}
+
+/// What an interceptor was told of the state before a commit, during that.
+@usableFromInline final class BeforeCommit<Value> {
+  @usableFromInline var value: Value?
+
+  @inlinable init() {}
 }

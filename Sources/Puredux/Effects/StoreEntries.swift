@@ -9,6 +9,8 @@ extension TreeEffects {
       /// Kept, as its address is the name of the entry.
       let place: Place
       var runner: EffectRunner?
+      /// Where its effects are found by their ids: while there may be any.
+      var slots: EffectSlots?
       var endings: [Int: @Sendable () -> Void] = [:]
       private var end: End?
       fileprivate var above: ObjectIdentifier?
@@ -18,7 +20,7 @@ extension TreeEffects {
         self.place = place
       }
 
-      fileprivate var isOver: Bool { runner == nil && endings.isEmpty && below.isEmpty }
+      fileprivate var isOver: Bool { runner == nil && slots == nil && endings.isEmpty && below.isEmpty }
 
       /// Notes that the store ends. False where there is nothing new in that, for it and for all below it.
       mutating func ends(cancelling: Bool) -> Bool {
@@ -35,7 +37,10 @@ extension TreeEffects {
     var isEmpty: Bool { entries.isEmpty }
     var runners: [EffectRunner] { entries.values.compactMap(\.runner) }
 
+    var slots: [EffectSlots] { entries.values.compactMap(\.slots) }
+
     func runner(of id: ObjectIdentifier) -> EffectRunner? { entries[id]?.runner }
+    func slots(of id: ObjectIdentifier) -> EffectSlots? { entries[id]?.slots }
 
     /// Changes what there is of the first store of a path, which leads from there up to the root.
     mutating func change(along path: some Sequence<Place>, _ change: (inout Entry) -> Void) {

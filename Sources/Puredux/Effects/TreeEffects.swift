@@ -5,27 +5,40 @@
     var endingCount = 0
   }
 
+  let settings: EffectSettings
   private let priority: TaskPriority?
   /// What the tasks are children of, where they are not on their own.
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
 
-  @usableFromInline init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil) {
+  @usableFromInline init(
+    priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: EffectSettings = EffectSettings()
+  ) {
+    self.settings = settings
     self.priority = priority
     self.trunk = trunk
     super.init()
   }
 
-  private func spawn(_ run: @escaping EffectRunner.Effect) {
+  /// None where nothing differs from what is made when it is first needed.
+  @usableFromInline static func custom(
+    priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?
+  ) -> StoreCompanion? {
+    if reporting == nil, clock is ContinuousClock { return nil }
+    return TreeEffects(priority: priority, settings: EffectSettings(clock: clock, report: reporting))
+  }
+
+  private func spawn(_ run: @escaping @Sendable () async -> Void) {
     if let trunk {
-      trunk.add(run) { _ in }
+      trunk.add({ _ in await run() }, spawn: { _ in })
     } else {
       Task.detached(priority: priority, operation: run)
     }
   }
 
-  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended.
-  @usableFromInline func start(_ work: @escaping @Sendable () async -> Void, of node: any AnyStoreNode) {
+  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or by a task
+  /// of that store.
+  @usableFromInline func start(_ work: @escaping EffectRunner.Effect, of node: any AnyStoreNode) {
     let id = ObjectIdentifier(node)
     let runner = table.withLock { table in
       if let runner = table.entries.runner(of: id) { return runner }
@@ -41,8 +54,26 @@
     }
   }
 
+  func existingSlots(of node: any AnyStoreNode) -> EffectSlots? {
+    table.withLock { $0.entries.slots(of: ObjectIdentifier(node)) }
+  }
+
+  /// Where the effects of a store are found by their ids. Only while the store has not ended.
+  func slots(of node: any AnyStoreNode) -> EffectSlots {
+    if let slots = existingSlots(of: node) { return slots }
+    let slots = EffectSlots()
+    table.withLock { table in table.entries.change(along: node.path) { $0.slots = slots } }
+    return slots
+  }
+
   private func runnerEnded(of id: ObjectIdentifier) {
-    change(id) { $0.runner = nil }
+    // Released outside the lock.
+    var slots: EffectSlots?
+    change(id) { entry in
+      entry.runner = nil
+      slots = entry.slots.take()
+    }
+    withExtendedLifetime(slots) {}
   }
 
   private func change(_ id: ObjectIdentifier, _ change: (inout Entries.Entry) -> Void) {
@@ -81,14 +112,24 @@
     return runners.reduce(0) { $0 + $1.runningCount }
   }
 
+  /// How many effects run or wait under each id. Only on the tree's executor.
+  override var namedCounts: [String: Int] {
+    let slots = table.withLock { $0.entries.slots }
+    var counts: [String: Int] = [:]
+    for (id, count) in slots.flatMap(\.counts) { counts[id.description, default: 0] += count }
+    return counts
+  }
+
   /// Ends the effects of a store and of all below it, and does what is to be done at their end.
   @usableFromInline override func end(below node: any AnyStoreNode, cancelling: Bool) {
     var runners: [EffectRunner] = []
+    var slots: [EffectSlots] = []
     var endings: [(number: Int, action: @Sendable () -> Void)] = []
     _ = table.withLock { table in
       table.entries.visit(ObjectIdentifier(node)) { store in
         guard store.ends(cancelling: cancelling) else { return false }
         if let runner = store.runner { runners.append(runner) }
+        if cancelling || store.runner == nil, let ended = store.slots.take() { slots.append(ended) }
         endings.append(contentsOf: store.endings.map { ($0.key, $0.value) })
         store.endings = [:]
         return true
@@ -96,6 +137,8 @@
     }
     for runner in runners { runner.end(cancelling: cancelling) }
     for ending in endings.sorted(by: { $0.number < $1.number }) { ending.action() }
+    // Released outside the lock.
+    withExtendedLifetime(slots) {}
   }
 
   /// Returns when the effects of a store and of all below it have ended: all but those that the caller is part of. At
@@ -148,22 +191,6 @@ extension AnyStoreNode {
   /// The store, and those above it.
   fileprivate var path: some Sequence<any AnyObject & Sendable> {
     sequence(first: self as any AnyStoreNode, next: \.parentNode).lazy.map { $0 }
-  }
-}
-
-extension Clock<Duration> {
-  /// What every clock can add to its time: about a hundred years.
-  private var longest: Duration { .seconds(100 * 365 * 86_400) }
-
-  /// Returns when a time has passed, by this clock, or, where that cannot sleep, by the continuous one; at once when
-  /// the caller is cancelled.
-  fileprivate func wait(_ duration: Duration) async {
-    let duration = min(duration, longest)
-    do {
-      try await sleep(for: duration)
-    } catch {
-      if !Task.isCancelled { try? await ContinuousClock().sleep(for: duration) }
-    }
   }
 }
 

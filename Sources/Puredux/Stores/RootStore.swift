@@ -18,21 +18,30 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   /// - Parameters:
   ///   - executor: Where the tree runs; by default on an executor of its own.
   ///   - priority: The priority of the tree's work.
+  ///   - clock: Measures the delays of effects, in the whole tree.
   ///   - interceptor: The side effects of every action of the tree: async, a task for each action.
   ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects. An
   ///     array of them is one by `Interceptor(combining:)`.
+  ///   - reporting: Told of effects of the tree that failed, or were not begun. Called on the tree's executor or in the
+  ///     task of the effect. Without it, it is printed on standard error.
   ///   - middleware: Wraps every action of the tree, behind the middleware of child stores.
   ///   - emits: Which commits the store publishes.
   ///   - history: Where the store keeps what each of its reducers did.
   ///   - reducer: Changes the state by an action. It runs on the tree's executor; it may dispatch.
   @inlinable public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+    clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState: initialState, tree: Tree(executor: executor, priority: priority),
+      initialState: initialState,
+      tree: Tree(
+        executor: executor, priority: priority,
+        companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history))
   }
@@ -40,20 +49,25 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   /// With several reducers, which run in order.
   @inlinable public init(
     initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-    priority: TaskPriority? = nil,
-    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+    priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
   ) {
     self.init(
-      initialState: initialState, tree: Tree(executor: executor, priority: priority),
+      initialState: initialState,
+      tree: Tree(
+        executor: executor, priority: priority,
+        companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
         reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history))
   }
 
   @inlinable init(
-    initialState: State, tree: Tree<Action>, interceptor: Interceptor<Action>?,
+    initialState: State, tree: Tree<Action>, interceptor: Interceptor<State, Action>?,
     features: StoreFeatures<State, State, Action>
   ) {
     core = StoreCore(root: initialState, tree: tree, features: features)
@@ -70,7 +84,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
 
   /// Sets the tree's interceptor, in place of the one before. It is given the actions that come later in the order
   /// (G1).
-  @inlinable public nonisolated func interceptActions(with interceptor: Interceptor<Action>) {
+  @inlinable public nonisolated func interceptActions(with interceptor: Interceptor<State, Action>) {
     core.intercept(with: interceptor)
   }
 

@@ -63,13 +63,8 @@
     }
   }
 
-  @inlinable func intercept(with interceptor: Interceptor<Action>) {
-    node.tree.tell(
-      { action, node in
-        for effect in interceptor.effects(&action) {
-          node.effects.start({ await effect(Dispatch(node: node)) }, of: node)
-        }
-      }, inOrderOf: node)
+  @inlinable func intercept(with interceptor: Interceptor<State, Action>) {
+    node.tree.tell(source.map { interceptor.onCommit(showing: $0) }, inOrderOf: node)
   }
 
   /// The store is gone.

@@ -26,13 +26,19 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   /// Takes what `RootStore` takes.
   @inlinable public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+    clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
       root: RootStore(
-        initialState: initialState, tree: Tree(executor: executor, priority: priority),
+        initialState: initialState,
+        tree: Tree(
+          executor: executor, priority: priority,
+          companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history)))
   }
@@ -40,14 +46,19 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   /// With several reducers, which run in order.
   @inlinable public init(
     initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-    priority: TaskPriority? = nil,
-    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+    priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
   ) {
     self.init(
       root: RootStore(
-        initialState: initialState, tree: Tree(executor: executor, priority: priority),
+        initialState: initialState,
+        tree: Tree(
+          executor: executor, priority: priority,
+          companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(
           reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history)))

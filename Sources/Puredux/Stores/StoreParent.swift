@@ -41,6 +41,9 @@ extension StoreParent {
   ///
   /// - Parameters:
   ///   - stateMapping: Composes the child's state, at every commit that is followed, and when the state is read.
+  ///   - interceptor: The side effects of the actions that are given to the child or to what is below it, asked before
+  ///     those of the stores above.
+  ///   - interceptors: As for a root store, with the composed state.
   ///   - middleware: Wraps the actions that are given to the child and to what is below it, before the
   ///     middleware of this store.
   ///   - emits: Which commits the child publishes. Asked with the composed state.
@@ -48,35 +51,46 @@ extension StoreParent {
   ///   - reducer: Changes the local state, before this store's reducer changes its own.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<Composed, Action>...,
     middleware: [Middleware<Composed, Action>] = [], emits: Emission<Composed> = .always,
     history: History<Local, Action>? = nil, reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<Composed, Action> {
     anchor.child(
       initialState: initialState, stateMapping: stateMapping,
-      features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history))
+      features: StoreFeatures(
+        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history,
+        onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
   }
 
   /// With several reducers, which run in order.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, reducers: [Reducer<Local, Action>],
     stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<Composed, Action>...,
     middleware: [Middleware<Composed, Action>] = [], emits: Emission<Composed> = .always,
     history: History<Local, Action>? = nil
   ) -> StateStore<Composed, Action> {
     anchor.child(
       initialState: initialState, stateMapping: stateMapping,
       features: StoreFeatures(
-        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history))
+        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history,
+        onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
   }
 
   /// A child store with local state of its own, whose state is the tuple of this store's state and its own.
   @inlinable public func childStore<Local: Sendable>(
-    initialState: Local, middleware: [Middleware<(State, Local), Action>] = [],
+    initialState: Local, interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<(State, Local), Action>...,
+    middleware: [Middleware<(State, Local), Action>] = [],
     emits: Emission<(State, Local)> = .always, history: History<Local, Action>? = nil,
     reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<(State, Local), Action> {
-    childStore(
-      initialState: initialState, stateMapping: { ($0, $1) }, middleware: middleware, emits: emits, history: history,
-      reducer: reducer)
+    anchor.child(
+      initialState: initialState, stateMapping: { ($0, $1) },
+      features: StoreFeatures(
+        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history,
+        onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
   }
 }

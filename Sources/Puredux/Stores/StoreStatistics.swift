@@ -15,11 +15,14 @@ public struct StoreStatistics: Sendable, Equatable {
   public var longestBacklog = 0
   /// How many tasks of interceptors and observers run.
   public var runningTasks = 0
+  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree.
+  public var effects: [String: Int] = [:]
 
   public init(
     commits: Int = 0, waiting: Int = 0, childStores: Int = 0, subscriptions: Int = 0, longestBacklog: Int = 0,
-    runningTasks: Int = 0
+    runningTasks: Int = 0, effects: [String: Int] = [:]
   ) {
+    self.effects = effects
     self.commits = commits
     self.waiting = waiting
     self.childStores = childStores
@@ -70,6 +73,7 @@ extension Tree {
       waiting: batch.count - batchPosition + requests.withLock { $0.inbox.entries.count },
       childStores: childCount,
       subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
-      runningTasks: existingCompanion?.runningCount ?? 0)
+      runningTasks: existingCompanion?.runningCount ?? 0,
+      effects: existingCompanion?.namedCounts ?? [:])
   }
 }

@@ -10,14 +10,17 @@
 /// store.shutdown(interceptors: .finish(within: …))`.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-  interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+  clock: any Clock<Duration> = ContinuousClock(),
+  interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
+  reporting: (@Sendable (EffectReport) -> Void)? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   try await withStore(
-    initialState: initialState, executor: executor, priority: priority, interceptor: .all(interceptor, interceptors),
+    initialState: initialState, executor: executor, priority: priority,
+    settings: EffectSettings(clock: clock, report: reporting), interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history),
     isolation: isolation, body)
 }
@@ -25,29 +28,32 @@
 /// With several reducers, which run in order.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-  priority: TaskPriority? = nil,
-  interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<Action>...,
+  priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+  interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
+  reporting: (@Sendable (EffectReport) -> Void)? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil,
   isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   try await withStore(
-    initialState: initialState, executor: executor, priority: priority, interceptor: .all(interceptor, interceptors),
+    initialState: initialState, executor: executor, priority: priority,
+    settings: EffectSettings(clock: clock, report: reporting), interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(
       reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
     isolation: isolation, body)
 }
 
 @inlinable func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, executor: StoreExecutor, priority: TaskPriority?, interceptor: Interceptor<Action>?,
+  initialState: State, executor: StoreExecutor, priority: TaskPriority?, settings: EffectSettings,
+  interceptor: Interceptor<State, Action>?,
   features: StoreFeatures<State, State, Action>, isolation: isolated (any Actor)?,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
     initialState: initialState,
-    tree: Tree(executor: executor, priority: priority, companion: TreeEffects(trunk: trunk)),
+    tree: Tree(executor: executor, priority: priority, companion: TreeEffects(trunk: trunk, settings: settings)),
     interceptor: interceptor, features: features)
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }

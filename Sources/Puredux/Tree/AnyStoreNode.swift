@@ -27,4 +27,7 @@
 
   /// How many tasks run.
   var runningCount: Int { 0 }
+
+  /// How many effects run or wait under each id. Only on the tree's executor.
+  var namedCounts: [String: Int] { [:] }
 }

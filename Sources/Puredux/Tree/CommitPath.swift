@@ -9,8 +9,17 @@
   /// Who is told of every commit. A structure, as a bare closure is wrapped once more, in two objects, each time that
   /// generic code hands it over.
   @usableFromInline struct OnCommit {
+    /// Called before the commit.
+    @usableFromInline let prepare: (() -> Void)?
     /// Given the store that the action was given to, too.
     @usableFromInline let tell: (inout Action, StoreNode<Action>) -> Void
+
+    @inlinable init(
+      prepare: (() -> Void)?, tell: @escaping (inout Action, StoreNode<Action>) -> Void
+    ) {
+      self.prepare = prepare
+      self.tell = tell
+    }
   }
 
   /// Takes an action through every reducer, from this store's up to the root's, and publishes what came of it.

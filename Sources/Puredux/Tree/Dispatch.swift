@@ -1,25 +1,80 @@
 /// What became of an action that was dispatched.
 public enum DispatchResult: Sendable, Equatable {
-  /// It has its place in the order and will be committed, unless middleware stops it (G9).
+  /// It has its place in the order and will be committed, unless middleware stops it (G9), or, where it comes from an
+  /// effect with an id, that is cancelled before its turn (G8).
   case enqueued
-  /// The store is shut down or released: the action changes nothing.
+  /// The store is shut down or released, or the effect that dispatches is cancelled: the action changes nothing.
   case terminated
   /// A projection maps the action to nothing: it was given to no store.
   case unmapped
 }
 
-/// Gives actions to one store: what an interceptor is handed, to answer the store that an action came from (G8).
+/// Gives actions to one store: what an effect is handed, to answer the store that an action came from (G8).
 ///
 /// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive.
 public struct Dispatch<Action: Sendable>: Sendable {
-  /// None where there is no store to give them to any more.
-  @usableFromInline let node: StoreNode<Action>?
+  @usableFromInline enum Target: Sendable {
+    /// There is no store to give them to any more.
+    case none
+    case store(StoreNode<Action>)
+    /// By an effect, which may be cancelled by its id.
+    case effect(StoreNode<Action>, RunningEffect, Revocation?)
+    case mapped(@Sendable (Action) -> DispatchResult)
+  }
+
+  @usableFromInline let target: Target
+
+  @inlinable init(_ target: Target) { self.target = target }
 
   @inlinable init(node: StoreNode<Action>?) {
-    self.node = node
+    target = node.map { .store($0) } ?? .none
   }
 
   @discardableResult @inlinable public func callAsFunction(_ action: Action) -> DispatchResult {
-    node?.dispatch(action) ?? .terminated
+    switch target {
+    case .none: .terminated
+    case .store(let node): node.dispatch(action)
+    case .effect(let node, let effect, let revocation): node.dispatch(action, by: effect, revocation)
+    case .mapped(let give): give(action)
+    }
+  }
+
+  /// The same for actions of another type, which become actions of the store: for the part of a feature that knows its
+  /// own actions only.
+  @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
+    Dispatch<Other>(.mapped { [self] in self(toAction($0)) })
+  }
+}
+
+extension StoreNode {
+  /// Gives an action of an effect its place in the order.
+  @usableFromInline func dispatch(
+    _ action: Action, by effect: RunningEffect, _ revocation: Revocation?
+  ) -> DispatchResult {
+    guard let revocation else { return dispatch(action) }
+    if revocation.isRevoked { return .terminated }
+    return tree.enqueue(RevocableAction(action, of: self, revocation), for: self) ? .enqueued : .terminated
+  }
+}
+
+/// An action of an effect that may be cancelled before its turn comes: it is not committed then.
+///
+/// SAFETY: has no variables. The compiler does not check what inherits from `Command`.
+private final class RevocableAction<Action: Sendable>: Command, @unchecked Sendable {
+  private let action: Action
+  private let node: StoreNode<Action>
+  private let revocation: Revocation
+
+  init(_ action: Action, of node: StoreNode<Action>, _ revocation: Revocation) {
+    self.action = action
+    self.node = node
+    self.revocation = revocation
+    super.init()
+  }
+
+  override func perform(on tree: isolated any TreeIsolation) {
+    if revocation.isRevoked { return }
+    // Whom middleware stops has returned.
+    try? node.tree.acceptHere(action, from: node, isPlaced: true)
   }
 }

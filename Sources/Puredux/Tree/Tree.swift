@@ -268,6 +268,7 @@ import Synchronization
   ) -> StoreError? {
     if path.stages != nil { return path.stages?.process(action, node) }
     var action = action
+    onCommit?.prepare?()
     path.commit(&action)
     countCommit()
     onCommit?.tell(&action, node)
@@ -279,11 +280,21 @@ import Synchronization
     commitCount.store(commitCount.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
   }
 
+  /// A commit is about to be made, on the way of an action through stages.
+  ///
+  /// SAFETY: as `committed`.
+  @inlinable nonisolated func willCommit() {
+    extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.prepare?() }
+  }
+
   /// Counts a commit and tells of it, on the way of an action through stages.
   ///
   /// SAFETY: called by closures that the tree calls on its executor.
-  @inlinable nonisolated func committed(_ action: inout Action, from node: StoreNode<Action>) {
+  @inlinable nonisolated func committed(
+    _ action: inout Action, from node: StoreNode<Action>, _ onPath: CommitPath<Action>.OnCommit?
+  ) {
     countCommit()
+    onPath?.tell(&action, node)
     extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.tell(&action, node) }
   }
 
@@ -415,12 +426,12 @@ import Synchronization
 
   /// Has every commit told, of what comes later in the order.
   @usableFromInline nonisolated func tell(
-    _ onCommit: @escaping @Sendable (inout Action, StoreNode<Action>) -> Void, inOrderOf node: StoreNode<Action>
+    _ onCommit: Confined<CommitPath<Action>.OnCommit>, inOrderOf node: StoreNode<Action>
   ) {
     let extras = madeExtras
     extras.expectsOnCommit.store(true, ordering: .relaxed)
     _ = enqueue(
-      .closure { tree in unsafe extras.onExecutor(on: tree).onCommit = CommitPath.OnCommit(tell: onCommit) }, for: node)
+      .closure { tree in unsafe extras.onExecutor(on: tree).onCommit = onCommit(on: tree) }, for: node)
   }
 
   private nonisolated var expectsOnCommit: Bool {

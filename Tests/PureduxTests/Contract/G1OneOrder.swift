@@ -128,7 +128,7 @@ import Testing
   }
 }
 
-extension Interceptor<Int> {
+extension Interceptor where Action == Int {
   /// Records, in commit order, the actions it is asked about, and takes none.
   static func recording(_ record: Record<Int>) -> Interceptor {
     Interceptor(

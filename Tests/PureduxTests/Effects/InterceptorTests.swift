@@ -13,7 +13,7 @@ private struct Fetch: AppAction, AsyncAction {
 }
 
 @Suite(.timeLimit(.minutes(5))) struct InterceptorTests {
-  private func results(of interceptor: Interceptor<any AppAction>, on actions: [any AppAction]) async -> [[String]] {
+  private func results(of interceptor: Interceptor<[[String]], any AppAction>, on actions: [any AppAction]) async -> [[String]] {
     let root = RootStore<[[String]], any AppAction>(initialState: [], interceptors: interceptor) { state, action in
       if let found = action as? Found { state.append(found.results) }
     }
@@ -26,7 +26,7 @@ private struct Fetch: AppAction, AsyncAction {
   }
 
   @Test func `an interceptor for a type takes the actions of that type`() async {
-    let interceptor = Interceptor<any AppAction>(for: Search.self) { search, dispatch in
+    let interceptor = Interceptor<[[String]], any AppAction>(for: Search.self) { search, dispatch in
       dispatch(Found(results: [search.text]))
     }
     #expect(await results(of: interceptor, on: [Search(text: "a"), Search(text: "b")]) == [["a"], ["b"]])
@@ -37,7 +37,7 @@ private struct Fetch: AppAction, AsyncAction {
   }
 
   @Test func `several are combined into one, each with a task of its own`() async {
-    let search = Interceptor<any AppAction>(for: Search.self) { search, dispatch in
+    let search = Interceptor<[[String]], any AppAction>(for: Search.self) { search, dispatch in
       dispatch(Found(results: [search.text]))
     }
     #expect(

@@ -332,7 +332,7 @@ extension Reentry {
 }
 
 extension Reentry.Stage {
-  func interceptor(holding held: Reentry.Passenger? = nil) -> Interceptor<Reentry.Deed> {
+  func interceptor(holding held: Reentry.Passenger? = nil) -> Interceptor<Reentry.World, Reentry.Deed> {
     if place == .interceptorPattern {
       return Interceptor(matching: { [self] deed -> Int? in
         pass(.interceptorPattern, during: deed.id)

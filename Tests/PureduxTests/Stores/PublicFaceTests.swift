@@ -48,7 +48,7 @@ import Testing
     let asked = Record<Int>()
     let ran = Record<Int>()
     let others = (0..<count).map { number in
-      Interceptor<Int>(where: { _ in asked.add(number) == () }) { _, _ in ran.add(number) }
+      Interceptor<Int, Int>(where: { _ in asked.add(number) == () }) { _, _ in ran.add(number) }
     }
     let root = RootStore<Int, Int>(
       initialState: 0, interceptor: { _, _ in ran.add(-1) }, interceptors: Interceptor(combining: others),
@@ -62,7 +62,7 @@ import Testing
   @Test func `every way to make a store takes the same`() async throws {
     let reducers = [Reducer<Int, Int>("add") { $0 += $1 }, Reducer<Int, Int>("double") { state, _ in state *= 2 }]
     let history = History<Int, Int>(limit: 9)
-    let declining = Interceptor<Int>(where: { _ in false }) { _, _ in }
+    let declining = Interceptor<Int, Int>(where: { _ in false }) { _, _ in }
     let root = RootStore(
       initialState: 1, reducers: reducers, executor: .own, priority: .medium, interceptor: { _, _ in },
       interceptors: declining, declining, middleware: [], emits: .whenDifferent, history: history)

@@ -69,7 +69,7 @@ struct Subject: Sendable {
   private let kind: Kind
 
   init(
-    _ kind: Kind, executor: StoreExecutor = .own, interceptors: Interceptor<Int>? = nil,
+    _ kind: Kind, executor: StoreExecutor = .own, interceptors: Interceptor<Snapshot, Int>? = nil,
     middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
     history: History<Snapshot, Int>? = nil, reducing also: @escaping @Sendable (Int) -> Void = { _ in }
   ) {

@@ -334,7 +334,7 @@ final class Run: Sendable {
     }
   }
 
-  func interceptor(_ spec: InterceptorSpec, generation: Int) -> Interceptor<Action> {
+  func interceptor(_ spec: InterceptorSpec, generation: Int) -> Interceptor<Snapshot, Action> {
     let meant: @Sendable (Action) -> Bool = { [self, tie = tie()] action in
       tie.use()
       starts.add(Start(generation: generation, given: action.given, copy: action.copy))

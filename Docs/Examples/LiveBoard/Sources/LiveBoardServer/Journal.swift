@@ -198,7 +198,7 @@ public final class Journal: Sendable {
   }
 }
 
-extension Interceptor<Action> {
+extension Interceptor<Boards, Action> {
   /// Journals every edit. The edit is noted in commit order, and a task sees to it that it is saved.
   static func journal(_ journal: Journal, onFailure: @escaping @Sendable (Journal.Failure) -> Void) -> Interceptor {
     Interceptor(matching: { if case .edit(let edit) = $0 { journal.append(edit) } else { nil } }) { position, _ in

@@ -1,0 +1,33 @@
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#else
+  import Darwin
+#endif
+
+/// Standard error, for what nobody asked to be told otherwise.
+struct StandardError: TextOutputStream {
+  /// SAFETY: the string's own bytes, which stay where they are while the closure runs.
+  mutating func write(_ string: String) {
+    var string = string
+    string.withUTF8 { bytes in _ = unsafe Platform.write(bytes.baseAddress, bytes.count) }
+  }
+}
+
+private enum Platform {
+  static func write(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int {
+    guard let bytes = unsafe bytes else { return 0 }
+    #if canImport(Glibc)
+      return unsafe Glibc.write(STDERR_FILENO, bytes, count)
+    #elseif canImport(Musl)
+      return unsafe Musl.write(STDERR_FILENO, bytes, count)
+    #elseif canImport(Android)
+      return unsafe Android.write(STDERR_FILENO, bytes, count)
+    #else
+      return unsafe Darwin.write(STDERR_FILENO, bytes, count)
+    #endif
+  }
+}

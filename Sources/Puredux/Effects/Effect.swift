@@ -1,0 +1,175 @@
+/// Work that an action sets off, as a value: what an interceptor answers, in commit order and with the state of that
+/// commit (`Interceptor.effects`). The work itself is a task of the store that the action was given to (G8).
+///
+///     .run { dispatch in dispatch(.found(try await search(text))) }
+///       .id("search", .debounced(for: .milliseconds(300)))
+///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(5), attempts: 4))
+///       .catching { .failed($0) }
+///
+/// Ids belong to the store that the action was given to: those of two stores never meet. From the commit on that cancels
+/// an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that the effect dispatches is
+/// committed, also where it ignores its cancellation.
+///
+/// Time is that of the clock which the store is made with. Adopted from The Composable Architecture and Actomaton, where
+/// effects have ids, too.
+public struct Effect<Action: Sendable>: Sendable {
+  /// What an effect does; it is handed what gives actions to its store.
+  public typealias Work = @Sendable (Dispatch<Action>) async throws -> Void
+
+  @usableFromInline indirect enum Content: Sendable {
+    case run(Run)
+    case cancel(EffectID)
+    case all([Effect])
+  }
+
+  @usableFromInline struct Run: Sendable {
+    @usableFromInline let work: Work
+    var id: EffectID?
+    var policy = EffectPolicy.latest
+    var delay = Duration.zero
+    var retry: RetryPolicy?
+    var recover: (@Sendable (any Error) -> Action?)?
+
+    @usableFromInline init(_ work: @escaping Work) { self.work = work }
+  }
+
+  @usableFromInline let content: Content
+
+  @usableFromInline init(_ content: Content) { self.content = content }
+
+  /// A task of the store. What it throws is an action where `catching` says so, and is reported otherwise; what it
+  /// throws after it was cancelled is neither.
+  @inlinable public static func run(_ work: @escaping Work) -> Effect { Effect(.run(Run(work))) }
+
+  /// Cancels what runs or waits under an id in the store that the action was given to. Nothing where there is none.
+  public static func cancel(_ id: some Hashable & Sendable) -> Effect { Effect(.cancel(EffectID(id))) }
+
+  /// Several, in order.
+  public static func all(_ effects: Effect...) -> Effect { Effect(combining: effects) }
+
+  /// Several as one, in order.
+  public init(combining effects: [Effect]) {
+    self.init(.all(effects.flatMap(\.parts)))
+  }
+
+  /// Those that it consists of.
+  private var parts: [Effect] { if case .all(let parts) = content { parts } else { [self] } }
+
+  /// Gives the work an id, by which it can be cancelled, and says how it gets on with others of that id.
+  public func id(_ id: some Hashable & Sendable, _ policy: EffectPolicy = .latest) -> Effect {
+    let id = EffectID(id)
+    return changing {
+      $0.id = id
+      $0.policy = policy
+    }
+  }
+
+  /// Waits before the work. A time of zero or less is none.
+  public func after(_ delay: Duration) -> Effect {
+    changing { $0.delay = delay }
+  }
+
+  /// Begins the work again where it throws. Not where it was cancelled or its store has ended.
+  public func retried(_ policy: RetryPolicy) -> Effect {
+    changing { $0.retry = policy }
+  }
+
+  /// Makes an action of what the work throws, after all that it is retried. What it makes none of is reported.
+  public func catching(_ recover: @escaping @Sendable (any Error) -> Action?) -> Effect {
+    changing { $0.recover = recover }
+  }
+
+  /// The same work for a store of other actions.
+  public func map<Other: Sendable>(_ toOther: @escaping @Sendable (Action) -> Other) -> Effect<Other> {
+    switch content {
+    case .cancel(let id): return Effect<Other>(.cancel(id))
+    case .all(let parts): return Effect<Other>(.all(parts.map { $0.map(toOther) }))
+    case .run(let run):
+      // The work is handed what takes its own actions.
+      let work = run.work
+      var mapped = Effect<Other>.Run { dispatch in try await work(dispatch.map(toOther)) }
+      mapped.id = run.id
+      mapped.policy = run.policy
+      mapped.delay = run.delay
+      mapped.retry = run.retry
+      if let recover = run.recover { mapped.recover = { recover($0).map(toOther) } }
+      return Effect<Other>(.run(mapped))
+    }
+  }
+
+  /// What there is to cancel stays as it is.
+  private func changing(_ change: (inout Run) -> Void) -> Effect {
+    switch content {
+    case .cancel: return self
+    case .all(let parts): return Effect(.all(parts.map { $0.changing(change) }))
+    case .run(var run):
+      change(&run)
+      return Effect(.run(run))
+    }
+  }
+}
+
+/// How effects of one id in one store get on with each other. Each is treated by its own policy when its action is
+/// committed, whatever the policies of those before it were.
+public enum EffectPolicy: Sendable, Hashable {
+  /// Cancels those before it, and begins at once.
+  case latest
+  /// Only where there is none; otherwise it is left out. One whose last act was to dispatch this very action still
+  /// counts.
+  case first
+  /// Begins when those before it have ended. No more than a number of them wait: one more is left out, and reported.
+  case inTurn(limit: Int = .max)
+  /// Begins where fewer than a number of them run, and otherwise waits for that. A number below one counts as one.
+  case concurrent(limit: Int)
+  /// Cancels those before it, and begins after a time in which no other has come: those that come meanwhile take its
+  /// place. A time of zero or less is none.
+  case debounced(for: Duration)
+  /// Begins at once, and then no more than one in this time: of those that come meanwhile, the last one begins at the
+  /// end of it. A time of zero or less is none.
+  case throttled(for: Duration)
+}
+
+/// When work that has thrown is begun again.
+public struct RetryPolicy: Sendable {
+  /// How often the work is begun at most.
+  public let attempts: Int
+  private let delay: @Sendable (_ failures: Int) -> Duration
+
+  /// - Parameters:
+  ///   - attempts: How often the work is begun at most. One or less is once.
+  ///   - delay: How long to wait after that many failures.
+  public init(attempts: Int, delay: @escaping @Sendable (_ failures: Int) -> Duration) {
+    self.attempts = attempts
+    self.delay = delay
+  }
+
+  /// Waits the same time after every failure.
+  public static func constant(_ delay: Duration, attempts: Int) -> RetryPolicy {
+    RetryPolicy(attempts: attempts) { _ in delay }
+  }
+
+  /// Waits twice as long after each failure, up to a limit.
+  public static func exponential(from first: Duration, upTo limit: Duration, attempts: Int) -> RetryPolicy {
+    RetryPolicy(attempts: attempts) { failures in
+      var delay = min(first, limit)
+      for _ in 1..<max(1, failures) where delay > .zero && delay < limit {
+        delay = delay > limit / 2 ? limit : delay * 2
+      }
+      return delay
+    }
+  }
+
+  /// None where there are no more attempts.
+  func delay(after failures: Int) -> Duration? { failures < attempts ? delay(failures) : nil }
+}
+
+/// What tells the effects of a store apart.
+///
+/// SAFETY: holds what is `Sendable`, which `AnyHashable` forgets.
+@usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {
+  private let value: AnyHashable
+
+  init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }
+
+  @usableFromInline var description: String { "\(value)" }
+}

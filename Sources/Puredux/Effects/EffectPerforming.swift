@@ -1,0 +1,122 @@
+extension StoreNode {
+  /// Carries out an effect of an action that was given to this store. Only on the tree's executor, in commit order.
+  @usableFromInline func perform(_ effect: Effect<Action>) { effects.perform(effect, of: self) }
+}
+
+extension TreeEffects {
+  fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
+    switch effect.content {
+    case .all(let parts): for part in parts { perform(part, of: node) }
+    case .cancel(let id): if let slot = existingSlots(of: node)?[id] { cancelAll(in: slot, of: node) }
+    case .run(let run):
+      guard let id = run.id else {
+        return start({ [settings] in await run.perform(for: node, within: $0, nil, settings) }, of: node)
+      }
+      let effect = IdentifiedEffect { [settings] in await run.perform(for: node, within: $0, $1, settings) }
+      add(effect, id, run.policy, of: node)
+    }
+  }
+
+  private func add(_ effect: IdentifiedEffect, _ id: EffectID, _ policy: EffectPolicy, of node: any AnyStoreNode) {
+    let now = settings.clock.now
+    let slot = slots(of: node).makeSlot(of: id, at: now)
+    let steps = slot.turns.withLock { turns in
+      turns.add(effect, policy, at: now) {
+        IdentifiedEffect { [self] running, timer in await wait(in: slot, by: timer, within: running, of: node) }
+      }
+    }
+    carryOut(steps, in: slot, of: node) { [settings] in
+      settings.report(EffectReport(.turnedAway, store: node.id, effect: id.description))
+    }
+  }
+
+  private func cancelAll(in slot: EffectSlot, of node: any AnyStoreNode) {
+    carryOut(slot.turns.withLock { $0.cancelAll() }, in: slot, of: node)
+  }
+
+  private func carryOut(
+    _ steps: [EffectTurns<IdentifiedEffect>.Step], in slot: EffectSlot, of node: any AnyStoreNode,
+    turnedAway: () -> Void = {}
+  ) {
+    for step in steps {
+      switch step {
+      case .start(let effect):
+        start({ [self] running in await run(effect, in: slot, within: running, of: node) }, of: node)
+      case .startTimer(let timer): start({ running in await timer.run(within: running) }, of: node)
+      case .cancel(let effect), .leaveOut(let effect): effect.cancel()
+      case .turnAway(let effect):
+        effect.cancel()
+        turnedAway()
+      }
+    }
+  }
+
+  private func run(
+    _ effect: IdentifiedEffect, in slot: EffectSlot, within running: RunningEffect, of node: any AnyStoreNode
+  ) async {
+    await effect.run(within: running)
+    // What comes next starts while this one still counts, so that its store does not look idle between the two.
+    carryOut(slot.turns.withLock { $0.ended(effect) }, in: slot, of: node)
+  }
+
+  /// What a timer does.
+  private func wait(
+    in slot: EffectSlot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
+  ) async {
+    while true {
+      let now = settings.clock.now
+      switch slot.turns.withLock({ $0.timerWoke(timer, at: now) }) {
+      case .end: return
+      case .run(let effect): return await run(effect, in: slot, within: running, of: node)
+      case .sleep(let time):
+        await settings.clock.wait(until: time)
+        if Task.isCancelled { return }
+      }
+    }
+  }
+}
+
+extension Effect.Run {
+  /// Waits, works, and begins again as often as it is to.
+  fileprivate func perform(
+    for node: StoreNode<Action>, within running: RunningEffect, _ revocation: Revocation?, _ settings: EffectSettings
+  ) async {
+    let dispatch = Dispatch(.effect(node, running, revocation))
+    let clock = settings.clock
+    if delay > .zero {
+      await clock.wait(delay)
+      if Task.isCancelled { return }
+    }
+    var failures = 0
+    while true {
+      do {
+        return try await work(dispatch)
+      } catch {
+        if Task.isCancelled { return }
+        failures += 1
+        if let delay = retry?.delay(after: failures) {
+          await clock.wait(delay)
+          if Task.isCancelled { return }
+        } else if let action = recover?(error) {
+          dispatch(action)
+          return
+        } else {
+          return settings.report(EffectReport(.failed(error), store: node.id, effect: id?.description))
+        }
+      }
+    }
+  }
+}
+
+/// What a tree's effects are given with their store.
+@usableFromInline struct EffectSettings: Sendable {
+  let clock: EffectClock
+  let report: @Sendable (EffectReport) -> Void
+
+  @usableFromInline init(
+    clock: any Clock<Duration> = ContinuousClock(), report: (@Sendable (EffectReport) -> Void)? = nil
+  ) {
+    self.clock = EffectClock(clock)
+    self.report = report ?? { EffectReport.print($0) }
+  }
+}

@@ -1,0 +1,135 @@
+/// What runs and waits under one id in one store: a pure state machine, run under its place's lock.
+///
+/// Each mutating method returns what is to be done, in order. What it hands out is released outside of the lock.
+struct EffectTurns<Work: AnyObject> {
+  enum Step {
+    case start(Work)
+    /// Have a timer ask `timerWoke` when the time has come; it is a task like the others.
+    case startTimer(Work)
+    case cancel(Work)
+    /// It is not begun: another one took its place, or its policy says so.
+    case leaveOut(Work)
+    /// It is not begun, as too many wait.
+    case turnAway(Work)
+  }
+
+  /// What a timer does next.
+  enum TimerStep {
+    case sleep(until: Duration)
+    case run(Work)
+    case end
+  }
+
+  private var running: [ObjectIdentifier: Work] = [:]
+  private var waiting = Queue<(work: Work, policy: EffectPolicy)>()
+  /// What begins when its time has come, and the timer that waits for that.
+  private var held: (work: Work, policy: EffectPolicy, timer: Timer)?
+  /// When what is held begins, or the next one that is throttled may.
+  private var time: Duration?
+
+  fileprivate struct Timer {
+    let task: Work
+    /// It wakes then, or before.
+    var wakes: Duration
+  }
+
+  var count: Int { running.count + waiting.count + (held == nil ? 0 : 1) }
+
+  /// Whether it can be forgotten.
+  func isOver(at now: Duration) -> Bool { count == 0 && (time.map { $0 <= now } ?? true) }
+
+  /// - Parameter makeTimer: Called where a timer is needed and there is none.
+  mutating func add(
+    _ work: Work, _ policy: EffectPolicy, at now: Duration, makeTimer: () -> Work
+  ) -> [Step] {
+    switch policy {
+    case .latest: return cancelAll() + [start(work)]
+    case .first: return [count == 0 ? start(work) : .leaveOut(work)]
+    case .inTurn(let limit):
+      if running.isEmpty, waiting.isEmpty { return [start(work)] }
+      guard waiting.count < limit else { return [.turnAway(work)] }
+      waiting.append((work, policy))
+      return []
+    case .concurrent(let limit):
+      if waiting.isEmpty, running.count < max(1, limit) { return [start(work)] }
+      waiting.append((work, policy))
+      return []
+    case .debounced(let delay):
+      guard delay > .zero else { return cancelAll() + [start(work)] }
+      return cancelStarted() + hold(work, policy, until: now + min(delay, .longest), makeTimer)
+    case .throttled(let interval):
+      guard interval > .zero else { return [start(work)] }
+      guard let time, time > now || held != nil else {
+        self.time = now + min(interval, .longest)
+        return [start(work)]
+      }
+      return hold(work, policy, until: time, makeTimer)
+    }
+  }
+
+  /// Forgets all that runs and waits.
+  mutating func cancelAll() -> [Step] {
+    var steps = cancelStarted()
+    if let held { steps += [.leaveOut(held.work), .cancel(held.timer.task)] }
+    held = nil
+    time = nil
+    return steps
+  }
+
+  mutating func ended(_ work: Work) -> [Step] {
+    guard running.removeValue(forKey: ObjectIdentifier(work)) != nil else { return [] }
+    var steps: [Step] = []
+    while !waiting.isEmpty, let next = waiting[0], mayStart(by: next.policy) {
+      _ = waiting.popFirst()
+      steps.append(start(next.work))
+    }
+    return steps
+  }
+
+  /// What a timer is to do, when it begins and whenever it wakes.
+  mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {
+    guard let (work, policy, current) = held, current.task === timer, let time else { return .end }
+    guard time <= now else {
+      held?.timer.wakes = time
+      return .sleep(until: time)
+    }
+    held = nil
+    if case .throttled(let interval) = policy { self.time = now + min(interval, .longest) } else { self.time = nil }
+    running[ObjectIdentifier(work)] = work
+    return .run(work)
+  }
+
+  private func mayStart(by policy: EffectPolicy) -> Bool {
+    if case .concurrent(let limit) = policy { running.count < max(1, limit) } else { running.isEmpty }
+  }
+
+  private mutating func start(_ work: Work) -> Step {
+    running[ObjectIdentifier(work)] = work
+    return .start(work)
+  }
+
+  private mutating func cancelStarted() -> [Step] {
+    let steps = running.values.map { Step.cancel($0) } + waiting.popAll().map { .leaveOut($0.work) }
+    running = [:]
+    return steps
+  }
+
+  private mutating func hold(
+    _ work: Work, _ policy: EffectPolicy, until time: Duration, _ makeTimer: () -> Work
+  ) -> [Step] {
+    self.time = time
+    var steps: [Step] = []
+    if let (replaced, _, timer) = held {
+      held = (work, policy, timer)
+      steps.append(.leaveOut(replaced))
+      if timer.wakes <= time { return steps }
+      steps.append(.cancel(timer.task))
+    }
+    let timer = Timer(task: makeTimer(), wakes: time)
+    held = (work, policy, timer)
+    return steps + [.startTimer(timer.task)]
+  }
+}
+
+extension EffectTurns: Sendable where Work: Sendable {}
+extension EffectTurns.Timer: Sendable where Work: Sendable {}

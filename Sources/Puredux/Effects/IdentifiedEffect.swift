@@ -1,0 +1,74 @@
+/// An effect with an id, or a timer of such effects: can be cancelled alone.
+final class IdentifiedEffect: Revocation, @unchecked Sendable {
+  typealias Work = @Sendable (RunningEffect, IdentifiedEffect) async -> Void
+
+  private struct Life: Sendable {
+    /// None once it has begun, or was cancelled.
+    var work: Work?
+    var task: Task<Void, Never>?
+  }
+
+  // SAFETY: what changes lies behind the lock. The compiler does not check what inherits from `Revocation`.
+  private let life: LockedValue<Life>
+
+  init(_ work: @escaping Work) {
+    life = LockedValue(Life(work: work))
+    super.init()
+  }
+
+  /// Does the work, in a task of its own that `cancel` can cancel. Nothing where it was cancelled before.
+  func run(within running: RunningEffect) async {
+    guard let work = life.withLock({ $0.work.take() }) else { return }
+    let task = Task { await work(running, self) }
+    life.withLock { $0.task = task }
+    if isRevoked { task.cancel() }
+    await withTaskCancellationHandler {
+      await task.value
+    } onCancel: {
+      task.cancel()
+    }
+    life.withLock { $0.task = nil }
+  }
+
+  /// Nothing that it dispatches is committed any more; what runs is cancelled.
+  func cancel() {
+    revoke()
+    // Released outside the lock.
+    let (work, task) = life.withLock { life in (life.work.take(), life.task) }
+    task?.cancel()
+    withExtendedLifetime(work) {}
+  }
+}
+
+/// What runs and waits under one id.
+final class EffectSlot: Sendable {
+  let turns = LockedValue(EffectTurns<IdentifiedEffect>())
+}
+
+/// The effects of one store that have ids.
+///
+/// SAFETY: reached by `TreeEffects.perform` and `namedCounts` only, which are called on the tree's executor, where one
+/// section is entered at a time (`Tree.enter`); or by its release, when nobody else can look.
+final class EffectSlots: @unchecked Sendable {
+  private var slots: [EffectID: EffectSlot] = [:]
+  /// How many there are when those that are over are looked for: twice as many as were left the last time.
+  private var sweepCount = 64
+
+  subscript(id: EffectID) -> EffectSlot? { slots[id] }
+
+  func makeSlot(of id: EffectID, at now: Duration) -> EffectSlot {
+    if let slot = slots[id] { return slot }
+    if slots.count >= sweepCount {
+      slots = slots.filter { slot in !slot.value.turns.withLock { $0.isOver(at: now) } }
+      sweepCount = max(64, slots.count * 2)
+    }
+    let slot = EffectSlot()
+    slots[id] = slot
+    return slot
+  }
+
+  /// How many run or wait under each id.
+  var counts: [(id: EffectID, count: Int)] {
+    slots.map { (id: $0.key, count: $0.value.turns.withLock { $0.count }) }.filter { $0.count > 0 }
+  }
+}
