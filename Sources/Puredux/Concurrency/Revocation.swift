@@ -6,9 +6,14 @@ import Synchronization
 /// inherited from.
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
+  private let dispatched = Atomic(false)
 
   init() {}
 
   final var isRevoked: Bool { revoked.load(ordering: .acquiring) }
   final func revoke() { revoked.store(true, ordering: .releasing) }
+
+  /// Whether there is anything to revoke.
+  final var hasDispatched: Bool { dispatched.load(ordering: .relaxed) }
+  final func noteDispatch() { dispatched.store(true, ordering: .relaxed) }
 }

@@ -55,8 +55,10 @@ extension TreeEffects {
     _ effect: IdentifiedEffect, in slot: EffectSlot, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
     await effect.run(within: running)
-    // What comes next starts while this one still counts, so that its store does not look idle between the two.
-    carryOut(slot.turns.withLock { $0.ended(effect) }, in: slot, of: node)
+    let end = { @Sendable [self] in carryOut(slot.turns.withLock { $0.ended(effect) }, in: slot, of: node) }
+    // What it dispatched and is not committed can be revoked until then: its end takes its place behind that.
+    if effect.hasDispatched, node.enqueue({ _ in end() }) { return }
+    end()
   }
 
   /// What a timer does.

@@ -53,6 +53,7 @@ extension StoreNode {
   ) -> DispatchResult {
     guard let revocation else { return dispatch(action) }
     if revocation.isRevoked { return .terminated }
+    revocation.noteDispatch()
     return tree.enqueue(RevocableAction(action, of: self, revocation), for: self) ? .enqueued : .terminated
   }
 }

@@ -1,0 +1,377 @@
+import Puredux
+import Testing
+
+private typealias Decide = Interceptor<Snapshot, Int>
+
+private struct Mishap: Error, Equatable {}
+
+/// Effects are decided in commit order, with the state of the commit, and get on with each other by their ids.
+@Suite(.timeLimit(.minutes(5))) struct G8Effects {
+  /// What the store is after these actions, once the last of them is committed.
+  private func states(_ subject: Subject, until last: Int) -> Task<[Int], Never> {
+    let states = subject.states()
+    return Task { await states.collect(until: { $0.root.last == last }).dropFirst().map(\.root.last) }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `an effect is decided with the state right after its commit`(kind: Kind) async throws {
+    let seen = Record<[Int]>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, context in
+        seen.add([action, context.state.root.last, context.state.root.count, context.position])
+        return nil
+      })
+    for action in 1...200 { subject.store.dispatch(action) }
+    try await subject.store.send(201)
+    #expect(seen.all == (1...201).map { [$0, $0, $0, $0] })
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what was before a commit can be asked for`(kind: Kind) async throws {
+    let seen = Record<[Int]>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects(before: \.root.count) { action, before, context in
+        seen.add([action, before, context.state.root.count])
+        return nil
+      })
+    for action in 1...3 { try await subject.store.send(action) }
+    #expect(seen.all == [[1, 0, 1], [2, 1, 2], [3, 2, 3]])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `the latest cancels those before it, which dispatch nothing any more`(kind: Kind) async throws {
+    let (started, cancelled) = (Gate(), Gate())
+    let answers = Record<DispatchResult>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action < 100 else { return nil }
+        return .run { dispatch in
+          if action == 1 {
+            started.open()
+            await untilCancelled()
+            answers.add(dispatch(101))
+            cancelled.open()
+          } else {
+            await cancelled.wait()
+            dispatch(102)
+          }
+        }.id("a")
+      })
+    let states = states(subject, until: 102)
+    subject.store.dispatch(1)
+    await started.wait()
+    subject.store.dispatch(2)
+    #expect(await states.value == [1, 2, 102])
+    #expect(answers.all == [.terminated])
+    await subject.root.shutdown()
+  }
+
+  /// What the effect dispatched has its place behind the action that cancels it, and was accepted before that was committed.
+  @Test(arguments: Kind.allCases)
+  func `nothing of an effect is committed from the commit on that cancels it`(kind: Kind) async throws {
+    let (mayDispatch, dispatched) = (Gate(), Gate())
+    let executor = HeldExecutor()
+    let answers = Record<DispatchResult>()
+    let subject = Subject(
+      kind, executor: .serial(executor),
+      interceptors: .effects { action, _ in
+        if action == 2 { return .cancel("a") }
+        return action == 1
+          ? .run { dispatch in
+            dispatch(50)
+            await mayDispatch.wait()
+            answers.add(dispatch(51))
+            dispatched.open()
+          }.id("a") : nil
+      })
+    let states = states(subject, until: 3)
+    let sequence = subject.states()
+    subject.store.dispatch(1)
+    _ = await sequence.collect(until: { $0.root.last == 50 })
+    executor.hold()
+    subject.store.dispatch(2)
+    mayDispatch.open()
+    await dispatched.wait()
+    subject.store.dispatch(3)
+    executor.letGo()
+    let seen = await states.value
+    #expect(seen == [1, 50, 2, 3])
+    #expect(answers.all == [.enqueued])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `the first leaves out those that come while it runs`(kind: Kind) async throws {
+    let (started, mayEnd) = (Record<Int>(), Gate())
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        .run { _ in
+          started.add(action)
+          await mayEnd.wait()
+        }.id(1, .first)
+      })
+    for action in 1...10 { try await subject.store.send(action) }
+    #expect(await subject.root.statistics.effects == ["1": 1])
+    mayEnd.open()
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(started.all == [1])
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `those in turn run one after the other, and one too many is reported`(kind: Kind) async throws {
+    let (done, reports) = (Record<Int>(), Record<String>())
+    let gates = (0...4).map { _ in Gate() }
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action <= 4 else { return nil }
+        return .run { dispatch in
+          await gates[action].wait()
+          done.add(action)
+          dispatch(action + 100)
+        }.id("turn", .inTurn(limit: 2))
+      }, reporting: { reports.add("\($0)") })
+    for action in 1...4 { try await subject.store.send(action) }
+    #expect(await subject.root.statistics.effects == ["turn": 3])
+    let states = states(subject, until: 103)
+    for number in [3, 2, 1] { gates[number].open() }
+    #expect(await states.value == [101, 102, 103])
+    #expect(done.all == [1, 2, 3])
+    #expect(reports.all.count == 1)
+    #expect(reports.all.first?.contains("\"turn\"") == true)
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `no more than a number run at a time`(kind: Kind) async throws {
+    let running = Record<Int>()
+    let gates = (0...4).map { _ in Gate() }
+    let begun = (0...4).map { _ in Gate() }
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        .run { _ in
+          running.add(action)
+          begun[action].open()
+          await gates[action].wait()
+        }.id("few", .concurrent(limit: 2))
+      })
+    for action in 1...4 { try await subject.store.send(action) }
+    await begun[1].wait()
+    await begun[2].wait()
+    #expect(Set(running.all) == [1, 2])
+    gates[2].open()
+    await begun[3].wait()
+    #expect(Set(running.all) == [1, 2, 3])
+    for gate in gates { gate.open() }
+    await begun[4].wait()
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `of those that are debounced the last one runs, when nothing has come for a time`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let ran = Record<Int>()
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        guard action <= 1000 else { return nil }
+        return .run { dispatch in
+          ran.add(action)
+          dispatch(action + 1000)
+        }.id("search", .debounced(for: .seconds(3)))
+      })
+    let states = states(subject, until: 2000)
+    for action in 1..<1000 { try await subject.store.send(action) }
+    await clock.untilAsleep(1)
+    #expect(await subject.root.statistics.runningTasks == 1)
+    clock.advance(by: .seconds(2))
+    try await subject.store.send(1000)
+    // The timer wakes, finds that something came since, and sleeps again.
+    clock.advance(by: .seconds(1))
+    await clock.untilAsleep(1)
+    #expect(ran.all.isEmpty)
+    clock.advance(by: .seconds(2))
+    #expect(await states.value == Array(1...1000) + [2000])
+    #expect(ran.all == [1000])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `of those that are throttled the first runs, and then the last of each time`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let ran = Record<Int>()
+    let done = (0...20).map { _ in Gate() }
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        .run { _ in
+          ran.add(action)
+          done[action].open()
+        }.id("save", .throttled(for: .seconds(10)))
+      })
+    for action in 1...5 { try await subject.store.send(action) }
+    await done[1].wait()
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(10))
+    await done[5].wait()
+    try await subject.store.send(6)
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(10))
+    await done[6].wait()
+    clock.advance(by: .seconds(10))
+    try await subject.store.send(7)
+    await done[7].wait()
+    #expect(ran.all == [1, 5, 6, 7])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a delay can be cancelled, and the end of the store cancels it`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let ran = Record<Int>()
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        switch action {
+        case 1, 2: .run { _ in ran.add(action) }.after(.seconds(action)).id(action)
+        case 3: .cancel(1)
+        default: .run { _ in ran.add(action) }.after(.seconds(100))
+        }
+      })
+    for action in 1...2 { try await subject.store.send(action) }
+    await clock.untilAsleep(2)
+    try await subject.store.send(3)
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(2))
+    await clock.untilAsleep(0)
+    try await subject.store.send(4)
+    await clock.untilAsleep(1)
+    await subject.root.shutdown()
+    #expect(ran.all == [2])
+  }
+
+  @Test(arguments: Kind.allCases, [false, true])
+  func `what throws is begun again, and then an action or a report`(kind: Kind, isCaught: Bool) async throws {
+    let clock = ManualClock()
+    let (begun, reports) = (Record<Int>(), Record<EffectReport>())
+    let reported = Gate()
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        guard action == 1 else { return nil }
+        let effect = Effect<Int>.run { _ in
+          begun.add(action)
+          throw Mishap()
+        }.retried(.exponential(from: .seconds(1), upTo: .seconds(3), attempts: 4)).id("work")
+        return isCaught ? effect.catching { $0 is Mishap ? 99 : nil } : effect
+      },
+      reporting: { report in
+        reports.add(report)
+        reported.open()
+      })
+    let states = states(subject, until: 99)
+    try await subject.store.send(1)
+    for (number, delay) in [1, 2, 3].enumerated() {
+      await clock.untilAsleep(1)
+      #expect(begun.all.count == number + 1)
+      clock.advance(by: .seconds(delay))
+      await clock.untilAsleep(0)
+    }
+    if !isCaught {
+      await reported.wait()
+      try await subject.store.send(99)
+    }
+    #expect(await states.value == [1, 99])
+    #expect(begun.all.count == 4)
+    #expect(reports.all.count == (isCaught ? 0 : 1))
+    if let report = reports.all.first {
+      guard case .failed(let error) = report.reason else {
+        Issue.record("\(report)")
+        return
+      }
+      #expect(error as? Mishap == Mishap())
+      #expect(report.effect == "work")
+    }
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.children)
+  func `the interceptors on the path are asked once each, the lowest first, with their own state`(kind: Kind)
+    async throws
+  {
+    let asked = Record<String>()
+    @Sendable func asking(_ name: String) -> Decide {
+      .effects(before: \.root.count) { action, before, context in
+        asked.add("\(name) \(action): \(before) \(context.state.root.count) \(context.state.locals.map(\.count))")
+        return nil
+      }
+    }
+    let subject = Subject(.rootActor, interceptors: asking("root"))
+    let child = subject.root.childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, interceptors: asking("child"),
+      middleware: kind.isAttended ? [.passingOn] : [], reducer: { $0.enter($1) })
+    let grandchild = child.childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, interceptors: asking("grandchild"),
+      history: kind.isAttended ? History(limit: 2) : nil, reducer: { $0.enter($1) })
+    let sibling = child.ledgerChild()
+    try await subject.root.send(1)
+    try await child.send(2)
+    try await grandchild.send(3)
+    try await sibling.send(4)
+    #expect(
+      asked.all == [
+        "root 1: 0 1 []", "child 2: 1 2 [1]", "root 2: 1 2 []",
+        "grandchild 3: 2 3 [2, 1]", "child 3: 2 3 [2]", "root 3: 2 3 []", "child 4: 3 4 [3]", "root 4: 3 4 []",
+      ])
+  }
+
+  @Test func `the ids of two stores never meet`() async throws {
+    let (cancelled, started) = (Record<Int>(), (0...3).map { _ in Gate() })
+    let cancellation = Gate()
+    let subject = Subject(
+      .rootActor,
+      interceptors: .effects { action, _ in
+        if action == 9 { return .cancel("a") }
+        return .run { _ in
+          started[action].open()
+          await untilCancelled()
+          cancelled.add(action)
+          cancellation.open()
+        }.id("a")
+      })
+    let children = [subject.root.ledgerChild(), subject.root.ledgerChild()]
+    try await subject.root.send(1)
+    try await children[0].send(2)
+    try await children[1].send(3)
+    for gate in started.dropFirst() { await gate.wait() }
+    #expect(await subject.root.statistics.effects == ["a": 3])
+    try await children[0].send(9)
+    await cancellation.wait()
+    #expect(cancelled.all == [2])
+    #expect(await subject.root.statistics.effects == ["a": 2])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `a clock that never ticks holds no shutdown up`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        switch action {
+        case 1: .run { _ in }.after(.seconds(1))
+        case 2: .run { _ in }.id(2, .debounced(for: .seconds(1)))
+        case 3: .run { _ in throw Mishap() }.retried(.constant(.seconds(1), attempts: 3)).id(3)
+        default: .all(.run { _ in }.after(.seconds(Int64.max)), .run { _ in }.id(4, .debounced(for: .seconds(Int64.max))))
+        }
+      })
+    for action in 1...4 { try await subject.store.send(action) }
+    await clock.untilAsleep(5)
+    await subject.root.shutdown()
+  }
+}
