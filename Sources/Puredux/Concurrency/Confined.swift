@@ -27,6 +27,8 @@ private final class ClosureCommand: Command, @unchecked Sendable {
 @usableFromInline protocol CommandQueue: AnyObject, Sendable {
   /// Gives a command its place in the order; false where none is taken any more.
   func enqueue(_ command: Command) -> Bool
+  /// Whether an effect is one of the same tree.
+  func hosts(_ effect: RunningEffect) -> Bool
 }
 
 extension CommandQueue {

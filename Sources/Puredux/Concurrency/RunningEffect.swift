@@ -1,5 +1,10 @@
 import Synchronization
 
+/// What runs effects.
+protocol EffectHost: AnyObject, Sendable {
+  func effect(_ effect: RunningEffect, follows isBegin: Bool)
+}
+
 /// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an
 /// address, which comes to be that of something else.
 @usableFromInline final class RunningEffect: Sendable {
@@ -7,21 +12,31 @@ import Synchronization
   @TaskLocal static var current: RunningEffect?
 
   /// What runs it.
-  let runner: any AnyObject & Sendable
+  let runner: any EffectHost
+  /// The store that it belongs to, if any.
+  let store: (any AnyObject & Sendable)?
   /// Its number among those of its runner.
   let number: Int
   /// Those that its runner is part of, as the store is one that they made.
   let outer: [RunningEffect]
   private let isOver = Atomic(false)
 
-  init(of runner: any AnyObject & Sendable, number: Int, within outer: [RunningEffect]) {
+  init(
+    of runner: any EffectHost, in store: (any AnyObject & Sendable)? = nil, number: Int,
+    within outer: [RunningEffect]
+  ) {
     self.runner = runner
+    self.store = store
     self.number = number
     self.outer = outer
   }
 
   /// Written under the lock of the runner.
   var hasEnded: Bool { isOver.load(ordering: .relaxed) }
+
+  /// It follows the states of its own tree, or one sequence of them less: while it does it is not waited for before those
+  /// end.
+  func follows(_ isBegin: Bool) { runner.effect(self, follows: isBegin) }
 
   func end() { isOver.store(true, ordering: .relaxed) }
 

@@ -35,6 +35,12 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var endWaiters: ContiguousArray<EndWaiter> = []
   /// Those who wait for all effects but some that run, of which they are part.
   private var partialWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
+  /// Those who wait until nothing works but some that run, of which they are part, whether more may come or not.
+  private var idleWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
+  /// The effects that have not ended and follow states of their own tree, and how many sequences: they may end only when
+  /// those do, and do not count as work.
+  private var followers: [Int: Int] = [:]
+  private var addedCount = 0
   /// How many effects have been started and have not ended.
   private(set) var running = 0
   /// How many have been added and have not ended.
@@ -48,14 +54,19 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     case wake(Wake)
   }
 
-  mutating func add(_ effect: Effect) -> Addition {
+  mutating func add(_ effect: Effect, isFollower: Bool = false) -> Addition {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
+    case .unused, .open:
+      if isFollower { followers[addedCount] = 1 }
+      addedCount += 1
+    }
+    switch phase {
     case .unused:
       phase = .open
       pending.append(effect)
       return .spawn
-    case .open:
+    default:
       pending.append(effect)
       guard let wake = wakeRunner() else { return .added }
       return .wake(wake)
@@ -95,8 +106,36 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// Returns, beside the runner to be woken, who waited for no more than this.
   mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     running -= 1
+    followers[number] = nil
     for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
-    return (wakeRunner(), popPartialWaiters())
+    for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
+    return (wakeRunner(), popPartialWaiters() + popIdleWaiters())
+  }
+
+  /// An effect that runs follows one sequence more or less. Returns who waited for no more than this.
+  mutating func effect(_ number: Int, follows isBegin: Bool) -> ContiguousArray<EndWaiter> {
+    let count = followers[number, default: 0] + (isBegin ? 1 : -1)
+    followers[number] = count > 0 ? count : nil
+    return popIdleWaiters()
+  }
+
+  /// Whether nothing works but what is exempt; where something does, the waiter is told when that is so.
+  mutating func isIdle(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
+    if isIdle(except: exempt) { return true }
+    idleWaiters.append((waiter, exempt))
+    return false
+  }
+
+  /// Whether nothing works but what is exempt.
+  func isIdle(except exempt: Set<Int>) -> Bool {
+    unfinishedCount - followers.count <= exempt.count { followers[$0] == nil }
+  }
+
+  private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
+    guard !idleWaiters.isEmpty else { return [] }
+    let told = idleWaiters.filter { isIdle(except: $0.exempt) }
+    if !told.isEmpty { idleWaiters = idleWaiters.filter { !isIdle(except: $0.exempt) } }
+    return ContiguousArray(told.map(\.waiter))
   }
 
   /// Takes nothing more. Returns, beside the runner to be woken, who waited for no more than this: where nothing was
@@ -117,8 +156,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     defer {
       endWaiters = []
       partialWaiters = []
+      idleWaiters = []
     }
-    return endWaiters + partialWaiters.map(\.waiter)
+    return endWaiters + partialWaiters.map(\.waiter) + idleWaiters.map(\.waiter)
   }
 
   /// Whether all is over; where it is not, the end tells the waiter.

@@ -1,10 +1,13 @@
 /// Runs one effect group: does what it decides, and nothing else.
-@usableFromInline final class EffectRunner: Sendable {
+@usableFromInline final class EffectRunner: EffectHost {
   @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
   private typealias Instruction = EffectInstruction<Effect>
   private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
 
-  @usableFromInline init() {}
+  /// The store whose effects these are, where it is one's.
+  private let store: (any AnyObject & Sendable)?
+
+  @usableFromInline init(of store: (any AnyObject & Sendable)? = nil) { self.store = store }
 
   private let group = LockedValue(Group())
 
@@ -12,8 +15,8 @@
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
-  @usableFromInline func add(_ effect: @escaping Effect, spawn: (@escaping @Sendable () async -> Void) -> Void) {
-    switch group.withLock({ $0.add(effect) }) {
+  @usableFromInline func add(_ effect: @escaping Effect, isFollower: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void) {
+    switch group.withLock({ $0.add(effect, isFollower: isFollower) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)
@@ -29,7 +32,7 @@
         switch await next() {
         case .start(let effects):
           for effect in effects {
-            let running = RunningEffect(of: self, number: count, within: outer)
+            let running = RunningEffect(of: self, in: store, number: count, within: outer)
             count += 1
             tasks.addTask {
               await RunningEffect.$current.withValue(running) { await effect(running) }
@@ -42,6 +45,11 @@
       }
     }
     for waiter in group.withLock({ $0.runnerEnded() }) { waiter.resume(returning: ()) }
+  }
+
+  func effect(_ effect: RunningEffect, follows isBegin: Bool) {
+    let told = group.withLock { group in effect.hasEnded ? [] : group.effect(effect.number, follows: isBegin) }
+    for waiter in told { waiter.resume(returning: ()) }
   }
 
   private func next() async -> Instruction {
@@ -73,14 +81,27 @@
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
+  /// Returns when nothing works but what the caller is part of, whether more may come or not.
+  func untilIdle(except callers: [RunningEffect]) async {
+    await Waiter<Void>.wait { waiter in
+      let isIdle = group.withLock { $0.isIdle(except: exempt(callers), orTells: waiter) }
+      if isIdle { waiter.resume(returning: ()) }
+    }
+  }
+
+  func isIdle(except callers: [RunningEffect]) -> Bool {
+    group.withLock { $0.isIdle(except: exempt(callers)) }
+  }
+
+  private func exempt(_ callers: [RunningEffect]) -> Set<Int> {
+    Set(callers.lazy.filter { $0.runner === self && !$0.hasEnded }.map(\.number))
+  }
+
   /// Returns when all effects have ended and the task that ran them is done; where the caller is part of some of them,
   /// when all others have ended.
   func untilEnded(except callers: [RunningEffect]) async {
     await Waiter<Void>.wait { waiter in
-      let hasEnded = group.withLock { group in
-        let exempt = callers.lazy.filter { $0.runner === self && !$0.hasEnded }.map(\.number)
-        return group.hasEnded(except: Set(exempt), orTells: waiter)
-      }
+      let hasEnded = group.withLock { $0.hasEnded(except: exempt(callers), orTells: waiter) }
       if hasEnded { waiter.resume(returning: ()) }
     }
   }

@@ -69,7 +69,7 @@ extension ObserverCalls {
 
     /// Only on the tree's executor, while the store has not ended.
     func start() {
-      node.effects.start({ _ in await run() }, of: node)
+      node.effects.start({ _ in await run() }, of: node, isFollower: true)
     }
 
     /// As `start`, from anywhere, where the store has not ended.

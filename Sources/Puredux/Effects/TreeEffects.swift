@@ -38,15 +38,19 @@
 
   /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or by a task
   /// of that store.
-  @usableFromInline func start(_ work: @escaping EffectRunner.Effect, of node: any AnyStoreNode) {
+  ///
+  /// - Parameter isFollower: Whether it ends when the states of the store do, and is not waited for before that.
+  @usableFromInline func start(
+    _ work: @escaping EffectRunner.Effect, of node: any AnyStoreNode, isFollower: Bool = false
+  ) {
     let id = ObjectIdentifier(node)
     let runner = table.withLock { table in
       if let runner = table.entries.runner(of: id) { return runner }
-      let runner = EffectRunner()
+      let runner = EffectRunner(of: node)
       table.entries.change(along: node.path) { $0.runner = runner }
       return runner
     }
-    runner.add(work) { run in
+    runner.add(work, isFollower: isFollower) { run in
       spawn {
         await run()
         self.runnerEnded(of: id)
@@ -91,7 +95,7 @@
       return Ending(node: ObjectIdentifier(node), number: number)
     }
     // Whoever takes it out does it, so that it is done once: here, or by the end of the store if that is still to come.
-    if node.isClosed { take(ending)?() }
+    if node.refuses(nil) { take(ending)?() }
     return ending
   }
 
@@ -155,23 +159,23 @@
     wait?.end()
   }
 
-  /// As `untilEnded`; cancels what takes longer, or goes on when the caller is cancelled.
-  func untilEnded(below node: any AnyStoreNode, within limit: Duration, by clock: some Clock<Duration>) async {
-    guard limit > .zero else {
-      end(below: node, cancelling: true)
-      return await untilEnded(below: node)
-    }
-    await withTaskGroup { tasks in
-      tasks.addTask {
-        await clock.wait(limit)
-        return false
+  /// Returns when nothing works in a store and all below it, but what the caller is part of, and nothing of that has
+  /// asked for more. At once where effects would wait for each other.
+  ///
+  /// - Parameter settle: Returns when all that was asked for is done.
+  func untilIdle(below node: any AnyStoreNode, settle: () async -> Void) async {
+    let callers = RunningEffect.ofCurrentTask
+    while true {
+      await settle()
+      let working = runners(below: node).filter { !$0.isIdle(except: callers) }
+      if working.isEmpty || Task.isCancelled { return }
+      var wait: EffectWait?
+      if !callers.isEmpty {
+        wait = EffectWait.begin(of: callers, for: working)
+        if wait == nil { return }
       }
-      tasks.addTask {
-        await self.untilEnded(below: node)
-        return true
-      }
-      let haveEnded = await tasks.next() == true
-      if haveEnded { tasks.cancelAll() } else { self.end(below: node, cancelling: true) }
+      for runner in working { await runner.untilIdle(except: callers) }
+      wait?.end()
     }
   }
 

@@ -12,13 +12,19 @@
   /// States taken ahead. Its lock is taken before the log's.
   @usableFromInline let ahead = LockedValue(Ahead())
   @usableFromInline let cursorNumber: Int32
+  /// The effect of the same tree that subscribed, if one did.
+  private let follower: RunningEffect?
 
   @usableFromInline struct Ahead: @unchecked Sendable {
     @usableFromInline var states = StateQueue()
   }
 
   /// Has not taken its place in the order: `perform` is to be called then, or `refuse`.
-  init(to source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue) {
+  init(
+    to source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue,
+    by follower: RunningEffect? = nil
+  ) {
+    self.follower = follower
     self.source = source
     self.queue = queue
     cursorNumber = Int32(source.channelOfSource.subscribe(buffering))
@@ -29,7 +35,10 @@
   @usableFromInline convenience init(
     subscribedTo source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
   ) {
-    self.init(to: source, buffering, through: queue)
+    let effect = RunningEffect.current
+    let follower = effect.flatMap { queue.hosts($0) ? $0 : nil }
+    self.init(to: source, buffering, through: queue, by: follower)
+    follower?.follows(true)
     if !queue.enqueue(self) { refuse() }
   }
 
@@ -136,6 +145,7 @@
   }
 
   deinit {
+    follower?.follows(false)
     if channel.remove(cursor) { detach() }
   }
 

@@ -46,7 +46,8 @@ extension OwningStore {
 public enum InterceptorShutdown: Sendable, Equatable {
   /// They are cancelled, and awaited.
   case cancel
-  /// They are awaited, and cancelled if they take longer. What they dispatch is not taken any more. A time of zero or
-  /// less cancels them at once; more than a hundred years counts as a hundred years.
+  /// They are awaited, and cancelled if they take longer. Until the last of them has ended, what the store's own effects
+  /// dispatch or send to it counts: it is committed and has its effects. Everybody else is told `.terminated`. A time of
+  /// zero or less cancels them at once; more than a hundred years counts as a hundred years.
   case finish(within: Duration)
 }

@@ -64,14 +64,14 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
       switch route.target {
       case .direct(let node):
         state = try await node.tree.run(for: node) { [source] tree throws(StoreError) in
-          guard !node.isClosed else { throw .terminated }
+          guard !node.refuses() else { throw .terminated }
           return source.read(on: tree) { $0 }
         } late: {
           lateState()
         }
       case .mapped(let actions):
         state = try await actions.node.run(isolation: nil) { [source, node = actions.node] tree throws(StoreError) in
-          guard !node.isClosed else { throw .terminated }
+          guard !node.refuses(nil) else { throw .terminated }
           return source.read(on: tree) { $0 }
         } late: {
           lateState()

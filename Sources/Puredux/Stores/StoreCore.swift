@@ -82,15 +82,48 @@
   private func end(
     _ interceptors: InterceptorShutdown, clock: some Clock<Duration>, isolation: isolated (any Actor)?
   ) async {
-    let cancels = interceptors == .cancel
-    node.tree.close(node, cancelling: cancels)
-    // All that was accepted is committed when this returns, and the sequences have ended.
+    if case .finish(let limit) = interceptors, limit > .zero {
+      return await finish(within: limit, by: clock, isolation: isolation)
+    }
+    await close(cancelling: true, isolation: isolation)
+    await node.existingEffects?.untilEnded(below: node)
+  }
+
+  /// Returns when all that was accepted is committed, and the sequences have ended.
+  private func close(cancelling: Bool, isolation: isolated (any Actor)?) async {
+    node.tree.close(node, cancelling: cancelling)
+    await untilCommitted(isolation: isolation)
+    // Where an earlier call still awaits them.
+    if cancelling { node.tree.existingCompanion?.end(below: node, cancelling: true) }
+  }
+
+  private func untilCommitted(isolation: isolated (any Actor)?) async {
     try? await node.tree.run(isolation: isolation) { _ throws(StoreError) in }
-    if cancels { node.tree.existingCompanion?.end(below: node, cancelling: true) }
-    guard let effects = node.existingEffects else { return }
-    switch interceptors {
-    case .cancel: await effects.untilEnded(below: node)
-    case .finish(let limit): await effects.untilEnded(below: node, within: limit, by: clock)
+  }
+
+  /// Takes nothing but what the store's own effects dispatch, until the last has ended, and closes it then; or when the
+  /// time is over or the caller is cancelled.
+  private func finish(
+    within limit: Duration, by clock: some Clock<Duration>, isolation: isolated (any Actor)?
+  ) async {
+    node.tree.closeToOthers(node)
+    await untilCommitted(isolation: isolation)
+    guard let effects = node.existingEffects else {
+      return await close(cancelling: false, isolation: isolation)
+    }
+    await withTaskGroup { tasks in
+      tasks.addTask {
+        await clock.wait(limit)
+        return false
+      }
+      tasks.addTask {
+        await effects.untilIdle(below: node) { await untilCommitted(isolation: nil) }
+        await close(cancelling: false, isolation: nil)
+        await effects.untilEnded(below: node)
+        return true
+      }
+      let haveEnded = await tasks.next() == true
+      if haveEnded { tasks.cancelAll() } else { await close(cancelling: true, isolation: nil) }
     }
   }
 }

@@ -4,6 +4,8 @@
   var parentNode: (any AnyStoreNode)? { get }
   /// Whether this store or one above it takes nothing any more.
   var isClosed: Bool { get }
+  /// Whether it refuses who asks: an effect that it waits for is not refused.
+  func refuses(_ effect: RunningEffect?) -> Bool
 
   /// What belongs to the stores of the tree and ends with them; made when it is first needed.
   func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion
@@ -13,6 +15,17 @@
     isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
     late: @Sendable () -> LateVisit<Result>
   ) async throws(StoreError) -> Result
+}
+
+extension AnyStoreNode {
+  func isAt(orBelow other: any AnyStoreNode) -> Bool {
+    var next: (any AnyStoreNode)? = self
+    while let node = next {
+      if node === other { return true }
+      next = node.parentNode
+    }
+    return false
+  }
 }
 
 /// What belongs to the stores of a tree and is told of their end.

@@ -51,10 +51,13 @@ extension StoreNode {
   @usableFromInline func dispatch(
     _ action: Action, by effect: RunningEffect, _ revocation: Revocation?
   ) -> DispatchResult {
-    guard let revocation else { return dispatch(action) }
+    guard let revocation else {
+      return tree.enqueue(for: self, by: effect) { $0.append(action, from: self) } ? .enqueued : .terminated
+    }
     if revocation.isRevoked { return .terminated }
     revocation.noteDispatch()
-    return tree.enqueue(RevocableAction(action, of: self, revocation), for: self) ? .enqueued : .terminated
+    let action = RevocableAction(action, of: self, revocation)
+    return tree.enqueue(action, for: self, by: effect) ? .enqueued : .terminated
   }
 }
 

@@ -9,8 +9,8 @@ import Synchronization
   // SAFETY: changed by the deinitializer alone, when nobody else can look.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
   @usableFromInline let path: Confined<CommitPath<Action>>
-  /// Whether the store is closed in the lowest bit, how many stores there are above in 21 more, and its number in the
-  /// rest.
+  /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, how many stores there
+  /// are above in 21 more, and its number in the rest.
   @usableFromInline let bits: Atomic<UInt>
 
   @inlinable init(tree: Tree<Action>, parent: StoreNode?, path: consuming Confined<CommitPath<Action>>) {
@@ -23,7 +23,7 @@ import Synchronization
       if depth > Self.greatestDepth { depth = UInt(Depth.reach) }
     }
     let number: UInt = parent == nil ? 0 : UInt(bitPattern: tree.nextChildNumber())
-    bits = Atomic((number << 22) | (depth << 1))
+    bits = Atomic((number << 23) | (depth << 2))
     self.path = path
     super.init()
   }
@@ -34,10 +34,10 @@ import Synchronization
 
   @inlinable static var greatestDepth: UInt { (1 << 21) - 1 }
 
-  @inlinable var id: StoreID { StoreID(number: Int(bits.load(ordering: .relaxed) >> 22)) }
+  @inlinable var id: StoreID { StoreID(number: Int(bits.load(ordering: .relaxed) >> 23)) }
 
   /// How many stores there are above.
-  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 1) & Self.greatestDepth) }
+  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 2) & Self.greatestDepth) }
 
   /// Whether this store itself is closed.
   @inlinable var isClosedHere: Bool { bits.load(ordering: .relaxed) & 1 != 0 }
@@ -61,7 +61,44 @@ import Synchronization
 
   /// Closes the store. Only under the inbox's lock.
   @inlinable func close() {
-    bits.store(bits.load(ordering: .relaxed) | 1, ordering: .relaxed)
+    bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .relaxed)
+  }
+
+  /// Closes the store to all but its own effects. Only under the inbox's lock.
+  func closeToOthers() {
+    bits.store(bits.load(ordering: .relaxed) | 3, ordering: .relaxed)
+  }
+
+  /// Whether the store itself is closed to all but its own effects.
+  var isFinishingHere: Bool { bits.load(ordering: .relaxed) & 2 != 0 }
+
+  /// Whether the store has ended: nobody gets anything into it any more.
+  var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
+
+  /// Whether somebody is refused. One who is let in though the store is closed is an effect that it waits for: of the
+  /// store itself or one below it, and so for each store above that is closed.
+  ///
+  /// - Parameter effect: Who asks, where it is known otherwise than by the current task.
+  @inline(__always) @inlinable func refuses(_ effect: RunningEffect? = nil) -> Bool {
+    isClosed && refusesWhenClosed(effect)
+  }
+
+  @usableFromInline func refusesWhenClosed(_ effect: RunningEffect?) -> Bool {
+    guard !hasEnded else { return true }
+    let effects = (effect.map { [$0] } ?? []).filter { !$0.hasEnded } + RunningEffect.ofCurrentTask
+    guard !effects.isEmpty else { return true }
+    return firstOnPath { closed in
+      closed.isClosedHere && !effects.contains { ($0.store as? any AnyStoreNode)?.isAt(orBelow: closed) == true }
+    } != nil
+  }
+
+  private func firstOnPath(where condition: (StoreNode) -> Bool) -> StoreNode? {
+    var next: StoreNode? = self
+    while let node = next {
+      if condition(node) { return node }
+      next = unsafe node.parent
+    }
+    return nil
   }
 
   /// The end of a store that is gone: its state goes, too.
@@ -75,6 +112,8 @@ import Synchronization
   @usableFromInline var parentNode: (any AnyStoreNode)? { unsafe parent }
 
   @usableFromInline func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
+
+  @usableFromInline func hosts(_ effect: RunningEffect) -> Bool { (effect.store as? StoreNode)?.tree === tree }
 
   @usableFromInline func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion {
     tree.companion { make(tree.priority) }

@@ -76,15 +76,17 @@ import Synchronization
   }
 
   /// Gives a command its place in the order; false where the store it is meant for is closed.
-  @usableFromInline nonisolated func enqueue(_ command: Command, for node: StoreNode<Action>) -> Bool {
-    enqueue(for: node) { $0.append(command) }
+  @usableFromInline nonisolated func enqueue(
+    _ command: Command, for node: StoreNode<Action>, by effect: RunningEffect? = nil
+  ) -> Bool {
+    enqueue(for: node, by: effect) { $0.append(command) }
   }
 
   @inlinable @inline(__always) nonisolated func enqueue(
-    for node: StoreNode<Action>, _ append: (inout Requests<Action>) -> Bool
+    for node: StoreNode<Action>, by effect: RunningEffect? = nil, _ append: (inout Requests<Action>) -> Bool
   ) -> Bool {
     let schedules: Bool? = requests.withLock { requests in
-      guard !node.isClosed else { return nil }
+      guard !node.refuses(effect) else { return nil }
       return self.append(to: &requests, append)
     }
     if schedules == true { scheduleDrain() }
@@ -104,11 +106,16 @@ import Synchronization
   /// where a store on its path is closed already.
   @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
     let schedules = requests.withLock { requests in
-      guard !node.isClosed else { return false }
+      guard !node.hasEnded else { return false }
       node.close()
       return append(to: &requests) { $0.append(.closure { tree in node.end(on: tree, cancelling: cancelling) }) }
     }
     if schedules { scheduleDrain() }
+  }
+
+  /// Closes a store to all but its own effects. Nothing where a store on its path is closed already.
+  nonisolated func closeToOthers(_ node: StoreNode<Action>) {
+    requests.withLock { _ in if !node.isClosed { node.closeToOthers() } }
   }
 
   /// The store is gone: ends it, and then drops its state.
@@ -119,7 +126,7 @@ import Synchronization
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = requests.withLock { requests -> ReleaseWay in
       let isIdle = requests.inbox.phase == .idle
-      if isIdle, node.isClosedHere { return .endedBefore }
+      if isIdle, node.isClosedHere, !node.isFinishingHere { return .endedBefore }
       node.close()
       if isIdle, isLastAndAlone(node) { return .alone }
       return .ordered(
@@ -366,7 +373,7 @@ import Synchronization
   ) -> LateVisit<Value> {
     let (isPlaced, schedules) = requests.withLock { requests in
       let takesUp = requests.inbox.visitorCame()
-      if let node, node.isClosed { return (false, takesUp) }
+      if let node, node.refuses() { return (false, takesUp) }
       return (true, append(to: &requests) { $0.append(visit) } || takesUp)
     }
     if schedules { scheduleDrain() }
@@ -377,7 +384,7 @@ import Synchronization
   @inlinable func accept(
     _ action: Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
-    guard isPlaced || !node.isClosed else { throw .terminated }
+    guard isPlaced || !node.refuses() else { throw .terminated }
     let rejection = node.path.withValue(on: self) { commit(action, from: node, $0, onCommit) }
     if let rejection { throw rejection }
   }

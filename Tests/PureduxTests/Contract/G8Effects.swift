@@ -374,4 +374,106 @@ private struct Mishap: Error, Equatable {}
     await clock.untilAsleep(5)
     await subject.root.shutdown()
   }
+
+  /// Each effect sets off the next one, by the dispatch that it is handed, by a proxy, and by `send`.
+  @Test(arguments: Kind.allCases)
+  func `what a store's own effects dispatch while it finishes counts, and has its effects`(kind: Kind) async throws {
+    let (started, mayGoOn) = (Gate(), Gate())
+    let proxies = Record<Store<Snapshot, Int>>()
+    let answers = Record<DispatchResult>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action < 30 else { return nil }
+        return .run { dispatch in
+          if action == 1 {
+            started.open()
+            await mayGoOn.wait()
+          }
+          switch action % 3 {
+          case 0: answers.add(dispatch(action + 1))
+          case 1: answers.add(proxies.all[0].dispatch(action + 1))
+          default: try await proxies.all[0].send(action + 1)
+          }
+        }.id(action % 2, .inTurn())
+      }, reporting: { Issue.record("\($0)") })
+    proxies.add(subject.store.store())
+    let states = subject.states()
+    subject.store.dispatch(1)
+    await started.wait()
+    let isClosed = Gate()
+    let clock = ManualClock()
+    let end = Task {
+      await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: clock)
+      isClosed.open()
+    }
+    await clock.untilAsleep(1)
+    #expect(subject.store.dispatch(100) == .terminated)
+    await #expect(throws: StoreError.terminated) { try await subject.store.send(101) }
+    mayGoOn.open()
+    await end.value
+    #expect(await states.collect() == subject.expectedStates(during: Array(1...30)))
+    #expect(answers.all.allSatisfy { $0 == .enqueued })
+    #expect(subject.store.dispatch(102) == .terminated)
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what goes on for ever is cancelled when the time to finish is over, and counts until then`(kind: Kind)
+    async throws
+  {
+    let clock = ManualClock()
+    let answers = Record<DispatchResult>()
+    let tenth = Gate()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        .run { dispatch in
+          if action == 10 { tenth.open() }
+          let answer = dispatch(action + 1)
+          if answer != .enqueued { answers.add(answer) }
+        }
+      })
+    let states = subject.states()
+    subject.store.dispatch(1)
+    let end = Task { await subject.root.shutdown(interceptors: .finish(within: .seconds(1)), clock: clock) }
+    await tenth.wait()
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(1))
+    await end.value
+    let seen = await states.collect().dropFirst().map(\.root.last)
+    #expect(seen.count >= 10)
+    #expect(seen == Array(1...seen.count))
+  }
+
+  @Test(arguments: Kind.children)
+  func `the end of a child lets its own effects count, and nobody else's`(kind: Kind) async throws {
+    let (started, mayGoOn) = ([Gate(), Gate()], Gate())
+    let answers = Record<String>()
+    let subject = Subject(
+      .rootActor,
+      interceptors: .effects { action, _ in
+        guard action < 10 else { return nil }
+        return .run { dispatch in
+          started[action].open()
+          await mayGoOn.wait()
+          answers.add("\(action): \(dispatch(action + 10))")
+        }
+      })
+    let child = kind.isAttended ? subject.root.attendedChild() : subject.root.ledgerChild()
+    let grandchild = child.ledgerChild()
+    let sequences = [child, grandchild].map { $0.states() }
+    grandchild.dispatch(0)
+    subject.root.dispatch(1)
+    for gate in started { await gate.wait() }
+    let clock = ManualClock()
+    let end = Task { await child.shutdown(interceptors: .finish(within: .seconds(60)), clock: clock) }
+    await clock.untilAsleep(1)
+    #expect(child.dispatch(5) == .terminated)
+    #expect(grandchild.dispatch(5) == .terminated)
+    mayGoOn.open()
+    await end.value
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(answers.all.sorted() == ["0: enqueued", "1: enqueued"])
+    for states in sequences { #expect(await states.collect().last?.locals.first?.last == 10) }
+  }
 }

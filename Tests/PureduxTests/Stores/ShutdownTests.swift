@@ -46,11 +46,11 @@ import Testing
     let clock = HandClock()
     let subject = Subject(
       .child,
-      interceptors: Interceptor { _, dispatch in
+      interceptors: Interceptor(where: { $0 == 1 }) { _, dispatch in
         started.open()
         await goOn.wait()
         ends.add(Task.isCancelled ? "cancelled" : "finished")
-        #expect(dispatch(2) == .terminated)
+        #expect(dispatch(2) == .enqueued)
       })
     subject.store.dispatch(1)
     await started.wait()
