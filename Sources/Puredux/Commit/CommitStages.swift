@@ -115,14 +115,17 @@ extension CommitStages {
   @usableFromInline let middleware: Middleware<State, Action>?
   @usableFromInline let emission: Emission<State>
   @usableFromInline let history: History<Owned, Action>?
+  /// What a child store is given at its end.
+  @usableFromInline let last: Action?
   /// A child store's; a root store's can be changed, and so belongs to the tree.
   @usableFromInline let onCommit: (@Sendable (Source<State>) -> CommitPath<Action>.OnCommit)?
 
   @inlinable init(
     reducer: Reducer<Owned, Action>, middleware: [Middleware<State, Action>], emission: Emission<State>,
-    history: History<Owned, Action>?,
+    history: History<Owned, Action>?, last: Action? = nil,
     onCommit: (@Sendable (Source<State>) -> CommitPath<Action>.OnCommit)? = nil
   ) {
+    self.last = last
     self.onCommit = onCommit
     self.reducer = reducer
     self.middleware = middleware.isEmpty ? nil : Middleware(middleware)
@@ -195,7 +198,7 @@ extension CommitPath {
       handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
       record: record, onCommit: features.onCommit.map { $0(source).before(above?.onCommit) } ?? above?.onCommit,
       commit: commit)
-    self.init(commit: commit, stages: stages, source: source)
+    self.init(commit: commit, stages: stages, last: features.last.map { LastAction($0) }, source: source)
   }
 
   /// The closures of a store, for one below it whose release is not to release all of those above by recursion.

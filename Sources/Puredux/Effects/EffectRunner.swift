@@ -15,7 +15,9 @@
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
-  @usableFromInline func add(_ effect: @escaping Effect, isFollower: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void) {
+  @usableFromInline func add(
+    _ effect: @escaping Effect, isFollower: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
+  ) {
     switch group.withLock({ $0.add(effect, isFollower: isFollower) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }

@@ -48,18 +48,21 @@ extension StoreParent {
   ///     middleware of this store.
   ///   - emits: Which commits the child publishes. Asked with the composed state.
   ///   - history: Where the child keeps what its own reducer did.
+  ///   - atEnd: An action that is given to the child when it is shut down or released, as its last: for presence. Not
+  ///     where a store above it ends.
   ///   - reducer: Changes the local state, before this store's reducer changes its own.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<Composed, Action>...,
     middleware: [Middleware<Composed, Action>] = [], emits: Emission<Composed> = .always,
-    history: History<Local, Action>? = nil, reducer: @escaping @Sendable (inout Local, Action) -> Void
+    history: History<Local, Action>? = nil, atEnd: Action? = nil,
+    reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<Composed, Action> {
     anchor.child(
       initialState: initialState, stateMapping: stateMapping,
       features: StoreFeatures(
-        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history,
+        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd,
         onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
   }
 
@@ -70,12 +73,12 @@ extension StoreParent {
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<Composed, Action>...,
     middleware: [Middleware<Composed, Action>] = [], emits: Emission<Composed> = .always,
-    history: History<Local, Action>? = nil
+    history: History<Local, Action>? = nil, atEnd: Action? = nil
   ) -> StateStore<Composed, Action> {
     anchor.child(
       initialState: initialState, stateMapping: stateMapping,
       features: StoreFeatures(
-        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history,
+        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history, last: atEnd,
         onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
   }
 
@@ -84,13 +87,13 @@ extension StoreParent {
     initialState: Local, interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<(State, Local), Action>...,
     middleware: [Middleware<(State, Local), Action>] = [],
-    emits: Emission<(State, Local)> = .always, history: History<Local, Action>? = nil,
+    emits: Emission<(State, Local)> = .always, history: History<Local, Action>? = nil, atEnd: Action? = nil,
     reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<(State, Local), Action> {
     anchor.child(
       initialState: initialState, stateMapping: { ($0, $1) },
       features: StoreFeatures(
-        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history,
+        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd,
         onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
   }
 }

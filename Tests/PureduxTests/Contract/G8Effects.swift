@@ -367,7 +367,8 @@ private struct Mishap: Error, Equatable {}
         case 1: .run { _ in }.after(.seconds(1))
         case 2: .run { _ in }.id(2, .debounced(for: .seconds(1)))
         case 3: .run { _ in throw Mishap() }.retried(.constant(.seconds(1), attempts: 3)).id(3)
-        default: .all(.run { _ in }.after(.seconds(Int64.max)), .run { _ in }.id(4, .debounced(for: .seconds(Int64.max))))
+        default:
+          .all(.run { _ in }.after(.seconds(Int64.max)), .run { _ in }.id(4, .debounced(for: .seconds(Int64.max))))
         }
       })
     for action in 1...4 { try await subject.store.send(action) }
@@ -475,5 +476,44 @@ private struct Mishap: Error, Equatable {}
     await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
     #expect(answers.all.sorted() == ["0: enqueued", "1: enqueued"])
     for states in sequences { #expect(await states.collect().last?.locals.first?.last == 10) }
+  }
+
+  @Test(arguments: Kind.children, ["released", "shut down", "finished", "shut down and released"])
+  func `a child may have an action that it is given at its end, once`(kind: Kind, way: String) async throws {
+    let subject = Subject(.rootActor)
+    let parent = kind.isAttended ? subject.root.attendedChild() : subject.root.ledgerChild()
+    var child: StateStore<Snapshot, Int>? = parent.childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, middleware: kind.isAttended ? [.passingOn] : [], atEnd: 99,
+      reducer: { $0.enter($1) })
+    let (states, above) = (child?.states(), parent.states())
+    child?.dispatch(1)
+    switch way {
+    case "released": break
+    case "finished": await child?.shutdown(interceptors: .finish(within: .seconds(60)))
+    default: await child?.shutdown()
+    }
+    let proxy = child?.store()
+    if way != "finished" { child = nil }
+    let ledgers = [0, 1, 99].enumerated().map { Ledger(count: $0, last: $1) }
+    #expect(await states?.collect() == ledgers.map { Snapshot(root: $0, locals: [$0, $0]) })
+    #expect(proxy?.dispatch(2) == .terminated)
+    subject.root.dispatch(3)
+    #expect(await above.collect(until: { $0.root.last == 3 }).map(\.root.last) == [0, 1, 99, 3])
+    #expect(await parent.state.locals == [ledgers[2]])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.children)
+  func `a child that ends with a store above it is given nothing`(kind: Kind) async throws {
+    let seen = Record<Int>()
+    let subject = Subject(.rootActor, reducing: { seen.add($0) })
+    let parent = kind.isAttended ? subject.root.attendedChild() : subject.root.ledgerChild()
+    var child: StateStore<Snapshot, Int>? = parent.childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, atEnd: 99, reducer: { $0.enter($1) })
+    try await child?.send(1)
+    await parent.shutdown()
+    child = nil
+    try await subject.root.send(2)
+    #expect(seen.all == [1, 2])
   }
 }

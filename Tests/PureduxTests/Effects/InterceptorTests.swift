@@ -13,7 +13,9 @@ private struct Fetch: AppAction, AsyncAction {
 }
 
 @Suite(.timeLimit(.minutes(5))) struct InterceptorTests {
-  private func results(of interceptor: Interceptor<[[String]], any AppAction>, on actions: [any AppAction]) async -> [[String]] {
+  private func results(of interceptor: Interceptor<[[String]], any AppAction>, on actions: [any AppAction]) async
+    -> [[String]]
+  {
     let root = RootStore<[[String]], any AppAction>(initialState: [], interceptors: interceptor) { state, action in
       if let found = action as? Found { state.append(found.results) }
     }

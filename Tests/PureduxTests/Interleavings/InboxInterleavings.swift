@@ -430,7 +430,8 @@ private struct InboxSystem: Interleaved {
   /// The drain that runs at once takes the visitor that is just through for one that is still to come, and leaves the rest to it.
   @Test func `a visitor that leaves before its visit ends is found out`() async {
     let exploration = await explore {
-      InboxSystem([[.send(1)]], within: [1: [.dispatch(2), .dispatch(3)]], runsJobsInside: true, leavesBeforeItsVisitEnds: true)
+      InboxSystem(
+        [[.send(1)]], within: [1: [.dispatch(2), .dispatch(3)]], runsJobsInside: true, leavesBeforeItsVisitEnds: true)
     }
     #expect(!exploration.failures.isEmpty)
   }

@@ -64,7 +64,10 @@ final class ManualClock: Clock, Sendable {
       sleepers.now = now
       let awake = sleepers.asleep.filter { $0.value.until <= now }
       for number in awake.keys { sleepers.asleep[number] = nil }
-      return (awake.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }.map(\.value.continuation), sleepers.openGates())
+      return (
+        awake.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }.map(\.value.continuation),
+        sleepers.openGates()
+      )
     }
     for continuation in awake { continuation.resume() }
     for gate in gates { gate.open() }
