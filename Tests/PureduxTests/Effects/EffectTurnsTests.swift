@@ -1,0 +1,183 @@
+import Testing
+
+@testable import Puredux
+
+/// Some work, told apart by its number.
+private final class Job: Sendable, CustomStringConvertible {
+  let number: Int
+  init(_ number: Int) { self.number = number }
+  var description: String { "\(number)" }
+}
+
+/// The state machine with what its shell would do, in a time that goes on by hand.
+private struct Turns {
+  var machine = EffectTurns<Job>()
+  var now = Duration.zero
+  var running: [Int: Job] = [:]
+  var leftOut: [Int] = []
+  var turnedAway: [Int] = []
+  var cancelled: [Int] = []
+  var begun: [Int] = []
+  /// The timers that sleep, and until when.
+  var timers: [(timer: Job, until: Duration)] = []
+  private var timerCount = 0
+
+  mutating func add(_ number: Int, _ policy: EffectPolicy) {
+    timerCount += 1
+    let timer = Job(-timerCount)
+    carryOut(machine.add(Job(number), policy, at: now) { timer })
+  }
+
+  mutating func cancel() { carryOut(machine.cancelAll()) }
+
+  mutating func end(_ number: Int) {
+    guard let job = running.removeValue(forKey: number) else { return }
+    carryOut(machine.ended(job))
+  }
+
+  mutating func advance(by duration: Duration) {
+    now += duration
+    while let index = timers.firstIndex(where: { $0.until <= now }) { wake(timers.remove(at: index).timer) }
+  }
+
+  private mutating func wake(_ timer: Job) {
+    switch machine.timerWoke(timer, at: now) {
+    case .sleep(let until): timers.append((timer, until))
+    case .run(let job): begin(job)
+    case .end: break
+    }
+  }
+
+  private mutating func begin(_ job: Job) {
+    begun.append(job.number)
+    running[job.number] = job
+  }
+
+  private mutating func carryOut(_ steps: [EffectTurns<Job>.Step]) {
+    for step in steps {
+      switch step {
+      case .start(let job): begin(job)
+      case .startTimer(let timer): wake(timer)
+      case .cancel(let job) where job.number < 0: timers.removeAll { $0.timer === job }
+      case .cancel(let job):
+        cancelled.append(job.number)
+        running[job.number] = nil
+      case .leaveOut(let job): leftOut.append(job.number)
+      case .turnAway(let job): turnedAway.append(job.number)
+      }
+    }
+  }
+}
+
+@Suite struct EffectTurnsTests {
+  @Test func `an earlier time takes the place of a later one`() {
+    var turns = Turns()
+    turns.add(1, .debounced(for: .seconds(10)))
+    turns.add(2, .debounced(for: .seconds(1)))
+    #expect(turns.timers.map(\.until) == [.seconds(1)])
+    turns.advance(by: .seconds(1))
+    #expect(turns.begun == [2])
+    #expect(turns.leftOut == [1])
+    #expect(turns.timers.isEmpty)
+  }
+
+  @Test func `a later time is slept for when the earlier has come, by the same timer`() {
+    var turns = Turns()
+    for number in 1...100 {
+      turns.add(number, .debounced(for: .seconds(2)))
+      turns.advance(by: .seconds(1))
+      #expect(turns.timers.count == 1)
+    }
+    turns.advance(by: .seconds(1))
+    #expect(turns.begun == [100])
+  }
+
+  @Test func `each policy deals with those of another before it`() {
+    var turns = Turns()
+    turns.add(1, .concurrent(limit: 5))
+    turns.add(2, .inTurn())
+    turns.add(3, .first)
+    #expect(turns.begun == [1])
+    #expect(turns.leftOut == [3])
+    turns.add(4, .debounced(for: .seconds(1)))
+    #expect(turns.cancelled == [1])
+    #expect(turns.leftOut == [3, 2])
+    turns.add(5, .latest)
+    #expect(turns.begun == [1, 5])
+    #expect(turns.leftOut == [3, 2, 4])
+    turns.cancel()
+    #expect(turns.cancelled == [1, 5])
+    #expect(turns.machine.isOver(at: turns.now))
+  }
+
+  @Test func `a throttle that is over lets the next begin, and can be forgotten then`() {
+    var turns = Turns()
+    turns.add(1, .throttled(for: .seconds(5)))
+    turns.end(1)
+    #expect(!turns.machine.isOver(at: turns.now))
+    turns.advance(by: .seconds(5))
+    #expect(turns.machine.isOver(at: turns.now))
+    turns.add(2, .throttled(for: .seconds(5)))
+    #expect(turns.begun == [1, 2])
+  }
+
+  @Test(arguments: [Int.min, -1, 0, 1])
+  func `limits that make no sense count as the least that does`(limit: Int) {
+    var turns = Turns()
+    turns.add(1, .concurrent(limit: limit))
+    turns.add(2, .concurrent(limit: limit))
+    #expect(turns.begun == [1])
+    turns.end(1)
+    #expect(turns.begun == [1, 2])
+    turns.add(3, .inTurn(limit: limit))
+    #expect(turns.turnedAway == (limit > 0 ? [] : [3]))
+  }
+
+  @Test func `times of zero or less are none`() {
+    for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
+      var turns = Turns()
+      turns.add(1, .debounced(for: time))
+      turns.add(2, .throttled(for: time))
+      turns.add(3, .throttled(for: time))
+      #expect(turns.begun == [1, 2, 3])
+      #expect(turns.timers.isEmpty)
+    }
+  }
+
+  /// Whatever comes in whatever order: each is begun, left out or turned away, once, and what was cancelled was begun.
+  @Test func `nothing is lost, and nothing begun twice`() {
+    let seed = UInt64.random(in: 0..<1_000_000_000)
+    var random = SeededGenerator(seed: seed)
+    for _ in 0..<500 {
+      var turns = Turns()
+      var count = 0
+      for _ in 0..<60 {
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0: turns.cancel()
+        case 1...2: turns.advance(by: .seconds(Int.random(in: 0...3, using: &random)))
+        case 3...5: if let number = turns.running.keys.sorted().randomElement(using: &random) { turns.end(number) }
+        default:
+          count += 1
+          let time = Duration.seconds(Int.random(in: -1...3, using: &random))
+          let limit = Int.random(in: 0...3, using: &random)
+          let policies: [EffectPolicy] = [
+            .latest, .first, .inTurn(limit: limit), .concurrent(limit: limit), .debounced(for: time),
+            .throttled(for: time),
+          ]
+          turns.add(count, policies.randomElement(using: &random)!)
+        }
+        #expect(turns.timers.count <= 1, "seed \(seed)")
+      }
+      for _ in 0..<100 {
+        turns.advance(by: .seconds(3))
+        for number in turns.running.keys.sorted() { turns.end(number) }
+      }
+      let outcomes = (turns.begun + turns.leftOut + turns.turnedAway).sorted()
+      #expect(outcomes == Array(1...max(1, count)).prefix(count).map { $0 }, "seed \(seed)")
+      #expect(Set(turns.cancelled).isSubset(of: turns.begun), "seed \(seed)")
+      #expect(Set(turns.cancelled).count == turns.cancelled.count, "seed \(seed)")
+      #expect(turns.machine.isOver(at: turns.now), "seed \(seed)")
+      #expect(turns.timers.isEmpty, "seed \(seed)")
+    }
+  }
+}
