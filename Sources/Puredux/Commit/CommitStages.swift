@@ -14,23 +14,23 @@ import Synchronization
 
   /// None where there are only reducers.
   @inlinable init?(
-    handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit? = nil,
+    handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit? = nil, last: Action? = nil,
     commit: @escaping CommitPath<Action>.Commit
   ) {
-    guard handle != nil || record != nil || onCommit != nil else { return nil }
+    guard handle != nil || record != nil || onCommit != nil || last != nil else { return nil }
     self.handle = handle
     self.record = record
     self.onCommit = onCommit
     let context = Context(commit: commit, record: record, onCommit: onCommit)
     // Not one closure that looks: what is called is not counted where it is known to be there.
     if let handle {
-      super.init { action, node in
+      super.init(last: last) { action, node in
         context.begin(at: node)
         handle(action, context)
         return context.end()
       }
     } else {
-      super.init { action, node in
+      super.init(last: last) { action, node in
         context.begin(at: node)
         context.commit(action)
         return context.end()
@@ -197,8 +197,8 @@ extension CommitPath {
     let stages = Stages(
       handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
       record: record, onCommit: features.onCommit.map { $0(source).before(above?.onCommit) } ?? above?.onCommit,
-      commit: commit)
-    self.init(commit: commit, stages: stages, last: features.last.map { LastAction($0) }, source: source)
+      last: features.last, commit: commit)
+    self.init(commit: commit, stages: stages, source: source)
   }
 
   /// The closures of a store, for one below it whose release is not to release all of those above by recursion.

@@ -26,28 +26,14 @@
   @usableFromInline let commit: Commit
   /// What else is to be done with an action. None where there are only reducers.
   @usableFromInline let stages: AnyCommitStages<Action>?
-  /// The action that is given to the store at its end, if any.
-  @usableFromInline let last: LastAction<Action>?
   /// The store's source: to end its sequences, and to drop the state of a store that is gone.
   @usableFromInline let source: AnySource
 
-  @inlinable init(
-    commit: @escaping Commit, stages: AnyCommitStages<Action>?, last: LastAction<Action>? = nil, source: AnySource
-  ) {
-    self.last = last
+  @inlinable init(commit: @escaping Commit, stages: AnyCommitStages<Action>?, source: AnySource) {
     self.commit = commit
     self.stages = stages
     self.source = source
   }
-}
-
-/// The action that a store is given at its end: once, though it may be shut down and released.
-@usableFromInline final class LastAction<Action> {
-  @usableFromInline var action: Action?
-
-  @inlinable init(_ action: Action) { self.action = action }
-
-  func take() -> Action? { action.take() }
 }
 
 /// What is done with an action beside reducing it and publishing what came of it.
@@ -57,6 +43,11 @@
   @usableFromInline typealias Process = (Action, StoreNode<Action>) -> StoreError?
 
   @usableFromInline final let process: Process
+  /// The action that the store is given at its end: once, though it may be shut down and released.
+  @usableFromInline final var last: Action?
 
-  @inlinable init(process: @escaping Process) { self.process = process }
+  @inlinable init(last: Action?, process: @escaping Process) {
+    self.last = last
+    self.process = process
+  }
 }

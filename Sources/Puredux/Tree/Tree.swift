@@ -481,7 +481,7 @@ extension StoreNode {
   /// The end of the store, after the last action that it accepted.
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     // Not where it ends with a store above it: that takes nothing any more.
-    if let action = path.withValue(on: tree, { $0.last?.take() }), unsafe parent?.hasEnded == false {
+    if let action = path.withValue(on: tree, { $0.stages?.last.take() }), unsafe parent?.hasEnded == false {
       // Whom middleware stops is gone.
       try? self.tree.acceptHere(action, from: self, isPlaced: true)
     }

@@ -178,6 +178,42 @@ func commits() {
     return (ours, theirs)
   }
 
+  feature(
+    "effects, with the state, that are none", bound: 1.3,
+    RootStore(
+      initialState: Board(), interceptors: .effects { _, context in context.position < 0 ? .run { _ in } : nil },
+      reducer: reduce))
+  measure(Line(name: "an action whose effect cancels the one before", beside: "a task")) {
+    let latest = RootStore<Board, Action>(
+      initialState: Board(), interceptors: .effects { _, _ in .run { _ in }.id("latest") }, reducer: reduce)
+    let ours = try await nanoseconds(20_000) {
+      try await dispatchAll(latest.store(), 20_000)
+      await latest.shutdown(interceptors: .finish(within: .seconds(10)))
+    }
+    let theirs = try await nanoseconds(20_000) {
+      await withDiscardingTaskGroup { tasks in
+        for _ in 0..<20_000 { tasks.addTask {} }
+      }
+    }
+    return (ours, theirs)
+  }
+  measure(Line(name: "debounced 1,000 times, one survives, an action", beside: "a task")) {
+    let ours = try await nanoseconds(1_000) {
+      let debounced = RootStore<Board, Action>(
+        initialState: Board(),
+        interceptors: .effects { _, _ in .run { _ in }.id("debounced", .debounced(for: .milliseconds(1))) },
+        reducer: reduce)
+      try await dispatchAll(debounced.store(), 1_000)
+      await debounced.shutdown()
+    }
+    let theirs = try await nanoseconds(1_000) {
+      await withDiscardingTaskGroup { tasks in
+        for _ in 0..<1_000 { tasks.addTask {} }
+      }
+    }
+    return (ours, theirs)
+  }
+
   measure(Line(name: "allocations a commit, nobody follows", beside: "one", bound: 0.01, unit: ".")) {
     (try await allocations { try await sendAll(store, $0) }, 1)
   }
