@@ -4,5 +4,6 @@ let benchmarks: @Sendable () -> Void = {
   commits()
   allocationsBehind()
   deliveries()
+  lifting()
   sizes()
 }

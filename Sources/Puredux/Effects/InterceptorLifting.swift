@@ -1,0 +1,48 @@
+extension Interceptor {
+  /// An interceptor of a part, as one of the whole: the side effects of a feature that knows its own state and actions
+  /// only. What it dispatches become actions of the whole.
+  ///
+  ///     search.lifted(state: { $0.search }, action: { if case .search(let action) = $0 { action } else { nil } }) {
+  ///       .search($0)
+  ///     }
+  ///
+  /// - Parameters:
+  ///   - toPart: The part's state; where it is absent the interceptor is not asked.
+  ///   - toPartAction: The part's action in one of the whole; none where it is not for this part.
+  ///   - toWholeAction: Makes an action of the whole.
+  public func lifted<Whole: Sendable, WholeAction: Sendable>(
+    state toPart: @escaping @Sendable (Whole) -> State?,
+    action toPartAction: @escaping @Sendable (WholeAction) -> Action?,
+    into toWholeAction: @escaping @Sendable (Action) -> WholeAction
+  ) -> Interceptor<Whole, WholeAction> {
+    Interceptor<Whole, WholeAction>(asked: { [makeAsked] in
+      let asked = makeAsked()
+      let part = PartSource(toPart)
+      return Interceptor<Whole, WholeAction>.Asked(
+        prepare: asked.prepare.map { prepare in { whole in prepare(part.source(in: whole)) } },
+        decide: { action, context in
+          guard var action = toPartAction(action) else { return nil }
+          let partContext = EffectContext<State, Action>(
+            source: part.source(in: context.source), store: context.store, position: context.position,
+            dispatch: context.dispatch.map(toWholeAction))
+          guard partContext.current != nil else { return nil }
+          return asked.decide(&action, partContext)?.map(toWholeAction)
+        })
+    })
+  }
+}
+
+/// The source of a part's states, for one store.
+private final class PartSource<Whole: Sendable, Part: Sendable> {
+  private let toPart: @Sendable (Whole) -> Part?
+  private var source: Source<Part>?
+
+  init(_ toPart: @escaping @Sendable (Whole) -> Part?) { self.toPart = toPart }
+
+  func source(in whole: Source<Whole>) -> Source<Part> {
+    if let source { return source }
+    let made = Source<Part>.scope(of: whole, transform: toPart)
+    source = made
+    return made
+  }
+}

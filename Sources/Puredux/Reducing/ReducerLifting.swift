@@ -1,0 +1,121 @@
+extension Reducer {
+  /// A reducer of a part, as one of the whole: for features that know their own state and actions only.
+  ///
+  ///     let app = Reducer(combining: [
+  ///       search.lifted(to: \App.search) { if case .search(let action) = $0 { action } else { nil } },
+  ///       profile.lifted(to: \App.profile) { if case .profile(let action) = $0 { action } else { nil } },
+  ///     ])
+  ///
+  /// The part is changed in place: no collection in it is copied. A stored property costs what a switch by hand does; what
+  /// is computed is read and written back.
+  ///
+  /// - Parameter toPart: The part's action in one of the whole; none where it is not for this part.
+  @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
+    to part: any WritableKeyPath<Whole, State> & Sendable,
+    action toPart: @escaping @Sendable (WholeAction) -> Action?
+  ) -> Reducer<Whole, WholeAction> {
+    let place = PartPlace(part)
+    return Reducer<Whole, WholeAction>(name: name, parts: nil) { [change] whole, action in
+      guard var action = toPart(action) else { return }
+      place.withPart(of: &whole) { change(&$0, &action) }
+    }
+  }
+
+  /// As `lifted(to:action:)`, for a part that is not always there.
+  ///
+  /// - Parameter absent: Told of an action that came while the part was absent, and so changed nothing; printed on standard
+  ///   error where it is left out.
+  @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
+    toOptional part: any WritableKeyPath<Whole, State?> & Sendable,
+    action toPart: @escaping @Sendable (WholeAction) -> Action?,
+    absent: (@Sendable (Action) -> Void)? = nil
+  ) -> Reducer<Whole, WholeAction> {
+    let place = PartPlace(part)
+    return Reducer<Whole, WholeAction>(name: name, parts: nil) { [change] whole, action in
+      guard var action = toPart(action) else { return }
+      let isThere = place.withPart(of: &whole) { part in
+        if part == nil { return false }
+        change(&part!, &action)
+        return true
+      }
+      if !isThere { Self.report(action, absent) }
+    }
+  }
+
+  /// As `lifted(to:action:)`, for the elements of a dictionary: the action says which one. The element is found once, and
+  /// changed in place.
+  ///
+  ///     message.lifted(toElements: \Room.messages) { action in
+  ///       if case .message(let id, let action) = action { (id, action) } else { nil }
+  ///     }
+  ///
+  /// - Parameter absent: Told of an action for an element that was not there; printed on standard error where it is left
+  ///   out.
+  @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
+    toElements elements: any WritableKeyPath<Whole, [ID: State]> & Sendable,
+    action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
+    absent: (@Sendable (ID, Action) -> Void)? = nil
+  ) -> Reducer<Whole, WholeAction> {
+    let place = PartPlace(elements)
+    return Reducer<Whole, WholeAction>(name: name, parts: nil) { [change] whole, action in
+      guard let (id, given) = toElement(action) else { return }
+      var action = given
+      let isThere = place.withPart(of: &whole) { elements in
+        guard let index = elements.index(forKey: id) else { return false }
+        change(&elements.values[index], &action)
+        return true
+      }
+      if !isThere { Self.report(action, absent.map { absent in { absent(id, $0) } }) }
+    }
+  }
+
+  /// As for a dictionary, for the elements of an array, by their `id`: the first with that id, which is searched for from
+  /// the beginning.
+  @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
+    toElements elements: any WritableKeyPath<Whole, [State]> & Sendable,
+    action toElement: @escaping @Sendable (WholeAction) -> (id: State.ID, action: Action)?,
+    absent: (@Sendable (State.ID, Action) -> Void)? = nil
+  ) -> Reducer<Whole, WholeAction> where State: Identifiable, State.ID: Sendable {
+    let place = PartPlace(elements)
+    return Reducer<Whole, WholeAction>(name: name, parts: nil) { [change] whole, action in
+      guard let (id, given) = toElement(action) else { return }
+      var action = given
+      let isThere = place.withPart(of: &whole) { elements in
+        guard let index = elements.firstIndex(where: { $0.id == id }) else { return false }
+        change(&elements[index], &action)
+        return true
+      }
+      if !isThere { Self.report(action, absent.map { absent in { absent(id, $0) } }) }
+    }
+  }
+
+  @usableFromInline static func report(_ action: Action, _ absent: ((Action) -> Void)?) {
+    if let absent { return absent(action) }
+    var errors = StandardError()
+    print("Puredux: an action changed nothing, as what it is for is absent: \(action)", to: &errors)
+  }
+}
+
+/// Where a part lies in a whole.
+@usableFromInline struct PartPlace<Whole, Part>: Sendable {
+  @usableFromInline let keyPath: any WritableKeyPath<Whole, Part> & Sendable
+  /// How far from the beginning of the whole, where it is stored there.
+  @usableFromInline let offset: Int?
+
+  @inlinable init(_ keyPath: any WritableKeyPath<Whole, Part> & Sendable) {
+    self.keyPath = keyPath
+    offset = MemoryLayout<Whole>.offset(of: keyPath)
+  }
+
+  /// Shows the part in its place, to be changed.
+  ///
+  /// SAFETY: an offset is there only for what is stored in the whole itself, without observers, as a value of the part's
+  /// type; the access to the whole is exclusive.
+  @inlinable func withPart<Result>(of whole: inout Whole, _ body: (inout Part) -> Result) -> Result {
+    guard let offset else { return body(&whole[keyPath: keyPath]) }
+    return unsafe withUnsafeMutablePointer(to: &whole) { whole in
+      let part = unsafe (UnsafeMutableRawPointer(whole) + offset).assumingMemoryBound(to: Part.self)
+      return unsafe body(&part.pointee)
+    }
+  }
+}

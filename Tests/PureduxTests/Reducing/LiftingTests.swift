@@ -1,0 +1,166 @@
+import Testing
+
+@testable import Puredux
+
+private struct Counter: Sendable, Equatable, Identifiable {
+  var id = 0
+  var count = 0
+  var trace: [Int] = []
+}
+
+private struct App: Sendable, Equatable {
+  var first = Counter()
+  var second = Counter()
+  var guest: Counter?
+  var byName: [String: Counter] = [:]
+  var list: [Counter] = []
+  var computed: Counter {
+    get { first }
+    set { first = newValue }
+  }
+  var observed = Counter() { didSet { second.count += 100 } }
+}
+
+private enum AppAction: Sendable, Equatable {
+  case first(Int), second(Int), guest(Int), named(String, Int), listed(Int, Int), other
+}
+
+private let counting = Reducer<Counter, Int> { counter, step in
+  counter.count += step
+  counter.trace.append(step)
+}
+
+/// Where an array's elements lie: it moves when they are copied.
+private func address(_ array: inout [Int]) -> UInt {
+  unsafe array.withUnsafeMutableBufferPointer { UInt(bitPattern: $0.baseAddress) }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct LiftingTests {
+  @Test func `a part is changed by its own actions, and nothing else is`() {
+    let app = Reducer<App, AppAction>(combining: [
+      counting.lifted(to: \App.first) { if case .first(let step) = $0 { step } else { nil } },
+      counting.lifted(to: \App.second) { if case .second(let step) = $0 { step } else { nil } },
+    ])
+    var state = App()
+    for action in [AppAction.first(1), .second(2), .other, .first(3)] { app.reduce(&state, action) }
+    #expect(state.first.trace == [1, 3])
+    #expect(state.second.trace == [2])
+    #expect(state.guest == nil)
+  }
+
+  @Test func `what is computed or observed is read and written back`() {
+    var state = App()
+    counting.lifted(to: \App.computed) { (action: AppAction) in action == .other ? 5 : nil }.reduce(&state, .other)
+    #expect(state.first.trace == [5])
+    counting.lifted(to: \App.observed) { (action: AppAction) in action == .other ? 5 : nil }.reduce(&state, .other)
+    #expect(state.observed.trace == [5])
+    #expect(state.second.count == 100)
+  }
+
+  @Test func `an optional part is changed where it is there, and its absence is told`() {
+    let absent = Record<Int>()
+    let guest = counting.lifted(
+      toOptional: \App.guest,
+      action: { (action: AppAction) in if case .guest(let step) = action { step } else { nil } },
+      absent: { absent.add($0) })
+    var state = App()
+    guest.reduce(&state, .guest(1))
+    guest.reduce(&state, .first(1))
+    #expect(state == App())
+    #expect(absent.all == [1])
+    state.guest = Counter()
+    guest.reduce(&state, .guest(2))
+    #expect(state.guest?.trace == [2])
+    #expect(absent.all == [1])
+  }
+
+  @Test func `an element is changed by its id, and its absence is told`() {
+    let absent = Record<String>()
+    let elements = Reducer<App, AppAction>(combining: [
+      counting.lifted(
+        toElements: \App.byName,
+        action: { (action: AppAction) in if case .named(let name, let step) = action { (name, step) } else { nil } },
+        absent: { absent.add("\($0) \($1)") }),
+      counting.lifted(
+        toElements: \App.list,
+        action: { (action: AppAction) in if case .listed(let id, let step) = action { (id, step) } else { nil } },
+        absent: { absent.add("\($0) \($1)") }),
+    ])
+    var state = App()
+    state.byName["a"] = Counter()
+    state.list = [Counter(id: 7), Counter(id: 8), Counter(id: 7)]
+    for action in [AppAction.named("a", 1), .named("b", 2), .listed(7, 3), .listed(9, 4), .other] {
+      elements.reduce(&state, action)
+    }
+    #expect(state.byName.mapValues(\.trace) == ["a": [1]])
+    #expect(state.list.map(\.trace) == [[3], [], []])
+    #expect(absent.all == ["b 2", "9 4"])
+  }
+
+  /// A copy of the trace, or of what it lies in, would move it.
+  @Test func `parts, optional parts and elements are changed in place`() {
+    let all = Reducer<App, AppAction>(combining: [
+      counting.lifted(to: \App.first) { if case .first(let step) = $0 { step } else { nil } },
+      counting.lifted(toOptional: \App.guest, action: { if case .guest(let step) = $0 { step } else { nil } }),
+      counting.lifted(
+        toElements: \App.byName, action: { if case .named(let name, let step) = $0 { (name, step) } else { nil } }),
+      counting.lifted(
+        toElements: \App.list, action: { if case .listed(let id, let step) = $0 { (id, step) } else { nil } }),
+    ])
+    func fresh(_ id: Int) -> Counter {
+      var counter = Counter(id: id)
+      counter.trace.reserveCapacity(100)
+      return counter
+    }
+    var state = App()
+    state.first = fresh(0)
+    state.guest = fresh(0)
+    state.byName["a"] = fresh(0)
+    state.list = [fresh(1), fresh(2)]
+    func places() -> [UInt] {
+      [
+        address(&state.first.trace), address(&state.guest!.trace), address(&state.byName["a"]!.trace),
+        address(&state.list[1].trace),
+      ]
+    }
+    let before = places()
+    for step in 1...50 {
+      for action in [AppAction.first(step), .guest(step), .named("a", step), .listed(2, step)] {
+        all.reduce(&state, action)
+      }
+    }
+    #expect(places() == before)
+    #expect(state.list[1].trace.count == 50)
+  }
+
+  @Test func `a feature's interceptor sees its part, and what it dispatches comes back as the whole's`() async throws {
+    let feature = Interceptor<Counter, Int>.effects(before: \.count) { step, before, context in
+      #expect(context.state.count == before + step)
+      return step < 3 ? .run { dispatch in dispatch(step + 1) }.id("next") : nil
+    }
+    let absent = Record<Int>()
+    let root = RootStore<App, AppAction>(
+      initialState: App(),
+      reducers: [
+        counting.lifted(to: \App.second) { if case .second(let step) = $0 { step } else { nil } },
+        counting.lifted(
+          toOptional: \App.guest, action: { if case .guest(let step) = $0 { step } else { nil } },
+          absent: { absent.add($0) }),
+      ],
+      interceptors:
+        feature.lifted(state: { $0.second }, action: { if case .second(let step) = $0 { step } else { nil } }) {
+          .second($0)
+        },
+      feature.lifted(state: { $0.guest }, action: { if case .guest(let step) = $0 { step } else { nil } }) {
+        .guest($0)
+      })
+    let states = root.states()
+    root.dispatch(.guest(1))
+    root.dispatch(.second(1))
+    let last = await states.collect(until: { $0.second.count == 6 }).last
+    #expect(last?.second.trace == [1, 2, 3])
+    #expect(last?.guest == nil)
+    #expect(absent.all == [1])
+    await root.shutdown()
+  }
+}
