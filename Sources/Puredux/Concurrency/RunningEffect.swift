@@ -2,7 +2,7 @@ import Synchronization
 
 /// What runs effects.
 protocol EffectHost: AnyObject, Sendable {
-  func effect(_ effect: RunningEffect, follows isBegin: Bool)
+  func effect(_ effect: RunningEffect, waitsWhile isWaiting: @escaping @Sendable () -> Bool)
 }
 
 /// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an
@@ -34,9 +34,8 @@ protocol EffectHost: AnyObject, Sendable {
   /// Written under the lock of the runner.
   var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
-  /// It follows the states of its own tree, or one sequence of them less: while it does it is not waited for before those
-  /// end.
-  func follows(_ isBegin: Bool) { runner.effect(self, follows: isBegin) }
+  /// It waits for the next state of its own tree: as long as it does it is not waited for before the states end.
+  func waits(while isWaiting: @escaping @Sendable () -> Bool) { runner.effect(self, waitsWhile: isWaiting) }
 
   func end() { isOver.store(true, ordering: .relaxed) }
 

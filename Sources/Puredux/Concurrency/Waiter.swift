@@ -1,8 +1,8 @@
 /// A task that waits to be handed a value.
 ///
-/// An unchecked continuation, as one is made for each delivery. SAFETY: whoever keeps a waiter (cursors, an inbox, a
-/// tree's turns, an effect group, a command) keeps it in exactly one place, removes it there to hand it out, and every
-/// caller that is handed one resumes it.
+/// An unchecked continuation, as one is made for each delivery. SAFETY: whoever keeps a waiter (cursors, an inbox, an
+/// effect group, a late visit) keeps it in exactly one place, removes it there to hand it out, and every caller that is
+/// handed one resumes it.
 @usableFromInline @safe struct Waiter<Value: Sendable>: Sendable {
   @usableFromInline let continuation: UnsafeContinuation<Value, Never>
 

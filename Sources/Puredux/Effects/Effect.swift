@@ -7,8 +7,9 @@
 ///       .catching { .failed($0) }
 ///
 /// Ids belong to the store that the action was given to: those of two stores never meet. From the commit on that cancels
-/// an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that the effect dispatches is
-/// committed, also where it ignores its cancellation.
+/// an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that it dispatches through the
+/// `Dispatch` that it was handed is committed, also where it ignores its cancellation. What it gives to a store or a proxy
+/// that it has otherwise is not taken back.
 ///
 /// Time is that of the clock which the store is made with. Adopted from The Composable Architecture and Actomaton, where
 /// effects have ids, too.
@@ -55,7 +56,8 @@ public struct Effect<Action: Sendable>: Sendable {
   /// Those that it consists of.
   private var parts: [Effect] { if case .all(let parts) = content { parts } else { [self] } }
 
-  /// Gives the work an id, by which it can be cancelled, and says how it gets on with others of that id.
+  /// Gives the work an id, by which it can be cancelled, and says how it behaves beside others of that id. Of several
+  /// effects (`.all`) each gets the id and the policy: with `.latest` the last of them cancels the others.
   public func id(_ id: some Hashable & Sendable, _ policy: EffectPolicy = .latest) -> Effect {
     let id = EffectID(id)
     return changing {
@@ -64,7 +66,7 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// Waits before the work. A time of zero or less is none.
+  /// Waits before the work, which counts as running meanwhile. A time of zero or less is none.
   public func after(_ delay: Duration) -> Effect {
     changing { $0.delay = delay }
   }
@@ -109,17 +111,18 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 }
 
-/// How effects of one id in one store get on with each other. Each is treated by its own policy when its action is
-/// committed, whatever the policies of those before it were.
+/// How effects of one id in one store behave beside each other. Each is treated by its own policy when its action is
+/// committed, whatever the policies of those before it were; one that cancels those before it ends their times, too.
 public enum EffectPolicy: Sendable, Hashable {
   /// Cancels those before it, and begins at once.
   case latest
-  /// Only where there is none; otherwise it is left out. One whose last act was to dispatch this very action still
-  /// counts.
+  /// Only where there is none; otherwise it is left out. An effect that has dispatched this very action still counts.
   case first
-  /// Begins when those before it have ended. No more than a number of them wait: one more is left out, and reported.
+  /// Begins when those before it have ended. No more than a number of them wait, and with a limit of zero or less none:
+  /// one more is left out, and reported.
   case inTurn(limit: Int = .max)
-  /// Begins where fewer than a number of them run, and otherwise waits for that. A number below one counts as one.
+  /// Begins where fewer than a number of them run and none waits, and otherwise in its turn. A number below one counts as
+  /// one.
   case concurrent(limit: Int)
   /// Cancels those before it, and begins after a time in which no other has come: those that come meanwhile take its
   /// place. A time of zero or less is none.
@@ -152,8 +155,10 @@ public struct RetryPolicy: Sendable {
   public static func exponential(from first: Duration, upTo limit: Duration, attempts: Int) -> RetryPolicy {
     RetryPolicy(attempts: attempts) { failures in
       var delay = min(first, limit)
-      for _ in 1..<max(1, failures) where delay > .zero && delay < limit {
+      var doublings = failures - 1
+      while doublings > 0, delay > .zero, delay < limit {
         delay = delay > limit / 2 ? limit : delay * 2
+        doublings -= 1
       }
       return delay
     }

@@ -12,7 +12,7 @@ struct EffectClock: Sendable {
   var now: Duration { elapsed() }
 
   /// Returns when it is that time by this clock, or, where that cannot sleep, by the continuous one; at once when the
-  /// caller is cancelled.
+  /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
   func wait(until time: Duration) async {
     do {
       try await sleep(time)

@@ -37,10 +37,11 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var partialWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
   /// Those who wait until nothing works but some that run, of which they are part, whether more may come or not.
   private var idleWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
-  /// The effects that have not ended and follow states of their own tree, and how many sequences: they may end only when
-  /// those do, and do not count as work.
-  private var followers: [Int: Int] = [:]
-  private var addedCount = 0
+  /// The effects that have not ended and follow states of their own tree, and what tells whether they wait for the next
+  /// one: those may end only when the states do, and do not count as work.
+  private var followers: [Int: @Sendable () -> Bool] = [:]
+  /// How many have ever been added.
+  private(set) var addedCount = 0
   /// How many effects have been started and have not ended.
   private(set) var running = 0
   /// How many have been added and have not ended.
@@ -58,7 +59,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
     case .unused, .open:
-      if isFollower { followers[addedCount] = 1 }
+      if isFollower { followers[addedCount] = { true } }
       addedCount += 1
     }
     switch phase {
@@ -112,10 +113,11 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (wakeRunner(), popPartialWaiters() + popIdleWaiters())
   }
 
-  /// An effect that runs follows one sequence more or less. Returns who waited for no more than this.
-  mutating func effect(_ number: Int, follows isBegin: Bool) -> ContiguousArray<EndWaiter> {
-    let count = followers[number, default: 0] + (isBegin ? 1 : -1)
-    followers[number] = count > 0 ? count : nil
+  /// An effect that runs waits for a state. Returns who waited for no more than this.
+  mutating func effect(_ number: Int, waitsWhile isWaiting: @escaping @Sendable () -> Bool) -> ContiguousArray<
+    EndWaiter
+  > {
+    followers[number] = isWaiting
     return popIdleWaiters()
   }
 
@@ -128,7 +130,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// Whether nothing works but what is exempt.
   func isIdle(except exempt: Set<Int>) -> Bool {
-    unfinishedCount - followers.count <= exempt.count { followers[$0] == nil }
+    unfinishedCount - followers.values.count { $0() } <= exempt.count { followers[$0]?() != true }
   }
 
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {

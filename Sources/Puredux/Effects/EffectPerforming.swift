@@ -65,14 +65,16 @@ extension TreeEffects {
   private func wait(
     in slot: EffectSlot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
+    var reached = Duration.zero
     while true {
-      let now = settings.clock.now
+      let now = max(settings.clock.now, reached)
       switch slot.turns.withLock({ $0.timerWoke(timer, at: now) }) {
       case .end: return
       case .run(let effect): return await run(effect, in: slot, within: running, of: node)
       case .sleep(let time):
         await settings.clock.wait(until: time)
         if Task.isCancelled { return }
+        reached = time
       }
     }
   }
@@ -94,10 +96,12 @@ extension Effect.Run {
       do {
         return try await work(dispatch)
       } catch {
-        if Task.isCancelled { return }
+        // Not what comes of a cancellation, or of the end.
+        if Task.isCancelled || revocation?.isRevoked == true || node.hasEnded { return }
         failures += 1
         if let delay = retry?.delay(after: failures) {
-          await clock.wait(delay)
+          // One that is begun again at once lets others run.
+          if delay > .zero { await clock.wait(delay) } else { await Task.yield() }
           if Task.isCancelled { return }
         } else if let action = recover?(error) {
           dispatch(action)

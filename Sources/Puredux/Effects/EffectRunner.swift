@@ -49,8 +49,10 @@
     for waiter in group.withLock({ $0.runnerEnded() }) { waiter.resume(returning: ()) }
   }
 
-  func effect(_ effect: RunningEffect, follows isBegin: Bool) {
-    let told = group.withLock { group in effect.hasEnded ? [] : group.effect(effect.number, follows: isBegin) }
+  func effect(_ effect: RunningEffect, waitsWhile isWaiting: @escaping @Sendable () -> Bool) {
+    let told = group.withLock { group in
+      effect.hasEnded ? [] : group.effect(effect.number, waitsWhile: isWaiting)
+    }
     for waiter in told { waiter.resume(returning: ()) }
   }
 
@@ -91,8 +93,9 @@
     }
   }
 
-  func isIdle(except callers: [RunningEffect]) -> Bool {
-    group.withLock { $0.isIdle(except: exempt(callers)) }
+  /// Whether nothing works but what the caller is part of, and how many effects there have been.
+  func workload(except callers: [RunningEffect]) -> (isIdle: Bool, addedCount: Int) {
+    group.withLock { ($0.isIdle(except: exempt(callers)), $0.addedCount) }
   }
 
   private func exempt(_ callers: [RunningEffect]) -> Set<Int> {

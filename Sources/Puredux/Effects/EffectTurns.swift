@@ -46,7 +46,7 @@ struct EffectTurns<Work: AnyObject> {
     case .latest: return cancelAll() + [start(work)]
     case .first: return [count == 0 ? start(work) : .leaveOut(work)]
     case .inTurn(let limit):
-      if running.isEmpty, waiting.isEmpty { return [start(work)] }
+      if count == 0 { return [start(work)] }
       guard waiting.count < limit else { return [.turnAway(work)] }
       waiting.append((work, policy))
       return []
@@ -100,7 +100,7 @@ struct EffectTurns<Work: AnyObject> {
   }
 
   private func mayStart(by policy: EffectPolicy) -> Bool {
-    if case .concurrent(let limit) = policy { running.count < max(1, limit) } else { running.isEmpty }
+    if case .concurrent(let limit) = policy { running.count < max(1, limit) } else { running.isEmpty && held == nil }
   }
 
   private mutating func start(_ work: Work) -> Step {

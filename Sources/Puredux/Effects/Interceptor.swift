@@ -19,13 +19,14 @@
 public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   /// What one store asks, on the tree's executor.
   @usableFromInline struct Asked {
-    /// Called before each commit, where the interceptor wants to know of the state then.
-    @usableFromInline let prepare: ((Source<State>) -> Void)?
+    /// Called before each commit, where the interceptor wants to know of the state then; and with none after each commit
+    /// that it is not asked about, to forget that.
+    @usableFromInline let prepare: ((Source<State>?) -> Void)?
     /// Given the action in its place, as reducers are.
     @usableFromInline let decide: (inout Action, EffectContext<State, Action>) -> Effect<Action>?
 
     @inlinable init(
-      prepare: ((Source<State>) -> Void)?,
+      prepare: ((Source<State>?) -> Void)?,
       decide: @escaping (inout Action, EffectContext<State, Action>) -> Effect<Action>?
     ) {
       self.prepare = prepare
@@ -70,7 +71,8 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   ///       wasEmpty && !context.state.isEmpty ? .run { … } : nil
   ///     }
   ///
-  /// - Parameter before: Called before each commit of the store. What it answers is held during the commit: of a part of
+  /// - Parameter before: Called before each commit of the store that has the state then: where a lifted part was absent,
+  ///   the interceptor is not asked. What it answers is held during the commit: of a part of
   ///   the state that reducers change, take a figure and not the part itself, or they copy it.
   @inlinable public static func effects<Before>(
     before: @escaping @Sendable (State) -> Before,
@@ -79,7 +81,10 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     Interceptor(asked: {
       let memory = BeforeCommit<Before>()
       return Asked(
-        prepare: { source in source.withState { memory.value = before($0) } },
+        prepare: { source in
+          memory.value = nil
+          source?.withState { memory.value = before($0) }
+        },
         decide: { action, context in memory.value.take().flatMap { decide(action, $0, context) } })
     })
   }

@@ -19,13 +19,19 @@ extension Interceptor {
       let asked = makeAsked()
       let part = PartSource(toPart)
       return Interceptor<Whole, WholeAction>.Asked(
-        prepare: asked.prepare.map { prepare in { whole in prepare(part.source(in: whole)) } },
+        prepare: asked.prepare.map { prepare in { whole in prepare(whole.map { part.source(in: $0) }) } },
         decide: { action, context in
-          guard var action = toPartAction(action) else { return nil }
+          guard var action = toPartAction(action) else {
+            asked.prepare?(nil)
+            return nil
+          }
           let partContext = EffectContext<State, Action>(
             source: part.source(in: context.source), store: context.store, position: context.position,
             dispatch: context.dispatch.map(toWholeAction))
-          guard partContext.current != nil else { return nil }
+          guard partContext.current != nil else {
+            asked.prepare?(nil)
+            return nil
+          }
           return asked.decide(&action, partContext)?.map(toWholeAction)
         })
     })

@@ -1,8 +1,12 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
+///
+/// SAFETY: what changes lies behind the lock. The compiler does not check what inherits from `StoreCompanion`.
 @usableFromInline final class TreeEffects: StoreCompanion, @unchecked Sendable {
   private struct Table {
     var entries = Entries()
     var endingCount = 0
+    /// How many calls wait for the effects of a store to come to their end.
+    var finishing: [ObjectIdentifier: Int] = [:]
   }
 
   let settings: EffectSettings
@@ -162,20 +166,50 @@
   /// Returns when nothing works in a store and all below it, but what the caller is part of, and nothing of that has
   /// asked for more. At once where effects would wait for each other.
   ///
-  /// - Parameter settle: Returns when all that was asked for is done.
-  func untilIdle(below node: any AnyStoreNode, settle: () async -> Void) async {
+  /// - Parameter settle: Returns when all that was asked for before is done.
+  /// - Returns: False where effects would have waited for each other.
+  func untilIdle(below node: any AnyStoreNode, settle: () async -> Void) async -> Bool {
     let callers = RunningEffect.ofCurrentTask
-    while true {
+    // How many effects there had been when nothing worked. Where that is so again after all that was asked for until
+    // then is done, nothing of it has begun anything, and nothing is left that could.
+    var addedWhenIdle: Int?
+    while !Task.isCancelled {
       await settle()
-      let working = runners(below: node).filter { !$0.isIdle(except: callers) }
-      if working.isEmpty || Task.isCancelled { return }
+      var working: [EffectRunner] = []
+      var added = 0
+      for runner in runners(below: node) {
+        let workload = runner.workload(except: callers)
+        if !workload.isIdle { working.append(runner) }
+        added += workload.addedCount
+      }
+      if working.isEmpty {
+        if added == addedWhenIdle { return true }
+        addedWhenIdle = added
+        continue
+      }
+      addedWhenIdle = nil
       var wait: EffectWait?
       if !callers.isEmpty {
         wait = EffectWait.begin(of: callers, for: working)
-        if wait == nil { return }
+        if wait == nil { return false }
       }
       for runner in working { await runner.untilIdle(except: callers) }
       wait?.end()
+    }
+    return true
+  }
+
+  /// A call begins to wait for the effects of a store to come to their end.
+  func finishBegan(of node: any AnyStoreNode) {
+    table.withLock { $0.finishing[ObjectIdentifier(node), default: 0] += 1 }
+  }
+
+  /// It does not wait any more. True where no other does.
+  func finishEnded(of node: any AnyStoreNode) -> Bool {
+    table.withLock { table in
+      let left = table.finishing[ObjectIdentifier(node), default: 1] - 1
+      table.finishing[ObjectIdentifier(node)] = left > 0 ? left : nil
+      return left <= 0
     }
   }
 

@@ -393,6 +393,9 @@
     }
   }
 
+  /// Whether a consumer waits for a cursor's next state.
+  func isAwaited(_ id: Int) -> Bool { cursors[id].parkedAt.index != nil }
+
   private mutating func park(_ waiter: AnyWaiter, of id: Int) {
     cursors[id].parkedAt = Slot(parked.count)
     parked.append(Parked(cursor: id, waiter: waiter))

@@ -13,7 +13,10 @@
   @usableFromInline let ahead = LockedValue(Ahead())
   @usableFromInline let cursorNumber: Int32
   /// The effect of the same tree that subscribed, if one did.
-  private let follower: RunningEffect?
+  @usableFromInline let follower: RunningEffect?
+  /// Revoked when this is gone; one for all where no effect asks.
+  private let isGone: Revocation
+  private static let never = Revocation()
 
   @usableFromInline struct Ahead: @unchecked Sendable {
     @usableFromInline var states = StateQueue()
@@ -25,6 +28,7 @@
     by follower: RunningEffect? = nil
   ) {
     self.follower = follower
+    isGone = follower == nil ? Self.never : Revocation()
     self.source = source
     self.queue = queue
     cursorNumber = Int32(source.channelOfSource.subscribe(buffering))
@@ -38,7 +42,6 @@
     let effect = RunningEffect.current
     let follower = effect.flatMap { queue.hosts($0) ? $0 : nil }
     self.init(to: source, buffering, through: queue, by: follower)
-    follower?.follows(true)
     if !queue.enqueue(self) { refuse() }
   }
 
@@ -108,8 +111,16 @@
       switch taken {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: break
+      case .nothing: if follower != nil { tellFollower() }
       }
+    }
+  }
+
+  /// The effect that subscribed waits for a state, for as long as none is handed over.
+  @usableFromInline func tellFollower() {
+    // Without this object, whose release is not for whoever asks.
+    follower?.waits { [source, cursor, isGone] in
+      !isGone.isRevoked && source.channelOfSource.log.withLock { $0.cursors.isAwaited(cursor) }
     }
   }
 
@@ -145,7 +156,7 @@
   }
 
   deinit {
-    follower?.follows(false)
+    if follower != nil { isGone.revoke() }
     if channel.remove(cursor) { detach() }
   }
 

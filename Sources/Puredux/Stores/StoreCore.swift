@@ -37,7 +37,8 @@
       CommitPath(child: own, shownBy: source, features: features, under: path, depth: depth)
     }
     let child = StoreCore<Composed, Action>(
-      node: StoreNode(tree: node.tree, parent: node, path: path), source: source, emission: features.emission)
+      node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, path: path), source: source,
+      emission: features.emission)
     child.keep(features.history)
     return child
   }
@@ -107,18 +108,24 @@
     within limit: Duration, by clock: some Clock<Duration>, isolation: isolated (any Actor)?
   ) async {
     node.tree.closeToOthers(node)
-    await untilCommitted(isolation: isolation)
+    // Its last action may have effects, which count.
+    try? await node.tree.run(isolation: isolation) { [node] tree throws(StoreError) in
+      if node.isGivenLast { node.commitLast(on: tree) }
+    }
     guard let effects = node.existingEffects else {
       return await close(cancelling: false, isolation: isolation)
     }
+    effects.finishBegan(of: node)
     await withTaskGroup { tasks in
       tasks.addTask {
         await clock.wait(limit)
         return false
       }
       tasks.addTask {
-        await effects.untilIdle(below: node) { await untilCommitted(isolation: nil) }
-        await close(cancelling: false, isolation: nil)
+        let isOver = await effects.untilIdle(below: node) { await untilCommitted(isolation: nil) }
+        // One that cannot wait leaves the end to a call that does.
+        let isLast = effects.finishEnded(of: node)
+        if isOver || isLast { await close(cancelling: false, isolation: nil) }
         await effects.untilEnded(below: node)
         return true
       }

@@ -11,7 +11,8 @@ public enum DispatchResult: Sendable, Equatable {
 
 /// Gives actions to one store: what an effect is handed, to answer the store that an action came from (G8).
 ///
-/// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive.
+/// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the store
+/// finishes (`InterceptorShutdown.finish`) an effect's own is answered `.enqueued` until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
     /// There is no store to give them to any more.

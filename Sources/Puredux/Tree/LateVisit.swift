@@ -38,7 +38,10 @@
 
   private func end(with result: Result<Value, StoreError>) {
     let waiter = outcome.withLock { outcome -> Waiter<Result<Value, StoreError>>? in
-      if case .awaited(let waiter) = outcome { return waiter }
+      if case .awaited(let waiter) = outcome {
+        outcome = .none
+        return waiter
+      }
       outcome = .known(result)
       return nil
     }

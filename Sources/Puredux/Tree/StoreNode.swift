@@ -9,11 +9,13 @@ import Synchronization
   // SAFETY: changed by the deinitializer alone, when nobody else can look.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
   @usableFromInline let path: Confined<CommitPath<Action>>
-  /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, how many stores there
-  /// are above in 21 more, and its number in the rest.
+  /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, whether it is
+  /// given an action at its end in the third, how many stores there are above in 21 more, and its number in the rest.
   @usableFromInline let bits: Atomic<UInt>
 
-  @inlinable init(tree: Tree<Action>, parent: StoreNode?, path: consuming Confined<CommitPath<Action>>) {
+  @inlinable init(
+    tree: Tree<Action>, parent: StoreNode?, isGivenLast: Bool = false, path: consuming Confined<CommitPath<Action>>
+  ) {
     self.tree = tree
     unsafe self.parent = parent
     var depth: UInt = 0
@@ -23,7 +25,7 @@ import Synchronization
       if depth > Self.greatestDepth { depth = UInt(Depth.reach) }
     }
     let number: UInt = parent == nil ? 0 : UInt(bitPattern: tree.nextChildNumber())
-    bits = Atomic((number << 23) | (depth << 2))
+    bits = Atomic((number << 24) | (depth << 3) | (isGivenLast ? 4 : 0))
     self.path = path
     super.init()
   }
@@ -34,10 +36,10 @@ import Synchronization
 
   @inlinable static var greatestDepth: UInt { (1 << 21) - 1 }
 
-  @inlinable var id: StoreID { StoreID(number: Int(bits.load(ordering: .relaxed) >> 23)) }
+  @inlinable var id: StoreID { StoreID(number: Int(bits.load(ordering: .relaxed) >> 24)) }
 
   /// How many stores there are above.
-  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 2) & Self.greatestDepth) }
+  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 3) & Self.greatestDepth) }
 
   /// Whether this store itself is closed.
   @inlinable var isClosedHere: Bool { bits.load(ordering: .relaxed) & 1 != 0 }
@@ -62,11 +64,22 @@ import Synchronization
   /// Closes the store. Only under the inbox's lock.
   @inlinable func close() {
     bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .relaxed)
+    if isGivenLast { keepLast() }
   }
 
   /// Closes the store to all but its own effects. Only under the inbox's lock.
   func closeToOthers() {
     bits.store(bits.load(ordering: .relaxed) | 3, ordering: .relaxed)
+    if isGivenLast { keepLast() }
+  }
+
+  /// Whether it has an action that it is given at its end. Not where a store above it ends before.
+  @inlinable var isGivenLast: Bool { bits.load(ordering: .relaxed) & 4 != 0 }
+
+  /// The store is closed, or about to be: where one above it has ended, it is not given its last action any more.
+  @usableFromInline func keepLast() {
+    if unsafe parent?.hasEnded == false { return }
+    bits.store(bits.load(ordering: .relaxed) & ~4, ordering: .relaxed)
   }
 
   /// Whether the store itself is closed to all but its own effects.

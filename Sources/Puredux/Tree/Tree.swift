@@ -478,13 +478,16 @@ import Synchronization
 }
 
 extension StoreNode {
+  /// Commits the action that the store is given at its end, if there is one and it has not been.
+  func commitLast(on tree: isolated any TreeIsolation) {
+    guard let action = path.withValue(on: tree, { $0.stages?.last.take() }) else { return }
+    // Whom middleware stops is gone.
+    try? self.tree.acceptHere(action, from: self, isPlaced: true)
+  }
+
   /// The end of the store, after the last action that it accepted.
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
-    // Not where it ends with a store above it: that takes nothing any more.
-    if let action = path.withValue(on: tree, { $0.stages?.last.take() }), unsafe parent?.hasEnded == false {
-      // Whom middleware stops is gone.
-      try? self.tree.acceptHere(action, from: self, isPlaced: true)
-    }
+    if isGivenLast { commitLast(on: tree) }
     path.withValue(on: tree) { $0.source.close() }
     if depth == 0 { self.tree.extras.withObject { unsafe $0.onExecutor(on: tree).onCommit = nil } }
     self.tree.existingCompanion?.end(below: self, cancelling: cancelling)

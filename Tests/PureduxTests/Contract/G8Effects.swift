@@ -516,4 +516,148 @@ private struct Mishap: Error, Equatable {}
     try await subject.root.send(2)
     #expect(seen.all == [1, 2])
   }
+
+  /// Each effect dispatches the next one's action and ends at once, so that now and then nothing works while an action waits.
+  @Test(arguments: Kind.allCases, [false, true])
+  func `a chain of brief effects comes to its end while the store finishes`(kind: Kind, isInTurn: Bool) async throws {
+    for length in [10, 300] {
+      let subject = Subject(
+        kind,
+        interceptors: .effects { action, _ in
+          guard action < length else { return nil }
+          let effect = Effect<Int>.run { $0(action + 1) }
+          return isInTurn ? effect.id("turn", .inTurn()) : effect
+        })
+      let states = subject.states()
+      subject.store.dispatch(1)
+      await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+      #expect(await states.collect() == subject.expectedStates(during: Array(1...length)))
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `those that wait in turn all come to theirs while the store finishes`(kind: Kind) async throws {
+    let count = 200
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        action <= count ? .run { $0(action + count) }.id("turn", .inTurn()) : nil
+      })
+    let states = subject.states()
+    for action in 1...count { subject.store.dispatch(action) }
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    let seen = await states.collect().map(\.root.last)
+    #expect(seen.filter { $0 > count } == Array(count + 1...2 * count))
+  }
+
+  /// One that waits for a state is not waited for, one that works on a state is.
+  @Test(arguments: Kind.allCases, [false, true])
+  func `an effect that follows its store counts where it works`(kind: Kind, isWorking: Bool) async throws {
+    let proxies = Record<Store<Snapshot, Int>>()
+    let (follows, mayGoOn) = (Gate(), Gate())
+    let answers = Record<DispatchResult>()
+    let clock = ManualClock()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action == 1 else { return nil }
+        return .run { dispatch in
+          for await state in proxies.all[0].states() {
+            follows.open()
+            if !isWorking { continue }
+            await mayGoOn.wait()
+            if state.root.last == 1 { answers.add(dispatch(2)) }
+          }
+          answers.add(dispatch(3))
+        }
+      })
+    proxies.add(subject.store.store())
+    let states = subject.states()
+    subject.store.dispatch(1)
+    await follows.wait()
+    let end = Task { await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: clock) }
+    await clock.untilAsleep(1)
+    mayGoOn.open()
+    await end.value
+    #expect(answers.all == (isWorking ? [.enqueued, .terminated] : [.terminated]))
+    #expect(await states.collect().map(\.root.last) == (isWorking ? [0, 1, 2] : [0, 1]))
+  }
+
+  /// Two of them shut the store down, and cannot wait for each other.
+  @Test(arguments: Kind.allCases)
+  func `of effects that finish their own store one waits for the rest`(kind: Kind) async throws {
+    let proxies = Record<RootStore<Snapshot, Int>>()
+    let (started, mayGoOn, isDone) = (Gate(), Gate(), Gate())
+    let answers = Record<DispatchResult>()
+    let stopped = [Gate(), Gate()]
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        switch action {
+        case 1:
+          .run { dispatch in
+            started.open()
+            await mayGoOn.wait()
+            answers.add(dispatch(9))
+            isDone.open()
+          }
+        case 2, 3:
+          .run { _ in
+            stopped[action - 2].open()
+            await proxies.all[0].shutdown(interceptors: .finish(within: .seconds(60)))
+          }
+        default: nil
+        }
+      })
+    proxies.add(subject.root)
+    for action in 1...3 { subject.store.dispatch(action) }
+    await started.wait()
+    for gate in stopped { await gate.wait() }
+    mayGoOn.open()
+    await isDone.wait()
+    #expect(answers.all == [.enqueued])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: ["shut down", "released", "finished"])
+  func `a child that was released before the root has ended is given its last action`(way: String) async throws {
+    for _ in 0..<50 {
+      let seen = Record<Int>()
+      let executor = HeldExecutor()
+      var root: RootStore<Int, Int>? = RootStore(initialState: 0, executor: .serial(executor)) { _, action in
+        seen.add(action)
+      }
+      var child = root?.childStore(initialState: 0, atEnd: 99) { _, _ in }
+      let end = try #require(root?.states())
+      executor.hold()
+      child?.dispatch(1)
+      child = nil
+      _ = child
+      let task = Task { [root] in
+        switch way {
+        case "shut down": await root?.shutdown()
+        case "finished": await root?.shutdown(interceptors: .finish(within: .seconds(60)))
+        default: break
+        }
+      }
+      root = nil
+      executor.letGo()
+      await task.value
+      _ = await end.collect()
+      #expect(seen.all == [1, 99])
+    }
+  }
+
+  /// A child's last action has an effect, and the child finishes: what that dispatches counts.
+  @Test func `the effect of a last action counts where the child finishes`() async throws {
+    let answers = Record<DispatchResult>()
+    let subject = Subject(
+      .rootActor,
+      interceptors: .effects { action, _ in action == 99 ? .run { answers.add($0(100)) } : nil })
+    let child = subject.root.childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, atEnd: 99, reducer: { $0.enter($1) })
+    await child.shutdown(interceptors: .finish(within: .seconds(60)))
+    #expect(answers.all == [.enqueued])
+    #expect(await subject.root.state.root == Ledger(count: 2, last: 100))
+  }
 }

@@ -110,6 +110,17 @@ private struct Turns {
     #expect(turns.machine.isOver(at: turns.now))
   }
 
+  @Test func `one in turn waits for what is held before it`() {
+    var turns = Turns()
+    turns.add(1, .debounced(for: .seconds(1)))
+    turns.add(2, .inTurn())
+    #expect(turns.begun.isEmpty)
+    turns.advance(by: .seconds(1))
+    #expect(turns.begun == [1])
+    turns.end(1)
+    #expect(turns.begun == [1, 2])
+  }
+
   @Test func `a throttle that is over lets the next begin, and can be forgotten then`() {
     var turns = Turns()
     turns.add(1, .throttled(for: .seconds(5)))

@@ -2,30 +2,30 @@ import Testing
 
 @testable import Puredux
 
-private struct Counter: Sendable, Equatable, Identifiable {
+private struct Tally: Sendable, Equatable, Identifiable {
   var id = 0
   var count = 0
   var trace: [Int] = []
 }
 
 private struct App: Sendable, Equatable {
-  var first = Counter()
-  var second = Counter()
-  var guest: Counter?
-  var byName: [String: Counter] = [:]
-  var list: [Counter] = []
-  var computed: Counter {
+  var first = Tally()
+  var second = Tally()
+  var guest: Tally?
+  var byName: [String: Tally] = [:]
+  var list: [Tally] = []
+  var computed: Tally {
     get { first }
     set { first = newValue }
   }
-  var observed = Counter() { didSet { second.count += 100 } }
+  var observed = Tally() { didSet { second.count += 100 } }
 }
 
 private enum AppAction: Sendable, Equatable {
   case first(Int), second(Int), guest(Int), named(String, Int), listed(Int, Int), other
 }
 
-private let counting = Reducer<Counter, Int> { counter, step in
+private let counting = Reducer<Tally, Int> { counter, step in
   counter.count += step
   counter.trace.append(step)
 }
@@ -68,7 +68,7 @@ private func address(_ array: inout [Int]) -> UInt {
     guest.reduce(&state, .first(1))
     #expect(state == App())
     #expect(absent.all == [1])
-    state.guest = Counter()
+    state.guest = Tally()
     guest.reduce(&state, .guest(2))
     #expect(state.guest?.trace == [2])
     #expect(absent.all == [1])
@@ -87,8 +87,8 @@ private func address(_ array: inout [Int]) -> UInt {
         absent: { absent.add("\($0) \($1)") }),
     ])
     var state = App()
-    state.byName["a"] = Counter()
-    state.list = [Counter(id: 7), Counter(id: 8), Counter(id: 7)]
+    state.byName["a"] = Tally()
+    state.list = [Tally(id: 7), Tally(id: 8), Tally(id: 7)]
     for action in [AppAction.named("a", 1), .named("b", 2), .listed(7, 3), .listed(9, 4), .other] {
       elements.reduce(&state, action)
     }
@@ -107,8 +107,8 @@ private func address(_ array: inout [Int]) -> UInt {
       counting.lifted(
         toElements: \App.list, action: { if case .listed(let id, let step) = $0 { (id, step) } else { nil } }),
     ])
-    func fresh(_ id: Int) -> Counter {
-      var counter = Counter(id: id)
+    func fresh(_ id: Int) -> Tally {
+      var counter = Tally(id: id)
       counter.trace.reserveCapacity(100)
       return counter
     }
@@ -134,7 +134,7 @@ private func address(_ array: inout [Int]) -> UInt {
   }
 
   @Test func `a feature's interceptor sees its part, and what it dispatches comes back as the whole's`() async throws {
-    let feature = Interceptor<Counter, Int>.effects(before: \.count) { step, before, context in
+    let feature = Interceptor<Tally, Int>.effects(before: \.count) { step, before, context in
       #expect(context.state.count == before + step)
       return step < 3 ? .run { dispatch in dispatch(step + 1) }.id("next") : nil
     }
