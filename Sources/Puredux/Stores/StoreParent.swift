@@ -49,7 +49,7 @@ extension StoreParent {
   ///   - emits: Which commits the child publishes. Asked with the composed state.
   ///   - history: Where the child keeps what its own reducer did.
   ///   - atEnd: An action that is given to the child when it is shut down or released, as its last: for presence. Not
-  ///     where a store above it ends.
+  ///     where a store above it was ended before. Its effects are cancelled with the child, unless that finishes.
   ///   - reducer: Changes the local state, before this store's reducer changes its own.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,

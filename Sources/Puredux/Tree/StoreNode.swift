@@ -11,20 +11,20 @@ import Synchronization
   @usableFromInline let path: Confined<CommitPath<Action>>
   /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, whether it is
   /// given an action at its end in the third, how many stores there are above in 21 more, and its number in the rest.
-  @usableFromInline let bits: Atomic<UInt>
+  @usableFromInline let bits: Atomic<UInt64>
 
   @inlinable init(
     tree: Tree<Action>, parent: StoreNode?, isGivenLast: Bool = false, path: consuming Confined<CommitPath<Action>>
   ) {
     self.tree = tree
     unsafe self.parent = parent
-    var depth: UInt = 0
+    var depth: UInt64 = 0
     if let parent {
-      depth = UInt(parent.depth) + 1
+      depth = UInt64(parent.depth) + 1
       // Deeper than that is told from zero, and broken at the same places, which is all that is asked of it.
-      if depth > Self.greatestDepth { depth = UInt(Depth.reach) }
+      if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
     }
-    let number: UInt = parent == nil ? 0 : UInt(bitPattern: tree.nextChildNumber())
+    let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
     bits = Atomic((number << 24) | (depth << 3) | (isGivenLast ? 4 : 0))
     self.path = path
     super.init()
@@ -34,9 +34,9 @@ import Synchronization
     tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  @inlinable static var greatestDepth: UInt { (1 << 21) - 1 }
+  @inlinable static var greatestDepth: UInt64 { (1 << 21) - 1 }
 
-  @inlinable var id: StoreID { StoreID(number: Int(bits.load(ordering: .relaxed) >> 24)) }
+  @inlinable var id: StoreID { StoreID(number: Int(truncatingIfNeeded: bits.load(ordering: .relaxed) >> 24)) }
 
   /// How many stores there are above.
   @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 3) & Self.greatestDepth) }

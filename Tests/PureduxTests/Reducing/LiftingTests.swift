@@ -163,4 +163,27 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(absent.all == [1])
     await root.shutdown()
   }
+
+  /// The part comes and goes; what was before it came is not what was before it went.
+  @Test func `what was before a commit is forgotten where the part's interceptor is not asked`() async throws {
+    let seen = Record<[Int]>()
+    let feature = Interceptor<Tally, Int>.effects(before: \.count) { step, before, context in
+      seen.add([step, before, context.state.count])
+      return nil
+    }
+    let root = RootStore<App, AppAction>(
+      initialState: App(guest: Tally(count: 5)),
+      interceptors: feature.lifted(
+        state: { $0.guest }, action: { if case .guest(let step) = $0 { step } else { nil } }
+      ) { .guest($0) }
+    ) { app, action in
+      switch action {
+      case .first: app.guest = nil
+      case .guest(let step): app.guest = Tally(count: (app.guest?.count ?? 0) + step)
+      default: break
+      }
+    }
+    for action in [AppAction.other, .first(0), .guest(1), .guest(2)] { try await root.send(action) }
+    #expect(seen.all == [[2, 1, 3]])
+  }
 }
