@@ -354,6 +354,8 @@ private struct Mishap: Error, Equatable {}
     await cancellation.wait()
     #expect(cancelled.all == [2])
     #expect(await subject.root.statistics.effects == ["a": 2])
+    // Released before, the second would have ended with its effect.
+    withExtendedLifetime(children) {}
     await subject.root.shutdown()
   }
 
