@@ -25,6 +25,7 @@ private struct Mishap: Error, Equatable {}
     for action in 1...200 { subject.store.dispatch(action) }
     try await subject.store.send(201)
     #expect(seen.all == (1...201).map { [$0, $0, $0, $0] })
+    await subject.root.shutdown()
   }
 
   @Test(arguments: Kind.allCases)
@@ -38,6 +39,7 @@ private struct Mishap: Error, Equatable {}
       })
     for action in 1...3 { try await subject.store.send(action) }
     #expect(seen.all == [[1, 0, 1], [2, 1, 2], [3, 2, 3]])
+    await subject.root.shutdown()
   }
 
   @Test(arguments: Kind.allCases)
@@ -117,7 +119,7 @@ private struct Mishap: Error, Equatable {}
     for action in 1...10 { try await subject.store.send(action) }
     #expect(await subject.root.statistics.effects == ["1": 1])
     mayEnd.open()
-    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
     #expect(started.all == [1])
   }
 
@@ -169,7 +171,7 @@ private struct Mishap: Error, Equatable {}
     #expect(Set(running.all) == [1, 2, 3])
     for gate in gates { gate.open() }
     await begun[4].wait()
-    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
   }
 
   @Test(arguments: Kind.allCases)
@@ -475,7 +477,7 @@ private struct Mishap: Error, Equatable {}
     #expect(grandchild.dispatch(5) == .terminated)
     mayGoOn.open()
     await end.value
-    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
     #expect(answers.all.sorted() == ["0: enqueued", "1: enqueued"])
     for states in sequences { #expect(await states.collect().last?.locals.first?.last == 10) }
   }
@@ -491,7 +493,7 @@ private struct Mishap: Error, Equatable {}
     child?.dispatch(1)
     switch way {
     case "released": break
-    case "finished": await child?.shutdown(interceptors: .finish(within: .seconds(60)))
+    case "finished": await child?.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
     default: await child?.shutdown()
     }
     let proxy = child?.store()
@@ -532,14 +534,14 @@ private struct Mishap: Error, Equatable {}
         })
       let states = subject.states()
       subject.store.dispatch(1)
-      await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+      await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
       #expect(await states.collect() == subject.expectedStates(during: Array(1...length)))
     }
   }
 
   @Test(arguments: Kind.allCases)
   func `those that wait in turn all come to theirs while the store finishes`(kind: Kind) async throws {
-    let count = 200
+    let count = 60
     let subject = Subject(
       kind,
       interceptors: .effects { action, _ in
@@ -547,7 +549,7 @@ private struct Mishap: Error, Equatable {}
       })
     let states = subject.states()
     for action in 1...count { subject.store.dispatch(action) }
-    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)))
+    await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
     let seen = await states.collect().map(\.root.last)
     #expect(seen.filter { $0 > count } == Array(count + 1...2 * count))
   }
@@ -606,7 +608,7 @@ private struct Mishap: Error, Equatable {}
         case 2, 3:
           .run { _ in
             stopped[action - 2].open()
-            await proxies.all[0].shutdown(interceptors: .finish(within: .seconds(60)))
+            await proxies.all[0].shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
           }
         default: nil
         }
@@ -638,7 +640,7 @@ private struct Mishap: Error, Equatable {}
       let task = Task { [root] in
         switch way {
         case "shut down": await root?.shutdown()
-        case "finished": await root?.shutdown(interceptors: .finish(within: .seconds(60)))
+        case "finished": await root?.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
         default: break
         }
       }
@@ -658,7 +660,7 @@ private struct Mishap: Error, Equatable {}
       interceptors: .effects { action, _ in action == 99 ? .run { answers.add($0(100)) } : nil })
     let child = subject.root.childStore(
       initialState: Ledger(), stateMapping: { $0.with($1) }, atEnd: 99, reducer: { $0.enter($1) })
-    await child.shutdown(interceptors: .finish(within: .seconds(60)))
+    await child.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
     #expect(answers.all == [.enqueued])
     #expect(await subject.root.state.root == Ledger(count: 2, last: 100))
   }
