@@ -18,6 +18,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// A runner to be woken, and what it is to do.
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
 
+  /// One that does not wait for some effects, of which it is part.
+  private typealias PartialWaiter = (waiter: EndWaiter, exempt: Set<Int>)
+
   private enum Phase: Sendable {
     /// Nothing was added yet, so there is no runner.
     case unused
@@ -34,9 +37,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
   /// Those who wait for all effects but some that run, of which they are part.
-  private var partialWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
+  private var partialWaiters: ContiguousArray<PartialWaiter> = []
   /// Those who wait until nothing works but some that run, of which they are part, whether more may come or not.
-  private var idleWaiters: ContiguousArray<(waiter: EndWaiter, exempt: Set<Int>)> = []
+  private var idleWaiters: ContiguousArray<PartialWaiter> = []
   /// The effects that have not ended and follow states of their own tree, and what tells whether they wait for the next
   /// one: those may end only when the states do, and do not count as work.
   private var followers: [Int: @Sendable () -> Bool] = [:]
@@ -130,14 +133,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// Whether nothing works but what is exempt.
   func isIdle(except exempt: Set<Int>) -> Bool {
-    unfinishedCount - followers.values.count { $0() } <= exempt.count { followers[$0]?() != true }
+    unfinishedCount - exempt.count <= followers.count { number, isWaiting in !exempt.contains(number) && isWaiting() }
   }
 
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
-    guard !idleWaiters.isEmpty else { return [] }
-    let told = idleWaiters.filter { isIdle(except: $0.exempt) }
-    if !told.isEmpty { idleWaiters = idleWaiters.filter { !isIdle(except: $0.exempt) } }
-    return ContiguousArray(told.map(\.waiter))
+    var left = idleWaiters
+    let told = Self.pop(from: &left) { isIdle(except: $0) }
+    idleWaiters = left
+    return told
   }
 
   /// Takes nothing more. Returns, beside the runner to be woken, who waited for no more than this: where nothing was
@@ -181,10 +184,24 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private mutating func popPartialWaiters() -> ContiguousArray<EndWaiter> {
-    guard !partialWaiters.isEmpty else { return [] }
-    let over = partialWaiters.filter { isOver(except: $0.exempt) }
-    if !over.isEmpty { partialWaiters = partialWaiters.filter { !isOver(except: $0.exempt) } }
-    return ContiguousArray(over.map(\.waiter))
+    var left = partialWaiters
+    let told = Self.pop(from: &left) { isOver(except: $0) }
+    partialWaiters = left
+    return told
+  }
+
+  /// Takes out those whose exemptions a condition holds for: asked once for each, as an effect that waits for a state
+  /// may be handed one at any time.
+  private static func pop(
+    from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (Set<Int>) -> Bool
+  ) -> ContiguousArray<EndWaiter> {
+    if waiters.isEmpty { return [] }
+    var (told, left): (ContiguousArray<EndWaiter>, ContiguousArray<PartialWaiter>) = ([], [])
+    for waiting in waiters {
+      if isTold(waiting.exempt) { told.append(waiting.waiter) } else { left.append(waiting) }
+    }
+    waiters = left
+    return told
   }
 }
 

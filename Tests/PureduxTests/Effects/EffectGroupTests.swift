@@ -70,6 +70,41 @@ import Testing
     #expect(group.running == 0)
   }
 
+  @Test func `who waits until nothing works is told once, when the last has ended or waits for a state`() {
+    for isFollowing in [false, true] {
+      var group = Group()
+      for effect in 1...3 { _ = group.add(effect, isFollower: effect == 3) }
+      _ = group.next(orPark: "runner")
+      #expect(group.isIdle(orTells: "all") == false)
+      #expect(group.isIdle(except: [0], orTells: "but one") == false)
+      if isFollowing {
+        #expect(group.effect(1, waitsWhile: { false }).isEmpty)
+        #expect(Array(group.effect(1, waitsWhile: { true })) == ["but one"])
+      } else {
+        #expect(Array(group.effectEnded(1).ended) == ["but one"])
+      }
+      #expect(Array(group.effectEnded(0).ended) == ["all"])
+      #expect(group.isIdle(orTells: "nobody") == true)
+      #expect(group.addedCount == 3)
+    }
+  }
+
+  @Test func `a follower that is handed a state while who waits is told is not told twice`() {
+    var group = Group()
+    _ = group.add(1)
+    _ = group.next(orPark: "runner")
+    #expect(group.isIdle(orTells: "waiter") == false)
+    let asked = LockedValue(0)
+    let isWaiting: @Sendable () -> Bool = {
+      asked.withLock { count in
+        count += 1
+        return count == 1
+      }
+    }
+    #expect(Array(group.effect(0, waitsWhile: isWaiting)) == ["waiter"])
+    #expect(group.effectEnded(0).ended.isEmpty)
+  }
+
   @Test func `finishing, the runner leaves when the last effect has ended`() {
     var group = Group()
     _ = group.add(1)

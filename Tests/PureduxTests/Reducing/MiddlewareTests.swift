@@ -201,7 +201,7 @@ import Testing
 
   @Test func `logging reports the action, what changed and the time taken`() async throws {
     let logs = Record<ActionLog<Snapshot, Int>>()
-    let clock = SteppedClock()
+    let clock = ManualClock()
     let subject = Subject(
       .grandchild,
       middleware: [
@@ -225,7 +225,7 @@ import Testing
 
   @Test func `timing reports each action and the time that all further in took`() async throws {
     let times = Record<Duration>()
-    let clock = SteppedClock()
+    let clock = ManualClock()
     let store = RootStore<Int, Int>(initialState: 0, middleware: [.timing(clock: clock) { times.add($0 * $1) }]) {
       clock.advance(by: .seconds(2))
       $0 += $1

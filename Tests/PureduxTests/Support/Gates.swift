@@ -190,26 +190,3 @@ final class Flag: Sendable {
   func raise() { flag.store(true, ordering: .relaxed) }
   func lower() { flag.store(false, ordering: .relaxed) }
 }
-
-/// A clock that stands still but where it is moved.
-final class SteppedClock: Clock {
-  typealias Duration = Swift.Duration
-
-  struct Instant: InstantProtocol {
-    var offset = Duration.zero
-    func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-    func duration(to other: Instant) -> Duration { other.offset - offset }
-    static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
-  }
-
-  private let time = LockedValue(Instant())
-  var now: Instant { time.withLock { $0 } }
-  var minimumResolution: Duration { .nanoseconds(1) }
-
-  func advance(by duration: Duration) {
-    time.withLock { $0 = $0.advanced(by: duration) }
-  }
-
-  /// Nobody sleeps by it.
-  func sleep(until deadline: Instant, tolerance: Duration?) async throws {}
-}
