@@ -15,9 +15,7 @@
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
 
-  @usableFromInline init(
-    priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: EffectSettings = EffectSettings()
-  ) {
+  init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: EffectSettings = EffectSettings()) {
     self.settings = settings
     self.priority = priority
     self.trunk = trunk
@@ -26,10 +24,11 @@
 
   /// None where nothing differs from what is made when it is first needed.
   @usableFromInline static func custom(
-    priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?
+    priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
+    trunk: EffectRunner?
   ) -> StoreCompanion? {
-    if reporting == nil, clock is ContinuousClock { return nil }
-    return TreeEffects(priority: priority, settings: EffectSettings(clock: clock, report: reporting))
+    if trunk == nil, reporting == nil, clock is ContinuousClock { return nil }
+    return TreeEffects(priority: priority, trunk: trunk, settings: EffectSettings(clock: clock, report: reporting))
   }
 
   private func spawn(_ run: @escaping @Sendable () async -> Void) {

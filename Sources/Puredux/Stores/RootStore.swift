@@ -38,10 +38,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState: initialState,
-      tree: Tree(
-        executor: executor, priority: priority,
-        companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
+      initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history))
   }
@@ -57,19 +54,20 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     history: History<State, Action>? = nil
   ) {
     self.init(
-      initialState: initialState,
-      tree: Tree(
-        executor: executor, priority: priority,
-        companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
+      initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
         reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history))
   }
 
+  /// What all ways to make one come to.
   @inlinable init(
-    initialState: State, tree: Tree<Action>, interceptor: Interceptor<State, Action>?,
-    features: StoreFeatures<State, State, Action>
+    initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
+    reporting: (@Sendable (EffectReport) -> Void)?, trunk: EffectRunner? = nil,
+    interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>
   ) {
+    let effects = TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: trunk)
+    let tree = Tree<Action>(executor: executor, priority: priority, companion: effects)
     core = StoreCore(root: initialState, tree: tree, features: features)
     if let interceptor { core.intercept(with: interceptor) }
   }

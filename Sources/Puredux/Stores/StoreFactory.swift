@@ -35,10 +35,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   ) {
     self.init(
       root: RootStore(
-        initialState: initialState,
-        tree: Tree(
-          executor: executor, priority: priority,
-          companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
+        initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history)))
   }
@@ -55,10 +52,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   ) {
     self.init(
       root: RootStore(
-        initialState: initialState,
-        tree: Tree(
-          executor: executor, priority: priority,
-          companion: TreeEffects.custom(priority: priority, clock: clock, reporting: reporting)),
+        initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(
           reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history)))

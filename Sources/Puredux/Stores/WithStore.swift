@@ -20,7 +20,7 @@
 ) async throws(Failure) -> Result {
   try await withStore(
     initialState: initialState, executor: executor, priority: priority,
-    settings: EffectSettings(clock: clock, report: reporting), interceptor: .all(interceptor, interceptors),
+    clock: clock, reporting: reporting, interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history),
     isolation: isolation, body)
 }
@@ -38,23 +38,22 @@
 ) async throws(Failure) -> Result {
   try await withStore(
     initialState: initialState, executor: executor, priority: priority,
-    settings: EffectSettings(clock: clock, report: reporting), interceptor: .all(interceptor, interceptors),
+    clock: clock, reporting: reporting, interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(
       reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
     isolation: isolation, body)
 }
 
 @inlinable func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, executor: StoreExecutor, priority: TaskPriority?, settings: EffectSettings,
-  interceptor: Interceptor<State, Action>?,
+  initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
+  reporting: (@Sendable (EffectReport) -> Void)?, interceptor: Interceptor<State, Action>?,
   features: StoreFeatures<State, State, Action>, isolation: isolated (any Actor)?,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
-    initialState: initialState,
-    tree: Tree(executor: executor, priority: priority, companion: TreeEffects(trunk: trunk, settings: settings)),
-    interceptor: interceptor, features: features)
+    initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+    trunk: trunk, interceptor: interceptor, features: features)
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }
     let outcome: Swift.Result<Result, Failure>
