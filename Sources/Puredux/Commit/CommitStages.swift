@@ -117,16 +117,12 @@ extension CommitStages {
   @usableFromInline let history: History<Owned, Action>?
   /// What a child store is given at its end.
   @usableFromInline let last: Action?
-  /// A child store's; a root store's can be changed, and so belongs to the tree.
-  @usableFromInline let onCommit: (@Sendable (Source<State>) -> CommitPath<Action>.OnCommit)?
 
   @inlinable init(
     reducer: Reducer<Owned, Action>, middleware: [Middleware<State, Action>], emission: Emission<State>,
-    history: History<Owned, Action>?, last: Action? = nil,
-    onCommit: (@Sendable (Source<State>) -> CommitPath<Action>.OnCommit)? = nil
+    history: History<Owned, Action>?, last: Action? = nil
   ) {
     self.last = last
-    self.onCommit = onCommit
     self.reducer = reducer
     self.middleware = middleware.isEmpty ? nil : Middleware(middleware)
     self.emission = emission
@@ -168,10 +164,11 @@ extension CommitPath {
     self.init(commit: commit, stages: stages, source: source)
   }
 
-  /// A child store's, which goes on with its parent's.
+  /// A child store's, which goes on with its parent's. Who is told of a root store's commits can be changed, and so
+  /// belongs to the tree.
   @inlinable init<Local: Sendable, State: Sendable>(
     child own: OwnState<Local>, shownBy source: Source<State>, features: StoreFeatures<Local, State, Action>,
-    under parent: borrowing CommitPath, depth: Int
+    onCommit: OnCommit?, under parent: borrowing CommitPath, depth: Int
   ) {
     let (commitAbove, above) = Depth.isBreak(depth) ? parent.chained() : (parent.commit, Stages.known(parent.stages))
     let reduce = features.reducer.change
@@ -196,7 +193,7 @@ extension CommitPath {
     }
     let stages = Stages(
       handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
-      record: record, onCommit: features.onCommit.map { $0(source).before(above?.onCommit) } ?? above?.onCommit,
+      record: record, onCommit: onCommit?.before(above?.onCommit) ?? above?.onCommit,
       last: features.last, commit: commit)
     self.init(commit: commit, stages: stages, source: source)
   }

@@ -2,7 +2,31 @@ import Synchronization
 
 /// What runs effects.
 protocol EffectHost: AnyObject, Sendable {
-  func effect(_ effect: RunningEffect, waitsWhile isWaiting: @escaping @Sendable () -> Bool)
+  func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
+}
+
+/// What an effect waits for, and does nothing meanwhile.
+final class EffectPause: Sendable {
+  enum Cause {
+    case states
+    /// In a task that is not the one that does the work.
+    case statesElsewhere
+    case time
+  }
+
+  let cause: Cause
+  private let isPending: @Sendable () -> Bool
+  private let isOver = Atomic(false)
+
+  init(for cause: Cause, while isPending: @escaping @Sendable () -> Bool) {
+    self.cause = cause
+    self.isPending = isPending
+  }
+
+  /// Whether what it waits for has not come.
+  var holds: Bool { !isOver.load(ordering: .acquiring) && isPending() }
+
+  func end() { isOver.store(true, ordering: .releasing) }
 }
 
 /// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an
@@ -20,6 +44,8 @@ protocol EffectHost: AnyObject, Sendable {
   /// Those that its runner is part of, as the store is one that they made.
   let outer: [RunningEffect]
   private let isOver = Atomic(false)
+  /// What tells the task that does the work from its child tasks and those that it has made.
+  private let mainTask = Atomic(0)
 
   init(
     of runner: any EffectHost, in store: (any AnyObject & Sendable)? = nil, number: Int,
@@ -34,8 +60,17 @@ protocol EffectHost: AnyObject, Sendable {
   /// Written under the lock of the runner.
   var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
-  /// It waits for the next state of its own tree: as long as it does it is not waited for before the states end.
-  func waits(while isWaiting: @escaping @Sendable () -> Bool) { runner.effect(self, waitsWhile: isWaiting) }
+  /// The current task does the work of this effect.
+  func beginsHere() { mainTask.store(Self.currentTask, ordering: .relaxed) }
+
+  /// Whether the current task is the one that does the work.
+  var isHere: Bool { mainTask.load(ordering: .relaxed) == Self.currentTask }
+
+  /// SAFETY: nothing of the task is kept but a number.
+  private static var currentTask: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }
+
+  /// It waits for something.
+  func pauses(by pause: EffectPause) { runner.effect(self, pausesBy: pause) }
 
   func end() { isOver.store(true, ordering: .relaxed) }
 

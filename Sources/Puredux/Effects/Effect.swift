@@ -54,7 +54,7 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 
   /// Those that it consists of.
-  private var parts: [Effect] { if case .all(let parts) = content { parts } else { [self] } }
+  var parts: [Effect] { if case .all(let parts) = content { parts } else { [self] } }
 
   /// Gives the work an id, by which it can be cancelled, and says how it behaves beside others of that id. Of several
   /// effects (`.all`) each gets the id and the policy: with `.latest` the last of them cancels the others.
@@ -174,7 +174,10 @@ public struct RetryPolicy: Sendable {
 @usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {
   private let value: AnyHashable
 
-  init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }
+  /// Of an effect that is the only one of its kind.
+  @usableFromInline static let only = EffectID(0)
+
+  @usableFromInline init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }
 
   @usableFromInline var description: String { "\(value)" }
 }

@@ -13,16 +13,25 @@ struct EffectClock: Sendable {
 
   /// Returns when it is that time by this clock, or, where that cannot sleep, by the continuous one; at once when the
   /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
-  func wait(until time: Duration) async {
-    do {
-      try await sleep(time)
-    } catch {
-      if !Task.isCancelled { await ContinuousClock().wait(min(time - now, .longest)) }
+  ///
+  /// - Parameter effect: What the current task is part of: where it does its work, that sleeps for so long.
+  func wait(until time: Duration, in effect: RunningEffect?) async {
+    let pause = EffectPause(for: .time) { elapsed() < time }
+    if let effect, effect.isHere { effect.pauses(by: pause) }
+    await withTaskCancellationHandler {
+      do {
+        try await sleep(time)
+      } catch {
+        if !Task.isCancelled { await ContinuousClock().wait(min(time - now, .longest)) }
+      }
+    } onCancel: {
+      pause.end()
     }
+    pause.end()
   }
 
-  func wait(_ duration: Duration) async {
-    if duration > .zero { await wait(until: now + min(duration, .longest)) }
+  func wait(_ duration: Duration, in effect: RunningEffect?) async {
+    if duration > .zero { await wait(until: now + min(duration, .longest), in: effect) }
   }
 }
 

@@ -9,6 +9,15 @@ enum EffectInstruction<Effect> {
 
 extension EffectInstruction: Sendable where Effect: Sendable {}
 
+/// What is waited for where effects are, but may not end by themselves.
+enum EffectIdleness: Sendable {
+  /// That none works on: observers and those that wait for a state of their own tree do not, but a sleep is work that is
+  /// to come to its end.
+  case nothingWorks
+  /// That each waits for a state or sleeps.
+  case nothingRuns
+}
+
 /// The tasks of one store's effects: a pure state machine, run under its runner's lock.
 ///
 /// One task, the runner, starts the effects as its children, in the order in which they were added, by which they are
@@ -19,7 +28,35 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
 
   /// One that does not wait for some effects, of which it is part.
-  private typealias PartialWaiter = (waiter: EndWaiter, exempt: Set<Int>)
+  fileprivate struct PartialWaiter {
+    let waiter: EndWaiter
+    var exempt: Set<Int>
+    var idleness = EffectIdleness.nothingWorks
+    var number = 0
+  }
+
+  /// What is known of an effect that has not ended.
+  private struct Standing: Sendable {
+    private let isObserver: Bool
+    /// Of the task that does the work.
+    private var pause: EffectPause?
+    /// Of another one.
+    private var pauseElsewhere: EffectPause?
+
+    init(isObserver: Bool = false) { self.isObserver = isObserver }
+
+    mutating func pause(by pause: EffectPause) {
+      if pause.cause == .statesElsewhere { pauseElsewhere = pause } else { self.pause = pause }
+    }
+
+    func isIdle(_ idleness: EffectIdleness) -> Bool {
+      switch idleness {
+      case .nothingRuns: pause?.holds == true
+      case .nothingWorks:
+        isObserver || (pause?.cause == .states && pause?.holds == true) || pauseElsewhere?.holds == true
+      }
+    }
+  }
 
   private enum Phase: Sendable {
     /// Nothing was added yet, so there is no runner.
@@ -38,13 +75,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var endWaiters: ContiguousArray<EndWaiter> = []
   /// Those who wait for all effects but some that run, of which they are part.
   private var partialWaiters: ContiguousArray<PartialWaiter> = []
-  /// Those who wait until nothing works but some that run, of which they are part, whether more may come or not.
+  /// Those who wait until all is idle but some that run, of which they are part, whether more may come or not.
   private var idleWaiters: ContiguousArray<PartialWaiter> = []
-  /// The effects that have not ended and follow states of their own tree, and what tells whether they wait for the next
-  /// one: those may end only when the states do, and do not count as work.
-  private var followers: [Int: @Sendable () -> Bool] = [:]
-  /// How many have ever been added.
-  private(set) var addedCount = 0
+  private var idleWaiterCount = 0
+  /// The observers among those that have not ended, and those that wait for something.
+  private var standings: [Int: Standing] = [:]
+  private var addedCount = 0
+  /// How often an effect has been added, has begun to wait for something, or has ended.
+  private(set) var changeCount = 0
   /// How many effects have been started and have not ended.
   private(set) var running = 0
   /// How many have been added and have not ended.
@@ -58,12 +96,13 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     case wake(Wake)
   }
 
-  mutating func add(_ effect: Effect, isFollower: Bool = false) -> Addition {
+  mutating func add(_ effect: Effect, isObserver: Bool = false) -> Addition {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
     case .unused, .open:
-      if isFollower { followers[addedCount] = { true } }
+      if isObserver { standings[addedCount] = Standing(isObserver: true) }
       addedCount += 1
+      changeCount += 1
     }
     switch phase {
     case .unused:
@@ -110,35 +149,47 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// Returns, beside the runner to be woken, who waited for no more than this.
   mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     running -= 1
-    followers[number] = nil
+    changeCount += 1
+    standings[number] = nil
     for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
     for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
     return (wakeRunner(), popPartialWaiters() + popIdleWaiters())
   }
 
-  /// An effect that runs waits for a state. Returns who waited for no more than this.
-  mutating func effect(_ number: Int, waitsWhile isWaiting: @escaping @Sendable () -> Bool) -> ContiguousArray<
-    EndWaiter
-  > {
-    followers[number] = isWaiting
+  /// An effect that runs waits for something. Returns who waited for no more than this.
+  mutating func effect(_ number: Int, pausesBy pause: EffectPause) -> ContiguousArray<EndWaiter> {
+    changeCount += 1
+    standings[number, default: Standing()].pause(by: pause)
     return popIdleWaiters()
   }
 
-  /// Whether nothing works but what is exempt; where something does, the waiter is told when that is so.
-  mutating func isIdle(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
-    if isIdle(except: exempt) { return true }
-    idleWaiters.append((waiter, exempt))
-    return false
+  /// Whether all is idle but what is exempt; where it is not, the waiter is told when that is so, unless it is forgotten
+  /// by its number before.
+  mutating func isIdle(
+    _ idleness: EffectIdleness, except exempt: Set<Int> = [], orTells waiter: EndWaiter
+  ) -> (isIdle: Bool, number: Int) {
+    if isIdle(idleness, except: exempt) { return (true, 0) }
+    idleWaiterCount += 1
+    idleWaiters.append(
+      PartialWaiter(waiter: waiter, exempt: exempt, idleness: idleness, number: idleWaiterCount))
+    return (false, idleWaiterCount)
   }
 
-  /// Whether nothing works but what is exempt.
-  func isIdle(except exempt: Set<Int>) -> Bool {
-    unfinishedCount - exempt.count <= followers.count { number, isWaiting in !exempt.contains(number) && isWaiting() }
+  /// Whether all is idle but what is exempt.
+  func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
+    unfinishedCount - exempt.count
+      <= standings.count { number, standing in !exempt.contains(number) && standing.isIdle(idleness) }
+  }
+
+  /// Who was to be told when all is idle does not wait for it any more.
+  mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {
+    guard let index = idleWaiters.firstIndex(where: { $0.number == number }) else { return nil }
+    return idleWaiters.remove(at: index).waiter
   }
 
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
     var left = idleWaiters
-    let told = Self.pop(from: &left) { isIdle(except: $0) }
+    let told = Self.pop(from: &left) { isIdle($0.idleness, except: $0.exempt) }
     idleWaiters = left
     return told
   }
@@ -171,7 +222,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// - Parameter exempt: Effects that run and are not waited for, nor is then the runner.
   mutating func hasEnded(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
     if phase == .ended || isOver(except: exempt) { return true }
-    if exempt.isEmpty { endWaiters.append(waiter) } else { partialWaiters.append((waiter, exempt)) }
+    if exempt.isEmpty { endWaiters.append(waiter) } else { partialWaiters.append(PartialWaiter(waiter: waiter, exempt: exempt)) }
     return false
   }
 
@@ -185,24 +236,24 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private mutating func popPartialWaiters() -> ContiguousArray<EndWaiter> {
     var left = partialWaiters
-    let told = Self.pop(from: &left) { isOver(except: $0) }
+    let told = Self.pop(from: &left) { isOver(except: $0.exempt) }
     partialWaiters = left
     return told
   }
 
-  /// Takes out those whose exemptions a condition holds for: asked once for each, as an effect that waits for a state
-  /// may be handed one at any time.
+  /// Takes out those that a condition holds for: asked once for each, as what an effect waits for may come at any time.
   private static func pop(
-    from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (Set<Int>) -> Bool
+    from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (PartialWaiter) -> Bool
   ) -> ContiguousArray<EndWaiter> {
     if waiters.isEmpty { return [] }
     var (told, left): (ContiguousArray<EndWaiter>, ContiguousArray<PartialWaiter>) = ([], [])
     for waiting in waiters {
-      if isTold(waiting.exempt) { told.append(waiting.waiter) } else { left.append(waiting) }
+      if isTold(waiting) { told.append(waiting.waiter) } else { left.append(waiting) }
     }
     waiters = left
     return told
   }
 }
 
+extension EffectGroup.PartialWaiter: Sendable where EndWaiter: Sendable {}
 extension EffectGroup: Sendable where Effect: Sendable, RunnerWaiter: Sendable, EndWaiter: Sendable {}

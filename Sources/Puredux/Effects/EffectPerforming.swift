@@ -7,12 +7,18 @@ extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
     switch effect.content {
     case .all(let parts): for part in parts { perform(part, of: node) }
-    case .cancel(let id): if let slot = existingSlots(of: node)?[id] { cancelAll(in: slot, of: node) }
+    case .cancel(let id): cancel(id, of: node)
     case .run(let run):
       guard let id = run.id else {
-        return start({ [settings] in await run.perform(for: node, within: $0, nil, settings) }, of: node)
+        let work: EffectRunner.Effect = { [settings] running in
+          await run.perform(for: node, within: running, Dispatch(.effect(node, running, nil)), nil, settings)
+        }
+        return start(work, of: node)
       }
-      let effect = IdentifiedEffect { [settings] in await run.perform(for: node, within: $0, $1, settings) }
+      let effect = IdentifiedEffect { [settings] running, revocation in
+        await run.perform(
+          for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, settings)
+      }
       add(effect, id, run.policy, of: node)
     }
   }
@@ -30,7 +36,8 @@ extension TreeEffects {
     }
   }
 
-  private func cancelAll(in slot: EffectSlot, of node: any AnyStoreNode) {
+  func cancel(_ id: EffectID, of node: any AnyStoreNode) {
+    guard let slot = existingSlots(of: node)?[id] else { return }
     carryOut(slot.turns.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
@@ -54,17 +61,16 @@ extension TreeEffects {
   private func run(
     _ effect: IdentifiedEffect, in slot: EffectSlot, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
-    await effect.run(within: running)
-    let end = { @Sendable [self] in carryOut(slot.turns.withLock { $0.ended(effect) }, in: slot, of: node) }
-    // What it dispatched and is not committed can be revoked until then: its end takes its place behind that.
-    if effect.hasDispatched, node.enqueue({ _ in end() }) { return }
-    end()
+    await effect.run(within: running, of: node) { [self] in
+      carryOut(slot.turns.withLock { $0.ended(effect) }, in: slot, of: node)
+    }
   }
 
   /// What a timer does.
   private func wait(
     in slot: EffectSlot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
+    running.beginsHere()
     var reached = Duration.zero
     while true {
       let now = max(settings.clock.now, reached)
@@ -72,7 +78,7 @@ extension TreeEffects {
       case .end: return
       case .run(let effect): return await run(effect, in: slot, within: running, of: node)
       case .sleep(let time):
-        await settings.clock.wait(until: time)
+        await settings.clock.wait(until: time, in: running)
         if Task.isCancelled { return }
         reached = time
       }
@@ -80,15 +86,28 @@ extension TreeEffects {
   }
 }
 
+extension IdentifiedEffect {
+  /// Does the work, and has its end told in its turn: what it dispatched and is not committed can be revoked until then,
+  /// so that its end takes its place behind that.
+  func run(
+    within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
+  ) async {
+    await run(within: running)
+    if hasDispatched, node.enqueue({ _ in ended() }) { return }
+    ended()
+  }
+}
+
 extension Effect.Run {
   /// Waits, works, and begins again as often as it is to.
-  fileprivate func perform(
-    for node: StoreNode<Action>, within running: RunningEffect, _ revocation: Revocation?, _ settings: EffectSettings
+  func perform(
+    for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
+    _ revocation: Revocation?, _ settings: EffectSettings
   ) async {
-    let dispatch = Dispatch(.effect(node, running, revocation))
+    running.beginsHere()
     let clock = settings.clock
     if delay > .zero {
-      await clock.wait(delay)
+      await clock.wait(delay, in: running)
       if Task.isCancelled { return }
     }
     var failures = 0
@@ -101,7 +120,7 @@ extension Effect.Run {
         failures += 1
         if let delay = retry?.delay(after: failures) {
           // One that is begun again at once lets others run.
-          if delay > .zero { await clock.wait(delay) } else { await Task.yield() }
+          if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
           if Task.isCancelled { return }
         } else if let action = recover?(error) {
           dispatch(action)

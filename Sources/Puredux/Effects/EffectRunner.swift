@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Runs one effect group: does what it decides, and nothing else.
 @usableFromInline final class EffectRunner: EffectHost {
   @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
@@ -16,9 +18,9 @@
 
   /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
   @usableFromInline func add(
-    _ effect: @escaping Effect, isFollower: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
+    _ effect: @escaping Effect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
   ) {
-    switch group.withLock({ $0.add(effect, isFollower: isFollower) }) {
+    switch group.withLock({ $0.add(effect, isObserver: isObserver) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)
@@ -49,9 +51,9 @@
     for waiter in group.withLock({ $0.runnerEnded() }) { waiter.resume(returning: ()) }
   }
 
-  func effect(_ effect: RunningEffect, waitsWhile isWaiting: @escaping @Sendable () -> Bool) {
+  func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
     let told = group.withLock { group in
-      effect.hasEnded ? [] : group.effect(effect.number, waitsWhile: isWaiting)
+      effect.hasEnded ? [] : group.effect(effect.number, pausesBy: pause)
     }
     for waiter in told { waiter.resume(returning: ()) }
   }
@@ -85,17 +87,30 @@
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when nothing works but what the caller is part of, whether more may come or not.
-  func untilIdle(except callers: [RunningEffect]) async {
-    await Waiter<Void>.wait { waiter in
-      let isIdle = group.withLock { $0.isIdle(except: exempt(callers), orTells: waiter) }
-      if isIdle { waiter.resume(returning: ()) }
+  /// Returns when all is idle but what the caller is part of, whether more may come or not; at once when the caller is
+  /// cancelled.
+  func untilIdle(_ idleness: EffectIdleness, except callers: [RunningEffect]) async {
+    let number = Atomic(0)
+    let giveUp = { @Sendable [self] in
+      group.withLock { $0.forgetIdleWaiter(number.load(ordering: .relaxed)) }?.resume(returning: ())
+    }
+    await withTaskCancellationHandler {
+      await Waiter<Void>.wait { waiter in
+        let isIdle = group.withLock { group in
+          let (isIdle, place) = group.isIdle(idleness, except: exempt(callers), orTells: waiter)
+          number.store(place, ordering: .relaxed)
+          return isIdle
+        }
+        if isIdle { waiter.resume(returning: ()) } else if Task.isCancelled { giveUp() }
+      }
+    } onCancel: {
+      giveUp()
     }
   }
 
-  /// Whether nothing works but what the caller is part of, and how many effects there have been.
-  func workload(except callers: [RunningEffect]) -> (isIdle: Bool, addedCount: Int) {
-    group.withLock { ($0.isIdle(except: exempt(callers)), $0.addedCount) }
+  /// Whether all is idle but what the caller is part of, and how much has happened in the group so far.
+  func workload(_ idleness: EffectIdleness, except callers: [RunningEffect]) -> (isIdle: Bool, changeCount: Int) {
+    group.withLock { ($0.isIdle(idleness, except: exempt(callers)), $0.changeCount) }
   }
 
   private func exempt(_ callers: [RunningEffect]) -> Set<Int> {

@@ -51,6 +51,8 @@ final class EffectSlot: Sendable {
 /// section is entered at a time (`Tree.enter`); or by its release, when nobody else can look.
 final class EffectSlots: @unchecked Sendable {
   private var slots: [EffectID: EffectSlot] = [:]
+  /// How many effects of the state run under each name.
+  private let named = LockedValue<[EffectID: Int]>([:])
   /// How many there are when those that are over are looked for: twice as many as were left the last time.
   private var sweepCount = 64
 
@@ -67,8 +69,18 @@ final class EffectSlots: @unchecked Sendable {
     return slot
   }
 
+  /// An effect of the state has begun or ended. From anywhere.
+  func count(_ name: EffectID?, by change: Int) {
+    guard let name else { return }
+    named.withLock { named in
+      let count = named[name, default: 0] + change
+      named[name] = count == 0 ? nil : count
+    }
+  }
+
   /// How many run or wait under each id.
   var counts: [(id: EffectID, count: Int)] {
     slots.map { (id: $0.key, count: $0.value.turns.withLock { $0.count }) }.filter { $0.count > 0 }
+      + named.withLock { named in named.map { (id: $0.key, count: $0.value) } }
   }
 }

@@ -34,11 +34,15 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Made for each store that has the interceptor.
-  @usableFromInline let makeAsked: @Sendable () -> Asked
+  /// Made for each store that has the interceptor. None where it asks of no commit.
+  @usableFromInline let makeAsked: (@Sendable () -> Asked)?
+  @usableFromInline let stateEffects: [StateEffect<State, Action>]
 
-  @inlinable init(asked makeAsked: @escaping @Sendable () -> Asked) {
+  @inlinable init(
+    asked makeAsked: (@Sendable () -> Asked)? = nil, stateEffects: [StateEffect<State, Action>] = []
+  ) {
     self.makeAsked = makeAsked
+    self.stateEffects = stateEffects
   }
 
   @inlinable init(
@@ -79,7 +83,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?
   ) -> Interceptor {
     Interceptor(asked: {
-      let memory = BeforeCommit<Before>()
+      let memory = Kept<Before>()
       return Asked(
         prepare: { source in
           memory.value = nil
@@ -87,6 +91,15 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
         },
         decide: { action, context in memory.value.take().flatMap { decide(action, $0, context) } })
     })
+  }
+
+  /// Effects of the state, and not of actions: work that goes on for as long as something in the store's state is so.
+  ///
+  ///     .effects(ofState: .while(\.isPolling) { .run { … } }, .forEach(\.jobs) { job in .run { … } })
+  ///
+  /// They belong to the store that is made with them, and follow the states that it publishes.
+  @inlinable public static func effects(ofState effects: StateEffect<State, Action>...) -> Interceptor {
+    Interceptor(stateEffects: effects)
   }
 
   /// Runs for every action.
@@ -127,7 +140,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
 
   /// Several interceptors as one: each of them is asked, in order.
   @inlinable public init(combining interceptors: [Interceptor]) {
-    self = Self.all(nil, interceptors) ?? Interceptor(decide: { _, _ in nil })
+    self = Self.all(nil, interceptors) ?? Interceptor()
   }
 
   /// Those that a store is made with; none where there are none.
@@ -154,28 +167,14 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @usableFromInline func and(_ other: Interceptor) -> Interceptor {
-    Interceptor(asked: { [makeFirst = makeAsked, makeSecond = other.makeAsked] in
-      let (first, second) = (makeFirst(), makeSecond())
-      var prepare = first.prepare ?? second.prepare
-      if let one = first.prepare, let other = second.prepare {
-        prepare = { source in
-          one(source)
-          other(source)
-        }
-      }
-      return Asked(
-        prepare: prepare,
-        decide: { action, context in
-          let effect = first.decide(&action, context)
-          guard let other = second.decide(&action, context) else { return effect }
-          return effect.map { .all($0, other) } ?? other
-        })
-    })
+    var both = makeAsked ?? other.makeAsked
+    if let makeFirst = makeAsked, let makeSecond = other.makeAsked { both = { makeFirst().and(makeSecond()) } }
+    return Interceptor(asked: both, stateEffects: stateEffects + other.stateEffects)
   }
 
   /// What a store does at each commit that the interceptor is asked of, with the state that the source shows.
-  @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit {
-    let asked = makeAsked()
+  @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
+    guard let asked = makeAsked?() else { return nil }
     return CommitPath<Action>.OnCommit(
       prepare: asked.prepare.map { prepare in { prepare(source) } },
       tell: { [decide = asked.decide] action, node in
@@ -191,6 +190,25 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
+extension Interceptor.Asked {
+  fileprivate func and(_ other: Self) -> Self {
+    var both = prepare ?? other.prepare
+    if let prepare, let second = other.prepare {
+      both = { source in
+        prepare(source)
+        second(source)
+      }
+    }
+    return Self(
+      prepare: both,
+      decide: { [first = decide, second = other.decide] action, context in
+        let effect = first(&action, context)
+        guard let other = second(&action, context) else { return effect }
+        return effect.map { .all($0, other) } ?? other
+      })
+  }
+}
+
 /// An action that carries its own asynchronous work. `Interceptor.asyncActions` runs it. Adopted from Puredux.
 ///
 ///     struct Refresh: AppAction, AsyncAction {
@@ -203,8 +221,8 @@ public protocol AsyncAction<Action>: Sendable {
   func execute(dispatch: Dispatch<Action>) async
 }
 
-/// What an interceptor was told of the state before a commit, during that.
-@usableFromInline final class BeforeCommit<Value> {
+/// A value that closures of one store share, on its tree's executor.
+@usableFromInline final class Kept<Value> {
   @usableFromInline var value: Value?
 
   @inlinable init() {}

@@ -15,26 +15,55 @@ extension Interceptor {
     action toPartAction: @escaping @Sendable (WholeAction) -> Action?,
     into toWholeAction: @escaping @Sendable (Action) -> WholeAction
   ) -> Interceptor<Whole, WholeAction> {
-    Interceptor<Whole, WholeAction>(asked: { [makeAsked] in
-      let asked = makeAsked()
-      let part = PartSource(toPart)
-      return Interceptor<Whole, WholeAction>.Asked(
-        prepare: asked.prepare.map { prepare in { whole in prepare(whole.map { part.source(in: $0) }) } },
-        decide: { action, context in
-          guard var action = toPartAction(action) else {
-            asked.prepare?(nil)
-            return nil
-          }
-          let partContext = EffectContext<State, Action>(
-            source: part.source(in: context.source), store: context.store, position: context.position,
-            dispatch: context.dispatch.map(toWholeAction))
-          guard partContext.current != nil else {
-            asked.prepare?(nil)
-            return nil
-          }
-          return asked.decide(&action, partContext)?.map(toWholeAction)
-        })
-    })
+    var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
+    if let makeAsked {
+      lifted = { makeAsked().lifted(state: toPart, action: toPartAction, into: toWholeAction) }
+    }
+    return Interceptor<Whole, WholeAction>(
+      asked: lifted, stateEffects: stateEffects.map { $0.lifted(state: toPart, into: toWholeAction) })
+  }
+}
+
+extension Interceptor.Asked {
+  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable>(
+    state toPart: @escaping @Sendable (Whole) -> State?,
+    action toPartAction: @escaping @Sendable (WholeAction) -> Action?,
+    into toWholeAction: @escaping @Sendable (Action) -> WholeAction
+  ) -> Interceptor<Whole, WholeAction>.Asked {
+    let part = PartSource(toPart)
+    return Interceptor<Whole, WholeAction>.Asked(
+      prepare: prepare.map { prepare in { whole in prepare(whole.map { part.source(in: $0) }) } },
+      decide: { [prepare, decide] action, context in
+        guard var action = toPartAction(action) else {
+          prepare?(nil)
+          return nil
+        }
+        let partContext = EffectContext<State, Action>(
+          source: part.source(in: context.source), store: context.store, position: context.position,
+          dispatch: context.dispatch.map(toWholeAction))
+        guard partContext.current != nil else {
+          prepare?(nil)
+          return nil
+        }
+        return decide(&action, partContext)?.map(toWholeAction)
+      })
+  }
+}
+
+extension StateEffect {
+  /// An effect of a part's state, as one of the whole's. While the part is absent there is none.
+  public func lifted<Whole: Sendable, WholeAction: Sendable>(
+    state toPart: @escaping @Sendable (Whole) -> State?,
+    into toWholeAction: @escaping @Sendable (Action) -> WholeAction
+  ) -> StateEffect<Whole, WholeAction> {
+    StateEffect<Whole, WholeAction> { [makeFollowing] sink in
+      let part = makeFollowing(sink.map(toWholeAction))
+      return StateFollowing { whole in
+        if let state = toPart(whole) { part.tell(state) } else { part.vanish() }
+      } vanish: {
+        part.vanish()
+      }
+    }
   }
 }
 

@@ -42,10 +42,10 @@ extension Confined {
     let subscriber = Subscriber(
       to: removingDuplicates(observer.equating).map { $0 }, Buffering(observer.bufferingPolicy), through: node)
     let calls = observer.calls
-    let subscription = Subscription(of: calls) { subscriber.cancel() }
+    let subscription = ObserverSubscription(of: calls) { subscriber.cancel() }
     calls.subscribe(subscription)
     let turn = ObserverCalls.Turn(subscription: subscription, node: node) { [observe = observer.observe] in
-      await subscription.follow(subscriber, on: node, observe)
+      await subscription.follow(subscriber, on: node, within: $0, observe)
     }
     let isAccepted = node.enqueue { tree in
       subscriber.perform(on: tree)
@@ -55,21 +55,21 @@ extension Confined {
       subscriber.refuse()
       subscription.end()
     }
-    return subscription
+    return Subscription { subscription.cancel() }
   }
 }
 
 extension ObserverCalls {
   /// What a subscription begins with when its turn has come.
   struct Turn: Sendable {
-    let subscription: Subscription
+    let subscription: ObserverSubscription
     let node: any AnyStoreNode
     /// Follows the store to the end of the subscription. Returns what has come after it that belongs to the same store.
-    let follow: @Sendable () async -> Turn?
+    let follow: @Sendable (RunningEffect) async -> Turn?
 
     /// Only on the tree's executor, while the store has not ended.
     func start() {
-      node.effects.start({ _ in await run() }, of: node, isFollower: true)
+      node.effects.start({ await run(within: $0) }, of: node, isObserver: true)
     }
 
     /// As `start`, from anywhere, where the store has not ended.
@@ -80,19 +80,19 @@ extension ObserverCalls {
       if !isAccepted { subscription.cancel() }
     }
 
-    private func run() async {
-      var next = await follow()
-      while let turn = next { next = await turn.follow() }
+    private func run(within running: RunningEffect) async {
+      var next = await follow(running)
+      while let turn = next { next = await turn.follow(running) }
     }
   }
 }
 
 /// The calls of an observer: does what its turns decide, and nothing else.
 final class ObserverCalls: Sendable {
-  private let turns = LockedValue(ObserverTurns<Subscription, ObserverCalls.Turn>())
+  private let turns = LockedValue(ObserverTurns<ObserverSubscription, ObserverCalls.Turn>())
 
   /// Makes a subscription the observer's, in place of the one before, which is cancelled.
-  func subscribe(_ subscription: Subscription) {
+  func subscribe(_ subscription: ObserverSubscription) {
     let (replaced, _) = turns.withLock { $0.subscribe(subscription) }
     replaced?.cancel()
   }
@@ -102,11 +102,11 @@ final class ObserverCalls: Sendable {
     turns.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
   }
 
-  func isCurrent(_ subscription: Subscription) -> Bool {
+  func isCurrent(_ subscription: ObserverSubscription) -> Bool {
     turns.withLock { $0.isCurrent(subscription) }
   }
 
-  func begin(by subscription: Subscription) -> Bool {
+  func begin(by subscription: ObserverSubscription) -> Bool {
     turns.withLock { $0.beginCall(by: subscription) }
   }
 
@@ -120,13 +120,25 @@ final class ObserverCalls: Sendable {
   }
 
   /// A subscription is over or cancelled: it does not call the observer any more.
-  func end(_ subscription: Subscription) {
+  func end(_ subscription: ObserverSubscription) {
     _ = turns.withLock { $0.end(subscription) }
   }
 }
 
+/// What ends what follows a store: an observer, or an effect of its state. Releasing it ends nothing.
+public struct Subscription: Sendable {
+  let end: @Sendable () -> Void
+
+  /// An observer gets no more states, and its task is cancelled: no call is made any more. One that is under way, or
+  /// that another thread is just making, comes to its end. The tasks of an effect are cancelled, and nothing that they
+  /// dispatch is committed from now on.
+  ///
+  /// Can be called from anywhere, also by the observer or the effect itself, and more than once.
+  public func cancel() { end() }
+}
+
 /// An observer's subscription to a store.
-public final class Subscription: Sendable {
+final class ObserverSubscription: Sendable {
   private struct Life: Sendable {
     /// None once it has ended.
     var cancelSubscriber: (@Sendable () -> Void)?
@@ -142,11 +154,8 @@ public final class Subscription: Sendable {
     life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
   }
 
-  /// The observer gets no more states, and its task is cancelled: no call is made any more. One that is under way, or
-  /// that another thread is just making, comes to its end.
-  ///
-  /// Can be called from anywhere, also by the observer itself, and more than once.
-  public func cancel() {
+  /// As `Subscription.cancel`.
+  func cancel() {
     calls.end(self)
     let (cancelSubscriber, task) = life.withLock { life in
       life.isCancelled = true
@@ -161,14 +170,15 @@ public final class Subscription: Sendable {
   /// Calls the observer, in a task of its own that `cancel` can cancel, until it is dead or there is nothing more to
   /// come. Returns what has come after it that belongs to the same store.
   func follow<State: Sendable>(
-    _ subscriber: Subscriber, on node: any AnyStoreNode,
+    _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
     _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
   ) async -> ObserverCalls.Turn? {
     let task = Task { [calls] in
+      running.beginsHere()
       var next: ObserverCalls.Turn?
       // Read without regard to cancellation, which comes with the end of the store: what was published before is still
       // delivered.
-      while next == nil, let state: State = await subscriber.next(), calls.begin(by: self) {
+      while next == nil, let state: State = await subscriber.next(for: running), calls.begin(by: self) {
         let status = await observe(state)
         next = calls.end(on: node)
         if status == .dead { break }

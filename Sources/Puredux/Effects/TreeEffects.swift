@@ -42,9 +42,9 @@
   /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or by a task
   /// of that store.
   ///
-  /// - Parameter isFollower: Whether it ends when the states of the store do, and is not waited for before that.
+  /// - Parameter isObserver: Whether it ends when the states of the store do, and is not waited for before that.
   @usableFromInline func start(
-    _ work: @escaping EffectRunner.Effect, of node: any AnyStoreNode, isFollower: Bool = false
+    _ work: @escaping EffectRunner.Effect, of node: any AnyStoreNode, isObserver: Bool = false
   ) {
     let id = ObjectIdentifier(node)
     let runner = table.withLock { table in
@@ -53,7 +53,7 @@
       table.entries.change(along: node.path) { $0.runner = runner }
       return runner
     }
-    runner.add(work, isFollower: isFollower) { run in
+    runner.add(work, isObserver: isObserver) { run in
       spawn {
         await run()
         self.runnerEnded(of: id)
@@ -162,37 +162,39 @@
     wait?.end()
   }
 
-  /// Returns when nothing works in a store and all below it, but what the caller is part of, and nothing of that has
-  /// asked for more. At once where effects would wait for each other.
+  /// Returns when a store and all below it are idle but for what the caller is part of, and nothing of that has asked
+  /// for more; at once when the caller is cancelled, or where effects would wait for each other.
   ///
   /// - Parameter settle: Returns when all that was asked for before is done.
   /// - Returns: False where effects would have waited for each other.
-  func untilIdle(below node: any AnyStoreNode, settle: () async -> Void) async -> Bool {
+  func untilIdle(
+    _ idleness: EffectIdleness, below node: any AnyStoreNode, settle: () async -> Void
+  ) async -> Bool {
     let callers = RunningEffect.ofCurrentTask
-    // How many effects there had been when nothing worked. Where that is so again after all that was asked for until
-    // then is done, nothing of it has begun anything, and nothing is left that could.
-    var addedWhenIdle: Int?
+    // How much had happened when all was idle. Where that is so again after all that was asked for until then is done,
+    // nothing of it has begun or woken anything, and nothing is left that could.
+    var changesWhenIdle: Int?
     while !Task.isCancelled {
       await settle()
       var working: [EffectRunner] = []
-      var added = 0
+      var changes = 0
       for runner in runners(below: node) {
-        let workload = runner.workload(except: callers)
+        let workload = runner.workload(idleness, except: callers)
         if !workload.isIdle { working.append(runner) }
-        added += workload.addedCount
+        changes += workload.changeCount
       }
       if working.isEmpty {
-        if added == addedWhenIdle { return true }
-        addedWhenIdle = added
+        if changes == changesWhenIdle { return true }
+        changesWhenIdle = changes
         continue
       }
-      addedWhenIdle = nil
+      changesWhenIdle = nil
       var wait: EffectWait?
       if !callers.isEmpty {
         wait = EffectWait.begin(of: callers, for: working)
         if wait == nil { return false }
       }
-      for runner in working { await runner.untilIdle(except: callers) }
+      for runner in working { await runner.untilIdle(idleness, except: callers) }
       wait?.end()
     }
     return true

@@ -29,6 +29,7 @@
 
   func detachHere() -> AnySource? { nil }
   func closeHere(_ below: inout ContiguousArray<AnySource>) {}
+  func vanishHere(_ below: inout ContiguousArray<AnySource>) {}
   func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {}
   func makeCheckpoint() {}
 
@@ -47,6 +48,13 @@
     var below = ContiguousArray<AnySource>()
     closeHere(&below)
     while let source = below.popLast() { source.closeHere(&below) }
+  }
+
+  /// There is no state now, here and below.
+  @usableFromInline final func vanish() {
+    var below = ContiguousArray<AnySource>()
+    vanishHere(&below)
+    while let source = below.popLast() { source.vanishHere(&below) }
   }
 
   /// Sees to it that this source is told of every commit.

@@ -144,6 +144,12 @@
     edge?.detach()?.detachIfIdle()
   }
 
+  override func vanishHere(_ below: inout ContiguousArray<AnySource>) {
+    withChannel { channel in
+      for attachment in unsafe channel.attachments { below.append(attachment.follower) }
+    }
+  }
+
   override func forgetAtEnd(_ memory: SelectorCache.Memory) {
     let channel = anyChannel
     var memories = unsafe channel.memories

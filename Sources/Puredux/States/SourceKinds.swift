@@ -32,7 +32,11 @@ extension Source {
     let edge = Edge<Input>(to: upstream) { follower in
       guard let source = follower as? Source else { return nil }
       return { input, propagation in
-        if let state = transform(input) { source.publish(state, &propagation) }
+        if let state = transform(input) {
+          source.publish(state, &propagation)
+        } else if source.hasChannel {
+          source.vanish()
+        }
       }
     }
     return Source(edge: edge) { body in

@@ -62,13 +62,17 @@
   }
 
   /// The next state; nil after the last.
-  @inlinable func next<State: Sendable>(isolation: isolated (any Actor)? = #isolation) async -> State? {
+  ///
+  /// - Parameter observer: Whose task the current one is.
+  @inlinable func next<State: Sendable>(
+    isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil
+  ) async -> State? {
     let taken: Log.Taken<State> = take()
     var isBehind = true
     return switch taken {
     case .state(let state): state
     case .end: nil
-    case .nothing: await wait(isBehind: &isBehind)
+    case .nothing: await wait(for: observer, isBehind: &isBehind)
     }
   }
 
@@ -103,7 +107,7 @@
   }
 
   @inlinable func wait<State: Sendable>(
-    isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
+    isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil, isBehind: inout Bool
   ) async -> State? {
     await Waiter<State?>.wait { waiter in
       let taken: Log.Taken<State> = takeOrWait(AnyWaiter(waiter))
@@ -111,17 +115,18 @@
       switch taken {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: if follower != nil { tellFollower() }
+      case .nothing: if let effect = follower ?? observer { tell(effect) }
       }
     }
   }
 
-  /// The effect that subscribed waits for a state, for as long as none is handed over.
-  @usableFromInline func tellFollower() {
+  /// An effect waits for a state, for as long as none is handed over.
+  @usableFromInline func tell(_ effect: RunningEffect) {
     // Without this object, whose release is not for whoever asks.
-    follower?.waits { [source, cursor, isGone] in
+    let pause = EffectPause(for: effect.isHere ? .states : .statesElsewhere) { [source, cursor, isGone] in
       !isGone.isRevoked && source.channelOfSource.log.withLock { $0.cursors.isAwaited(cursor) }
     }
+    effect.pauses(by: pause)
   }
 
   @inline(never) @inlinable func takeOrWait<State>(_ waiter: AnyWaiter) -> Log.Taken<State> {

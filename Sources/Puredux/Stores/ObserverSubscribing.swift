@@ -15,4 +15,18 @@ extension StoreType {
     let proxy = store()
     return proxy.source.subscribe(observer, through: proxy.route.node)
   }
+
+  /// Has an effect follow this store's state: from its place in the order on, which it has when this returns, for the
+  /// state then and for each commit that the store publishes (G5, G8).
+  ///
+  /// Its tasks belong to the store that this store's actions go to: they are cancelled when that ends, and `shutdown`
+  /// awaits them. What they dispatch goes through this store's projection, if it is one. While an optional scope has no
+  /// state there is no effect. On a store that has ended nothing begins.
+  ///
+  /// - Returns: What ends the effect from outside. Releasing it does not.
+  @discardableResult @inlinable public func subscribe(effect: StateEffect<State, Action>) -> Subscription {
+    let proxy = store()
+    let route = proxy.route
+    return effect.subscribe(to: proxy.source, of: route.node) { route.dispatch(by: $0, $1) }
+  }
 }

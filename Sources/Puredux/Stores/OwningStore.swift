@@ -19,6 +19,23 @@ extension OwningStore {
     }
   }
 
+  /// Returns when nothing is left to do until something new is asked for or time goes on: nothing waits in the tree, and
+  /// every task of this store and of those below it sleeps on the store's clock or waits for a state of the tree. For
+  /// tests, with a clock whose time goes on by hand, and without yielding and hoping:
+  ///
+  ///     store.dispatch(.typed("swift"))
+  ///     await store.settled()              // The debounce sleeps.
+  ///     clock.advance(by: .milliseconds(300))
+  ///     await store.settled()              // What was found has been committed.
+  ///
+  /// Asleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`, until its time has
+  /// come by the clock; an observer and an effect wait for a state in a sequence that they subscribed, where they do so in their
+  /// own task and not in a child task. What waits for anything else runs. What the caller is itself part of is not
+  /// waited for; where effects would wait for each other, and when the calling task is cancelled, it returns at once.
+  @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
+    await anchor.core.settled(isolation: isolation)
+  }
+
   /// Ends this store and all stores below it: takes no more actions, commits what was accepted, ends every sequence
   /// after its last state, cancels the tasks of these stores or awaits them, and returns when none of those tasks is
   /// left. Where it is a child store, the rest of the tree goes on.

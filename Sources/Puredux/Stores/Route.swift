@@ -76,6 +76,28 @@ extension Route {
 }
 
 extension Route {
+  /// What an effect dispatches to.
+  @usableFromInline func dispatch(by effect: RunningEffect, _ revocation: Revocation) -> Dispatch<Action> {
+    switch target {
+    case .direct(let node): Dispatch(.effect(node, effect, revocation))
+    case .mapped(let actions):
+      Dispatch(
+        .mapped(
+          { action in
+            guard let commit = try? actions.prepare(action) else { return .unmapped }
+            if revocation.isRevoked { return .terminated }
+            revocation.noteDispatch()
+            let command = Command.closure { tree in
+              // Whom middleware stops has returned.
+              if !revocation.isRevoked { try? commit(tree, true) }
+            }
+            return actions.node.enqueue(command, by: effect) ? .enqueued : .terminated
+          }, of: actions.node))
+    }
+  }
+}
+
+extension Route {
   /// The actions of a projection. In closures, which are specialized where they are made.
   @usableFromInline final class Mapped: Sendable {
     @usableFromInline typealias Commit =

@@ -28,18 +28,21 @@
 
   @inlinable func child<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
-    features: StoreFeatures<Local, Composed, Action>
+    interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
     let own = OwnState(initialState)
     let depth = node.depth + 1
     let source = source.map { Source.child(of: $0, owning: own, stateMapping: stateMapping) }
     let path = node.path.map(with: source) { path, source in
-      CommitPath(child: own, shownBy: source, features: features, under: path, depth: depth)
+      CommitPath(
+        child: own, shownBy: source, features: features, onCommit: interceptor?.onCommit(showing: source), under: path,
+        depth: depth)
     }
     let child = StoreCore<Composed, Action>(
       node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, path: path), source: source,
       emission: features.emission)
     child.keep(features.history)
+    if let effects = interceptor?.stateEffects, !effects.isEmpty { child.follow(effects) }
     return child
   }
 
@@ -65,7 +68,25 @@
   }
 
   @inlinable func intercept(with interceptor: Interceptor<State, Action>) {
-    node.tree.tell(source.map { interceptor.onCommit(showing: $0) }, inOrderOf: node)
+    let onCommit = source.map { interceptor.onCommit(showing: $0) }
+    node.tree.tell(onCommit, inOrderOf: node, with: followings(interceptor.stateEffects))
+  }
+
+  /// From their place in the order on, to the end of the store.
+  @usableFromInline func follow(_ effects: [StateEffect<State, Action>]) {
+    let followings = followings(effects)
+    _ = node.enqueue { tree in followings?.begin(tree) }
+  }
+
+  /// The effects of this store's state.
+  @usableFromInline func followings(_ effects: [StateEffect<State, Action>]) -> TreeWork? {
+    if effects.isEmpty { return nil }
+    let followings = effects.map { $0.following(published, of: node) { [node] in Dispatch(.effect(node, $0, $1)) } }
+    return TreeWork { tree in
+      for following in followings { following.begin(tree) }
+    } end: {
+      for following in followings { following.end() }
+    }
   }
 
   /// The store is gone.
@@ -98,6 +119,11 @@
     if cancelling { node.tree.existingCompanion?.end(below: node, cancelling: true) }
   }
 
+  @usableFromInline func settled(isolation: isolated (any Actor)?) async {
+    guard let effects = node.existingEffects else { return await untilCommitted(isolation: isolation) }
+    _ = await effects.untilIdle(.nothingRuns, below: node) { await untilCommitted(isolation: nil) }
+  }
+
   private func untilCommitted(isolation: isolated (any Actor)?) async {
     try? await node.tree.run(isolation: isolation) { _ throws(StoreError) in }
   }
@@ -122,7 +148,7 @@
         return false
       }
       tasks.addTask {
-        let isOver = await effects.untilIdle(below: node) { await untilCommitted(isolation: nil) }
+        let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
         // One that cannot wait leaves the end to a call that does.
         let isLast = effects.finishEnded(of: node)
         if isOver || isLast { await close(cancelling: false, isolation: nil) }

@@ -25,10 +25,12 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable func child<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
-    features: StoreFeatures<Local, Composed, Action>
+    interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StateStore<Composed, Action> {
     StateStore(
-      core: core.child(initialState: initialState, stateMapping: stateMapping, features: features), parent: store)
+      core: core.child(
+        initialState: initialState, stateMapping: stateMapping, interceptor: interceptor, features: features),
+      parent: store)
   }
 }
 
@@ -61,9 +63,9 @@ extension StoreParent {
   ) -> StateStore<Composed, Action> {
     anchor.child(
       initialState: initialState, stateMapping: stateMapping,
+      interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd,
-        onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
+        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd))
   }
 
   /// With several reducers, which run in order.
@@ -77,9 +79,9 @@ extension StoreParent {
   ) -> StateStore<Composed, Action> {
     anchor.child(
       initialState: initialState, stateMapping: stateMapping,
+      interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history, last: atEnd,
-        onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
+        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history, last: atEnd))
   }
 
   /// A child store with local state of its own, whose state is the tuple of this store's state and its own.
@@ -92,8 +94,8 @@ extension StoreParent {
   ) -> StateStore<(State, Local), Action> {
     anchor.child(
       initialState: initialState, stateMapping: { ($0, $1) },
+      interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd,
-        onCommit: Interceptor.all(interceptor, interceptors)?.onCommit))
+        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd))
   }
 }

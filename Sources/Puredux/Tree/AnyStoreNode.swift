@@ -4,6 +4,10 @@
   var parentNode: (any AnyStoreNode)? { get }
   /// Whether this store or one above it takes nothing any more.
   var isClosed: Bool { get }
+  /// Whether nobody gets anything into it any more, not even its own effects.
+  var hasEnded: Bool { get }
+  /// As `enqueue`, by an effect that may be let in where others are not.
+  func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
   /// Whether it refuses who asks: an effect that it waits for is not refused.
   func refuses(_ effect: RunningEffect?) -> Bool
 

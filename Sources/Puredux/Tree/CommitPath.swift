@@ -15,7 +15,7 @@
     @usableFromInline let tell: (inout Action, StoreNode<Action>) -> Void
 
     @inlinable init(
-      prepare: (() -> Void)?, tell: @escaping (inout Action, StoreNode<Action>) -> Void
+      prepare: (() -> Void)? = nil, tell: @escaping (inout Action, StoreNode<Action>) -> Void
     ) {
       self.prepare = prepare
       self.tell = tell

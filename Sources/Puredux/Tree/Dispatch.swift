@@ -20,7 +20,8 @@ public struct Dispatch<Action: Sendable>: Sendable {
     case store(StoreNode<Action>)
     /// By an effect, which may be cancelled by its id.
     case effect(StoreNode<Action>, RunningEffect, Revocation?)
-    case mapped(@Sendable (Action) -> DispatchResult)
+    /// To actions of another type, which a store takes.
+    case mapped(@Sendable (Action) -> DispatchResult, of: (any AnyStoreNode)?)
   }
 
   @usableFromInline let target: Target
@@ -36,14 +37,22 @@ public struct Dispatch<Action: Sendable>: Sendable {
     case .none: .terminated
     case .store(let node): node.dispatch(action)
     case .effect(let node, let effect, let revocation): node.dispatch(action, by: effect, revocation)
-    case .mapped(let give): give(action)
+    case .mapped(let give, _): give(action)
     }
   }
 
   /// The same for actions of another type, which become actions of the store: for the part of a feature that knows its
   /// own actions only.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
-    Dispatch<Other>(.mapped { [self] in self(toAction($0)) })
+    Dispatch<Other>(.mapped({ [self] in self(toAction($0)) }, of: node))
+  }
+
+  @usableFromInline var node: (any AnyStoreNode)? {
+    switch target {
+    case .none: nil
+    case .store(let node), .effect(let node, _, _): node
+    case .mapped(_, let node): node
+    }
   }
 }
 

@@ -86,7 +86,7 @@ import Synchronization
   var isFinishingHere: Bool { bits.load(ordering: .relaxed) & 2 != 0 }
 
   /// Whether the store has ended: nobody gets anything into it any more.
-  var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
+  @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
 
   /// Whether somebody is refused. One who is let in though the store is closed is an effect that it waits for: of the
   /// store itself or one below it, and so for each store above that is closed.
@@ -125,6 +125,10 @@ import Synchronization
   @usableFromInline var parentNode: (any AnyStoreNode)? { unsafe parent }
 
   @usableFromInline func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
+
+  @usableFromInline func enqueue(_ command: Command, by effect: RunningEffect) -> Bool {
+    tree.enqueue(command, for: self, by: effect)
+  }
 
   @usableFromInline func hosts(_ effect: RunningEffect) -> Bool { (effect.store as? StoreNode)?.tree === tree }
 

@@ -431,14 +431,23 @@ import Synchronization
     extras.withObject { extras in unsafe extras.onExecutor(on: self).onCommit } ?? nil
   }
 
-  /// Has every commit told, of what comes later in the order.
+  /// Has every commit told, of what comes later in the order, in place of what there was.
+  ///
+  /// - Parameter work: Begins there, too, and ends when something else takes its place.
   @usableFromInline nonisolated func tell(
-    _ onCommit: Confined<CommitPath<Action>.OnCommit>, inOrderOf node: StoreNode<Action>
+    _ onCommit: Confined<CommitPath<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
     let extras = madeExtras
     extras.expectsOnCommit.store(true, ordering: .relaxed)
     _ = enqueue(
-      .closure { tree in unsafe extras.onExecutor(on: tree).onCommit = onCommit(on: tree) }, for: node)
+      .closure { tree in
+        let onExecutor = extras.onExecutor(on: tree)
+        let replaced = unsafe onExecutor.work
+        unsafe onExecutor.onCommit = onCommit(on: tree)
+        unsafe onExecutor.work = work
+        replaced?.end()
+        work?.begin(tree)
+      }, for: node)
   }
 
   private nonisolated var expectsOnCommit: Bool {
@@ -489,7 +498,7 @@ extension StoreNode {
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     if isGivenLast { commitLast(on: tree) }
     path.withValue(on: tree) { $0.source.close() }
-    if depth == 0 { self.tree.extras.withObject { unsafe $0.onExecutor(on: tree).onCommit = nil } }
+    if depth == 0 { self.tree.extras.withObject { $0.onExecutor(on: tree).forget() } }
     self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
   }
 }

@@ -10,8 +10,15 @@ extension Tree {
     @usableFromInline final class OnExecutor {
       /// Told of every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitPath<Action>.OnCommit?
+      /// What goes on as long as that is told.
+      @exclusivity(unchecked) var work: TreeWork?
 
       init() {}
+
+      func forget() {
+        unsafe onCommit = nil
+        unsafe work = nil
+      }
     }
 
     @usableFromInline let onExecutor = Confined(OnExecutor())
@@ -25,5 +32,18 @@ extension Tree {
     @usableFromInline init(companion: StoreCompanion? = nil) {
       self.companion = Lazy(companion)
     }
+  }
+}
+
+/// Something that begins on a tree's executor, and can be ended from anywhere.
+@usableFromInline struct TreeWork: Sendable {
+  @usableFromInline let begin: @Sendable (isolated any TreeIsolation) -> Void
+  @usableFromInline let end: @Sendable () -> Void
+
+  @usableFromInline init(
+    begin: @escaping @Sendable (isolated any TreeIsolation) -> Void, end: @escaping @Sendable () -> Void
+  ) {
+    self.begin = begin
+    self.end = end
   }
 }

@@ -70,38 +70,69 @@ import Testing
     #expect(group.running == 0)
   }
 
+  /// A pause that can be asked about, as often as the answers go; then it holds.
+  private func pause(for cause: EffectPause.Cause, _ answers: [Bool] = []) -> EffectPause {
+    let left = LockedValue(answers[...])
+    return EffectPause(for: cause) { left.withLock { $0.popFirst() ?? true } }
+  }
+
   @Test func `who waits until nothing works is told once, when the last has ended or waits for a state`() {
     for isFollowing in [false, true] {
       var group = Group()
-      for effect in 1...3 { _ = group.add(effect, isFollower: effect == 3) }
+      for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }
       _ = group.next(orPark: "runner")
-      #expect(group.isIdle(orTells: "all") == false)
-      #expect(group.isIdle(except: [0], orTells: "but one") == false)
+      #expect(group.isIdle(.nothingWorks, orTells: "all").isIdle == false)
+      #expect(group.isIdle(.nothingWorks, except: [0], orTells: "but one").isIdle == false)
       if isFollowing {
-        #expect(group.effect(1, waitsWhile: { false }).isEmpty)
-        #expect(Array(group.effect(1, waitsWhile: { true })) == ["but one"])
+        #expect(group.effect(1, pausesBy: pause(for: .time)).isEmpty)
+        #expect(group.effect(1, pausesBy: pause(for: .states, [false, false])).isEmpty)
+        #expect(Array(group.effect(1, pausesBy: pause(for: .statesElsewhere))) == ["but one"])
       } else {
         #expect(Array(group.effectEnded(1).ended) == ["but one"])
       }
       #expect(Array(group.effectEnded(0).ended) == ["all"])
-      #expect(group.isIdle(orTells: "nobody") == true)
-      #expect(group.addedCount == 3)
+      #expect(group.isIdle(.nothingWorks, orTells: "nobody").isIdle == true)
     }
+  }
+
+  @Test func `who waits until nothing runs is told when all sleep or wait for a state, observers, too`() {
+    var group = Group()
+    for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }
+    _ = group.next(orPark: "runner")
+    #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
+    #expect(group.effect(0, pausesBy: pause(for: .time)).isEmpty)
+    #expect(group.effect(1, pausesBy: pause(for: .statesElsewhere)).isEmpty)
+    #expect(group.effect(2, pausesBy: pause(for: .states)).isEmpty)
+    let asleep = pause(for: .time)
+    #expect(Array(group.effect(1, pausesBy: asleep)) == ["waiter"])
+    #expect(group.isIdle(.nothingRuns, except: []))
+    let changes = group.changeCount
+    asleep.end()
+    #expect(!group.isIdle(.nothingRuns, except: []))
+    #expect(group.isIdle(.nothingRuns, except: [1]))
+    #expect(group.changeCount == changes)
+    _ = group.effectEnded(1)
+    #expect(group.changeCount == changes + 1)
+  }
+
+  @Test func `who does not wait any more is not told`() {
+    var group = Group()
+    _ = group.add(1)
+    _ = group.next(orPark: "runner")
+    let (_, number) = group.isIdle(.nothingRuns, orTells: "waiter")
+    _ = group.isIdle(.nothingWorks, orTells: "other")
+    #expect(group.forgetIdleWaiter(number) == "waiter")
+    #expect(group.forgetIdleWaiter(number) == nil)
+    #expect(Array(group.effectEnded(0).ended) == ["other"])
   }
 
   @Test func `a follower that is handed a state while who waits is told is not told twice`() {
     var group = Group()
     _ = group.add(1)
     _ = group.next(orPark: "runner")
-    #expect(group.isIdle(orTells: "waiter") == false)
-    let asked = LockedValue(0)
-    let isWaiting: @Sendable () -> Bool = {
-      asked.withLock { count in
-        count += 1
-        return count == 1
-      }
-    }
-    #expect(Array(group.effect(0, waitsWhile: isWaiting)) == ["waiter"])
+    #expect(group.isIdle(.nothingWorks, orTells: "waiter").isIdle == false)
+    let once = pause(for: .states, [true] + Array(repeating: false, count: 10))
+    #expect(Array(group.effect(0, pausesBy: once)) == ["waiter"])
     #expect(group.effectEnded(0).ended.isEmpty)
   }
 

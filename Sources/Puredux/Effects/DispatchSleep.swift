@@ -1,0 +1,23 @@
+extension Dispatch {
+  /// Sleeps on the clock that the store is made with, for what an effect does between two dispatches: a test that brings
+  /// its own clock need not wait. A time of zero or less is none.
+  ///
+  ///     .while(\.isPolling) {
+  ///       .run { dispatch in
+  ///         while true {
+  ///           dispatch(.loaded(try await service.load()))
+  ///           try await dispatch.sleep(for: .seconds(5))
+  ///         }
+  ///       }
+  ///     }
+  ///
+  /// - Throws: `CancellationError` where the task is cancelled.
+  public func sleep(for duration: Duration) async throws {
+    if let clock = node?.effects.settings.clock {
+      await clock.wait(duration, in: RunningEffect.current)
+    } else {
+      await ContinuousClock().wait(duration)
+    }
+    try Task.checkCancellation()
+  }
+}

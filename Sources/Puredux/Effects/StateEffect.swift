@@ -1,0 +1,111 @@
+/// Work that goes on for as long as something in the state is so, as a value. A store is made with it
+/// (`Interceptor.effects(ofState:)`), or it is subscribed to a live store (`subscribe(effect:)`).
+///
+///     .while(\.isPolling) { .run { dispatch in … }.retried(…) }
+///     .onChange(of: \.query) { query in .run { … }.after(.milliseconds(300)) }
+///     .forEach(\.downloads) { download in .run { dispatch in … } }
+///
+/// It holds for the state that there is at the beginning, too. Work is begun and cancelled in commit order; from the
+/// commit on that cancels it, nothing that it dispatches is committed, also where it ignores its cancellation. No two
+/// run for one element at a time: what begins anew waits until what it replaces has returned. Work that has returned is
+/// not begun again for the same value (G8).
+///
+/// The closures are called on the tree's executor, once for each commit that the store publishes: they should be cheap.
+/// Ids of the effects that they answer are names here, for reports and `statistics`: it is the state that tells these
+/// effects apart and cancels them. Adopted from Puredux 2, whose stores have effects of their state.
+public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
+  /// Made for each store that has it.
+  @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
+
+  @inlinable init(_ makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>) {
+    self.makeFollowing = makeFollowing
+  }
+
+  /// For as long as a condition holds.
+  @inlinable public static func `while`(
+    _ condition: @escaping @Sendable (State) -> Bool, _ effect: @escaping @Sendable () -> Effect<Action>?
+  ) -> StateEffect {
+    .onChange(of: condition) { $0 ? effect() : nil }
+  }
+
+  /// Begun anew with each new value, in place of the one before; none is what a value has no effect for.
+  @inlinable public static func onChange<Value: Equatable & Sendable>(
+    of value: @escaping @Sendable (State) -> Value, _ effect: @escaping @Sendable (Value) -> Effect<Action>?
+  ) -> StateEffect {
+    StateEffect { sink in
+      let last = Kept<Value>()
+      return StateFollowing { state in
+        let new = value(state)
+        if let last = last.value, last == new { return }
+        last.value = new
+        sink.begin(effect(new), for: .only)
+      } vanish: {
+        if last.value.take() != nil { sink.end(.only) }
+      }
+    }
+  }
+
+  /// For each element of a collection, by its id: begun when it comes, begun anew when its value changes, cancelled when
+  /// it goes. Of several elements with one id one counts.
+  ///
+  /// A commit costs a comparison of each element, of which a copy is kept.
+  @inlinable public static func forEach<Element: Identifiable & Equatable & Sendable>(
+    _ elements: @escaping @Sendable (State) -> [Element], _ effect: @escaping @Sendable (Element) -> Effect<Action>?
+  ) -> StateEffect where Element.ID: Sendable {
+    .forEach { elements($0).lazy.map { (id: $0.id, value: $0) } } effect: { _, element in effect(element) }
+  }
+
+  /// For each element of a dictionary, by its key.
+  @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
+    _ elements: @escaping @Sendable (State) -> [Key: Value],
+    _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
+  ) -> StateEffect {
+    .forEach { elements($0).lazy.map { (id: $0.key, value: $0.value) } } effect: { effect($0, $1) }
+  }
+
+  @inlinable static func forEach<ID: Hashable & Sendable, Value: Equatable & Sendable, Elements: Sequence>(
+    _ elements: @escaping @Sendable (State) -> Elements, effect: @escaping @Sendable (ID, Value) -> Effect<Action>?
+  ) -> StateEffect where Elements.Element == (id: ID, value: Value) {
+    StateEffect { sink in
+      let changes = Kept<ElementChanges<ID, Value>>()
+      func update(with elements: some Sequence<(id: ID, value: Value)>) {
+        var current = changes.value.take() ?? ElementChanges()
+        current.update(with: elements) {
+          sink.end(EffectID($0))
+        } begun: {
+          sink.begin(effect($0.id, $0.value), for: EffectID($0.id))
+        }
+        changes.value = current
+      }
+      return StateFollowing {
+        update(with: elements($0))
+      } vanish: {
+        update(with: [])
+      }
+    }
+  }
+}
+
+/// Where what a state's effects are decided to do goes. Only on the tree's executor, in commit order.
+@usableFromInline struct StateEffectSink<Action: Sendable>: Sendable {
+  private let beginWork: @Sendable (Effect<Action>?, EffectID) -> Void
+  private let endWork: @Sendable (EffectID) -> Void
+
+  init(
+    begin: @escaping @Sendable (Effect<Action>?, EffectID) -> Void, end: @escaping @Sendable (EffectID) -> Void
+  ) {
+    beginWork = begin
+    endWork = end
+  }
+
+  /// Work begins for an element, in place of what there is.
+  @usableFromInline func begin(_ effect: Effect<Action>?, for id: EffectID) { beginWork(effect, id) }
+
+  /// An element is gone.
+  @usableFromInline func end(_ id: EffectID) { endWork(id) }
+
+  /// For the effects of a part.
+  func map<Part: Sendable>(_ toAction: @escaping @Sendable (Part) -> Action) -> StateEffectSink<Part> {
+    StateEffectSink<Part>(begin: { [beginWork] in beginWork($0?.map(toAction), $1) }, end: endWork)
+  }
+}

@@ -1,0 +1,59 @@
+/// Which work runs for which element of a state, never two for one at a time: a pure state machine, run under its
+/// runner's lock.
+///
+/// Each mutating method returns what is to be done, in order. What it hands out is released outside of the lock.
+struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
+  enum Step {
+    case start(Work, ID)
+    /// It runs or is never begun: nothing of it is wanted any more.
+    case cancel(Work)
+  }
+
+  fileprivate struct Turn {
+    /// Begun, and not over; it may be cancelled.
+    var running: [Work]
+    /// Begins when all of that is over.
+    var next: [Work] = []
+  }
+
+  private var turns: [ID: Turn] = [:]
+  private var isOver = false
+
+  /// Work begins, in place of what there is for the same element.
+  mutating func begin(_ work: [Work], for id: ID) -> [Step] {
+    if isOver { return work.map { .cancel($0) } }
+    let steps = end(id)
+    if turns[id] == nil { return steps + start(work, for: id) }
+    turns[id]?.next = work
+    return steps
+  }
+
+  /// An element is gone.
+  mutating func end(_ id: ID) -> [Step] {
+    guard let turn = turns[id] else { return [] }
+    turns[id]?.next = []
+    return (turn.running + turn.next).map { .cancel($0) }
+  }
+
+  /// All are gone, and none will come.
+  mutating func endAll() -> [Step] {
+    isOver = true
+    return turns.keys.flatMap { end($0) }
+  }
+
+  /// Work is over.
+  mutating func ended(_ work: Work, for id: ID) -> [Step] {
+    guard var turn = turns[id] else { return [] }
+    turn.running.removeAll { $0 === work }
+    turns[id] = turn
+    return turn.running.isEmpty ? start(turn.next, for: id) : []
+  }
+
+  private mutating func start(_ work: [Work], for id: ID) -> [Step] {
+    turns[id] = work.isEmpty ? nil : Turn(running: work)
+    return work.map { .start($0, id) }
+  }
+}
+
+extension StateEffectTurns: Sendable where ID: Sendable, Work: Sendable {}
+extension StateEffectTurns.Turn: Sendable where Work: Sendable {}

@@ -1,0 +1,39 @@
+/// Has every state of a source told to a closure, in commit order, on the tree's executor: what the effects of a state
+/// are decided by. Nobody can follow it in turn.
+@usableFromInline final class Follower<State: Sendable>: AnySource {
+  /// None when nothing is told any more.
+  private var follow: StateFollowing<State>?
+
+  @usableFromInline init(of upstream: Source<State>, _ follow: StateFollowing<State>) {
+    self.follow = follow
+    super.init(
+      edge: Edge<State>(to: upstream) { follower in
+        guard let follower = follower as? Follower else { return nil }
+        return { state, _ in follower.follow?.tell(state) }
+      }, own: nil)
+  }
+
+  /// Its place in the order has come: the first state is the one now.
+  @usableFromInline func begin() {
+    attach()
+    guard let upstream = edge?.source as? Source<State> else { return }
+    upstream.withState { follow?.tell($0) }
+  }
+
+  override func vanishHere(_ below: inout ContiguousArray<AnySource>) { follow?.vanish() }
+  override func detachHere() -> AnySource? { edge?.detach() }
+  override func closeHere(_ below: inout ContiguousArray<AnySource>) { edge?.detach()?.detachIfIdle() }
+  override func detached() { follow = nil }
+}
+
+/// What is done with the states of a source.
+@usableFromInline struct StateFollowing<State> {
+  @usableFromInline let tell: (State) -> Void
+  /// There is no state now: of an optional scope.
+  @usableFromInline let vanish: () -> Void
+
+  @inlinable init(tell: @escaping (State) -> Void, vanish: @escaping () -> Void) {
+    self.tell = tell
+    self.vanish = vanish
+  }
+}
