@@ -120,7 +120,8 @@
   }
 
   @usableFromInline func settled(isolation: isolated (any Actor)?) async {
-    guard let effects = node.existingEffects else { return await untilCommitted(isolation: isolation) }
+    await untilCommitted(isolation: isolation)
+    guard let effects = node.existingEffects else { return }
     _ = await effects.untilIdle(.nothingRuns, below: node) { await untilCommitted(isolation: nil) }
   }
 

@@ -1,0 +1,110 @@
+import Testing
+
+@testable import Puredux
+
+private final class Job: Sendable {
+  let number: Int
+  init(_ number: Int) { self.number = number }
+}
+
+/// The state machines of effects of the state, without any concurrency.
+@Suite struct StateEffectTests {
+  /// Random begins and ends, with what a shell would do: the last wish for each element comes true, and never two run.
+  @Test(arguments: 1...50) func `whatever comes, no two run for one element, and the last wish comes true`(seed: UInt64) {
+    var generator = SeededGenerator(seed: seed)
+    var turns = StateEffectTurns<Int, Job>()
+    var running: [Int: [Job]] = [:]
+    var cancelled: Set<Int> = []
+    var wished: [Int: [Int]] = [:]
+    var count = 0
+    func carryOut(_ steps: [StateEffectTurns<Int, Job>.Step]) {
+      for step in steps {
+        switch step {
+        case .cancel(let job): cancelled.insert(job.number)
+        case .start(let job, let id): running[id, default: []].append(job)
+        }
+      }
+    }
+    for _ in 1...400 {
+      let id = Int.random(in: 0..<3, using: &generator)
+      switch Int.random(in: 0..<4, using: &generator) {
+      case 0:
+        let jobs = (0..<Int.random(in: 1...2, using: &generator)).map { _ in
+          count += 1
+          return Job(count)
+        }
+        wished[id] = jobs.map(\.number)
+        carryOut(turns.begin(jobs, for: id))
+      case 1:
+        wished[id] = []
+        carryOut(turns.end(id))
+      default:
+        guard let job = running[id]?.randomElement(using: &generator) else { continue }
+        running[id]?.removeAll { $0 === job }
+        wished[id]?.removeAll { $0 == job.number }
+        carryOut(turns.ended(job, for: id))
+      }
+      for (id, jobs) in running {
+        let current = jobs.map(\.number).filter { !cancelled.contains($0) }
+        // What runs is wanted, or cancelled and all of it.
+        #expect(current.isEmpty || Set(current) == Set(wished[id] ?? []), "seed \(seed)")
+        #expect(jobs.count <= 2, "seed \(seed)")
+      }
+    }
+    // All that runs comes to its end, and then what was wished last.
+    for id in 0..<3 {
+      while let job = running[id]?.first(where: { cancelled.contains($0.number) }) {
+        running[id]?.removeAll { $0 === job }
+        carryOut(turns.ended(job, for: id))
+      }
+      #expect(Set((running[id] ?? []).map(\.number)) == Set(wished[id] ?? []), "seed \(seed)")
+    }
+    carryOut(turns.endAll())
+    let late = Job(0)
+    carryOut(turns.begin([late], for: 0))
+    #expect(cancelled.contains(0))
+    #expect(running.values.joined().allSatisfy { cancelled.contains($0.number) })
+  }
+
+  /// Against what a dictionary of each collection says.
+  @Test(arguments: 1...50) func `changes of a collection are those of its elements by id`(seed: UInt64) {
+    var generator = SeededGenerator(seed: seed)
+    var changes = ElementChanges<Int, Int>()
+    var known: [Int: Int] = [:]
+    var elements: [(id: Int, value: Int)] = []
+    for _ in 1...200 {
+      for _ in 0..<Int.random(in: 0...3, using: &generator) {
+        let element = (id: Int.random(in: 0..<12, using: &generator), value: Int.random(in: 0..<3, using: &generator))
+        if let index = elements.firstIndex(where: { $0.id == element.id }) {
+          if element.value == 0 { elements.remove(at: index) } else { elements[index] = element }
+        } else {
+          elements.insert(element, at: Int.random(in: 0...elements.count, using: &generator))
+        }
+      }
+      if Int.random(in: 0..<10, using: &generator) == 0 { elements.shuffle(using: &generator) }
+      if Int.random(in: 0..<20, using: &generator) == 0 { elements = [] }
+      changes.update(with: elements) { id in
+        #expect(known.removeValue(forKey: id) != nil, "seed \(seed)")
+      } begun: { element in
+        #expect(known[element.id] != element.value, "seed \(seed)")
+        known[element.id] = element.value
+      }
+      #expect(known == Dictionary(uniqueKeysWithValues: elements.map { ($0.id, $0.value) }), "seed \(seed)")
+    }
+  }
+
+  @Test func `an id that several elements have is begun while any of them is there`() {
+    var changes = ElementChanges<String, Int>()
+    var alive: [String: Int] = [:]
+    func update(_ elements: [(id: String, value: Int)]) -> [String: Int] {
+      changes.update(with: elements) { alive[$0] = nil } begun: { alive[$0.id] = $0.value }
+      return alive
+    }
+    #expect(update([("a", 1), ("a", 1), ("b", 1)]) == ["a": 1, "b": 1])
+    #expect(update([("a", 1), ("b", 1)]) == ["a": 1, "b": 1])
+    #expect(update([("b", 1), ("a", 1)]) == ["a": 1, "b": 1])
+    #expect(update([("b", 1)]) == ["b": 1])
+    #expect(update([("b", 1), ("b", 2)]).count == 1)
+    #expect(update([]).isEmpty)
+  }
+}
