@@ -15,6 +15,7 @@ final class EffectPause: Sendable {
   }
 
   let cause: Cause
+  /// Whether what it waits for has not come, as far as can be told by a look.
   private let isPending: @Sendable () -> Bool
   private let isOver = Atomic(false)
 
@@ -23,8 +24,14 @@ final class EffectPause: Sendable {
     self.isPending = isPending
   }
 
-  /// Whether what it waits for has not come.
-  var holds: Bool { !isOver.load(ordering: .acquiring) && isPending() }
+  /// Whether what it waits for has not come. Of a sleep, as `look` has found: the clock may be the user's, and this is
+  /// asked under a lock.
+  var holds: Bool { !isOver.load(ordering: .acquiring) && (cause == .time || isPending()) }
+
+  /// Sees whether it is over.
+  func look() {
+    if !isPending() { end() }
+  }
 
   func end() { isOver.store(true, ordering: .releasing) }
 }

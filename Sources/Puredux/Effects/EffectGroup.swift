@@ -49,6 +49,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
       if pause.cause == .statesElsewhere { pauseElsewhere = pause } else { self.pause = pause }
     }
 
+    var sleep: EffectPause? { pause?.cause == .time ? pause : nil }
+
     func isIdle(_ idleness: EffectIdleness) -> Bool {
       switch idleness {
       case .nothingRuns: pause?.holds == true
@@ -181,6 +183,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
       <= standings.count { number, standing in !exempt.contains(number) && standing.isIdle(idleness) }
   }
 
+  /// What those wait for that sleep.
+  var sleeps: [EffectPause] { standings.values.compactMap(\.sleep) }
+
   /// Who was to be told when all is idle does not wait for it any more.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {
     guard let index = idleWaiters.firstIndex(where: { $0.number == number }) else { return nil }
@@ -222,7 +227,11 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// - Parameter exempt: Effects that run and are not waited for, nor is then the runner.
   mutating func hasEnded(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
     if phase == .ended || isOver(except: exempt) { return true }
-    if exempt.isEmpty { endWaiters.append(waiter) } else { partialWaiters.append(PartialWaiter(waiter: waiter, exempt: exempt)) }
+    if exempt.isEmpty {
+      endWaiters.append(waiter)
+    } else {
+      partialWaiters.append(PartialWaiter(waiter: waiter, exempt: exempt))
+    }
     return false
   }
 

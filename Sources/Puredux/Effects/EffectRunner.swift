@@ -110,7 +110,10 @@ import Synchronization
 
   /// Whether all is idle but what the caller is part of, and how much has happened in the group so far.
   func workload(_ idleness: EffectIdleness, except callers: [RunningEffect]) -> (isIdle: Bool, changeCount: Int) {
-    group.withLock { ($0.isIdle(idleness, except: exempt(callers)), $0.changeCount) }
+    if idleness == .nothingRuns {
+      for sleep in group.withLock({ $0.sleeps }) { sleep.look() }
+    }
+    return group.withLock { ($0.isIdle(idleness, except: exempt(callers)), $0.changeCount) }
   }
 
   private func exempt(_ callers: [RunningEffect]) -> Set<Int> {

@@ -52,7 +52,11 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   @inlinable public static func forEach<Element: Identifiable & Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> [Element], _ effect: @escaping @Sendable (Element) -> Effect<Action>?
   ) -> StateEffect where Element.ID: Sendable {
-    .forEach { elements($0).lazy.map { (id: $0.id, value: $0) } } effect: { _, element in effect(element) }
+    .forEach {
+      elements($0).lazy.map { (id: $0.id, value: $0) }
+    } effect: { _, element in
+      effect(element)
+    }
   }
 
   /// For each element of a dictionary, by its key.
@@ -60,7 +64,11 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     _ elements: @escaping @Sendable (State) -> [Key: Value],
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
   ) -> StateEffect {
-    .forEach { elements($0).lazy.map { (id: $0.key, value: $0.value) } } effect: { effect($0, $1) }
+    .forEach {
+      elements($0).lazy.map { (id: $0.key, value: $0.value) }
+    } effect: {
+      effect($0, $1)
+    }
   }
 
   @inlinable static func forEach<ID: Hashable & Sendable, Value: Equatable & Sendable, Elements: Sequence>(

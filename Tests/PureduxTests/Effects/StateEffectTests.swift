@@ -10,7 +10,8 @@ private final class Job: Sendable {
 /// The state machines of effects of the state, without any concurrency.
 @Suite struct StateEffectTests {
   /// Random begins and ends, with what a shell would do: the last wish for each element comes true, and never two run.
-  @Test(arguments: 1...50) func `whatever comes, no two run for one element, and the last wish comes true`(seed: UInt64) {
+  @Test(arguments: 1...50) func `whatever comes, no two run for one element, and the last wish comes true`(seed: UInt64)
+  {
     var generator = SeededGenerator(seed: seed)
     var turns = StateEffectTurns<Int, Job>()
     var running: [Int: [Job]] = [:]
@@ -97,7 +98,11 @@ private final class Job: Sendable {
     var changes = ElementChanges<String, Int>()
     var alive: [String: Int] = [:]
     func update(_ elements: [(id: String, value: Int)]) -> [String: Int] {
-      changes.update(with: elements) { alive[$0] = nil } begun: { alive[$0.id] = $0.value }
+      changes.update(with: elements) {
+        alive[$0] = nil
+      } begun: {
+        alive[$0.id] = $0.value
+      }
       return alive
     }
     #expect(update([("a", 1), ("a", 1), ("b", 1)]) == ["a": 1, "b": 1])

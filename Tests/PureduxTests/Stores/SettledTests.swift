@@ -1,0 +1,209 @@
+import Puredux
+import Testing
+
+/// `settled()` returns when nothing is left to do until something new is asked for or time goes on.
+@Suite(.timeLimit(.minutes(5))) struct SettledTests {
+  @Test(arguments: Kind.allCases)
+  func `what an action sets off is committed, down to the last effect`(kind: Kind) async throws {
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action > 1 else { return nil }
+        return .all(.run { $0(action - 1) }, .run { $0(action - 2) }.id(action, .inTurn()))
+      })
+    for (action, commits) in [(1, 1), (2, 3), (3, 5), (6, 25), (9, 109)] {
+      let before = await subject.root.statistics.commits
+      subject.store.dispatch(action)
+      await subject.root.settled()
+      #expect(await subject.root.statistics.commits - before == commits)
+      #expect(await subject.root.statistics.runningTasks == 0)
+    }
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what sleeps on the store's clock is not waited for, and what is due is`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        switch action {
+        case 1: .run { $0(10) }.id("search", .debounced(for: .seconds(3)))
+        case 2: .run { $0(20) }.after(.seconds(5))
+        case 3:
+          .run { dispatch in
+            for tick in 30... {
+              try await dispatch.sleep(for: .seconds(1))
+              dispatch(tick)
+            }
+          }.id("poll")
+        case 4: .cancel("poll")
+        default: nil
+        }
+      })
+    let states = subject.states()
+    func settle(after seconds: Int = 0) async -> [Int] {
+      clock.advance(by: .seconds(seconds))
+      await subject.root.settled()
+      let count = await subject.root.statistics.commits
+      defer { seen = count }
+      return await states.collect(count - seen).map(\.root.last)
+    }
+    var seen = 0
+    _ = await states.collect(1)
+    for action in [1, 2, 1, 3] { subject.store.dispatch(action) }
+    #expect(await settle() == [1, 2, 1, 3])
+    #expect(await settle(after: 1) == [30])
+    #expect(await settle(after: 1) == [31])
+    #expect(Set(await settle(after: 1)) == [10, 32])
+    #expect(await settle(after: 1) == [33])
+    #expect(Set(await settle(after: 1)) == [20, 34])
+    subject.store.dispatch(4)
+    #expect(await settle() == [4])
+    #expect(await settle(after: 10) == [])
+    #expect(await subject.root.statistics.runningTasks == 0)
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `what runs is waited for, be it an interceptor's, an observer's or the state's`(kind: Kind) async throws {
+    let log = Record<String>()
+    let gates = (0...2).map { _ in Gate() }
+    let begun = Record<Int>()
+    @Sendable func work(_ number: Int) async {
+      begun.add(number)
+      await gates[number].wait()
+      log.add("done \(number)")
+    }
+    let subject = Subject(kind, interceptors: .effects { _, _ in .run { _ in await work(0) } })
+    subject.store.subscribe(
+      observer: Observer { state in
+        if state.root.last == 1 { await work(1) }
+        return .active
+      })
+    subject.store.subscribe(effect: .while({ $0.root.last == 1 }) { .run { _ in await work(2) } })
+    await subject.root.settled()
+    try await subject.store.send(1)
+    await begun.untilCount(3)
+    let settled = Task {
+      await subject.root.settled()
+      log.add("settled")
+    }
+    for gate in gates { gate.open() }
+    await settled.value
+    #expect(log.all.count == 4)
+    #expect(log.all.last == "settled")
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `an effect that follows the store has seen every state, and what it answers is committed`(kind: Kind)
+    async throws
+  {
+    let subject = Subject(kind)
+    let store = subject.store.store()
+    subject.store.subscribe(
+      effect: .while({ _ in true }) {
+        .run { dispatch in
+          for await state in store.states() where state.root.last > 0 && state.root.last % 2 == 0 {
+            dispatch(state.root.last + 1)
+          }
+        }
+      })
+    subject.store.subscribe(
+      observer: Observer { state in
+        if state.root.last > 0, state.root.last % 2 == 1, state.root.last < 20 {
+          store.dispatch(state.root.last + 1)
+        }
+        return .active
+      })
+    await subject.root.settled()
+    subject.store.dispatch(1)
+    await subject.root.settled()
+    #expect(await subject.root.state.root == Ledger(count: 21, last: 21))
+    await subject.root.shutdown()
+  }
+
+  @Test func `a child task that sleeps does not make its effect sleep`() async throws {
+    let clock = ManualClock()
+    let gate = Gate()
+    let log = Record<String>()
+    let store = RootStore<Int, Int>(
+      initialState: 0, clock: clock,
+      interceptor: { _, dispatch in
+        await withDiscardingTaskGroup { tasks in
+          tasks.addTask { try? await dispatch.sleep(for: .seconds(1)) }
+          await gate.wait()
+          tasks.cancelAll()
+        }
+        log.add("done")
+      }) { $0 += $1 }
+    try await store.send(1)
+    await clock.untilAsleep(1)
+    let settled = Task {
+      await store.settled()
+      log.add("settled")
+    }
+    gate.open()
+    await settled.value
+    #expect(log.all == ["done", "settled"])
+    await store.shutdown()
+  }
+
+  @Test func `a call that is cancelled returns, and one from an effect does not wait for itself`() async throws {
+    let (begun, gate, done) = (Gate(), Gate(), Gate())
+    let reference = Record<RootStore<Int, Int>>()
+    let store = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, _ in
+        .run { _ in
+          switch action {
+          case 1:
+            begun.open()
+            await gate.wait()
+          default:
+            // Each of the two waits for the other: one of them does not.
+            await reference.all[0].settled()
+            if action == 3 { done.open() }
+          }
+        }
+      }) { $0 += $1 }
+    reference.add(store)
+    try await store.send(1)
+    await begun.wait()
+    for _ in 1...100 {
+      let call = Task { await store.settled() }
+      call.cancel()
+      await call.value
+    }
+    gate.open()
+    await store.settled()
+    try await store.send(2)
+    try await store.send(3)
+    await done.wait()
+    await store.settled()
+    await store.shutdown()
+    await store.settled()
+  }
+
+  @Test func `sleeping on the store's clock ends with the task, and a time of zero is none`() async throws {
+    let clock = ManualClock()
+    let errors = Record<String>()
+    let store = RootStore<Int, Int>(
+      initialState: 0, clock: clock,
+      interceptor: { _, dispatch in
+        do {
+          try await dispatch.sleep(for: .zero)
+          try await dispatch.sleep(for: .seconds(-1))
+          try await dispatch.map { (action: Int) in action }.sleep(for: .seconds(1))
+        } catch {
+          errors.add("\(error is CancellationError)")
+        }
+      }) { $0 += $1 }
+    try await store.send(1)
+    await clock.untilAsleep(1)
+    await store.settled()
+    await store.shutdown()
+    #expect(errors.all == ["true"])
+  }
+}
