@@ -30,6 +30,8 @@ public struct Effect<Action: Sendable>: Sendable {
     var delay = Duration.zero
     var retry: RetryPolicy?
     var recover: (@Sendable (any Error) -> Action?)?
+    /// What is carried along with the action that it is an effect of.
+    var context: CarriedContext?
 
     @usableFromInline init(_ work: @escaping Work) { self.work = work }
   }

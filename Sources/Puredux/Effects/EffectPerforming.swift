@@ -8,14 +8,15 @@ extension TreeEffects {
     switch effect.content {
     case .all(let parts): for part in parts { perform(part, of: node) }
     case .cancel(let id): cancel(id, of: node)
-    case .run(let run):
+    case .run(var run):
+      run.context = node.carriedContext
       guard let id = run.id else {
-        let work: EffectRunner.Effect = { [settings] running in
+        let work: EffectRunner.Effect = { [settings, run] running in
           await run.perform(for: node, within: running, Dispatch(.effect(node, running, nil)), nil, settings)
         }
         return start(work, of: node)
       }
-      let effect = IdentifiedEffect { [settings] running, revocation in
+      let effect = IdentifiedEffect { [settings, run] running, revocation in
         await run.perform(
           for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, settings)
       }
@@ -101,6 +102,14 @@ extension IdentifiedEffect {
 extension Effect.Run {
   /// Waits, works, and begins again as often as it is to.
   func perform(
+    for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
+    _ revocation: Revocation?, _ settings: EffectSettings
+  ) async {
+    guard let context else { return await work(for: node, within: running, dispatch, revocation, settings) }
+    await context.restoreAsync { await work(for: node, within: running, dispatch, revocation, settings) }
+  }
+
+  private func work(
     for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
     _ revocation: Revocation?, _ settings: EffectSettings
   ) async {

@@ -19,7 +19,9 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     var runs: [Effect<Action>.Run] = []
     for part in effect?.parts ?? [] {
       switch part.content {
-      case .run(let run): runs.append(run)
+      case .run(var run):
+        run.context = node.carriedContext
+        runs.append(run)
       case .cancel(let id): effects.cancel(id, of: node)
       case .all: break
       }

@@ -24,6 +24,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   ///     array of them is one by `Interceptor(combining:)`.
   ///   - reporting: Told of effects of the tree that failed, or were not begun. Called on the tree's executor or in the
   ///     task of the effect. Without it, it is printed on standard error.
+  ///   - carrying: Task-local values of who dispatches or sends an action, for its commit and its effects.
   ///   - middleware: Wraps every action of the tree, behind the middleware of child stores.
   ///   - emits: Which commits the store publishes.
   ///   - history: Where the store keeps what each of its reducers did.
@@ -33,12 +34,13 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
       initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+      carrying: carrying,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history))
   }
@@ -49,12 +51,13 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
   ) {
     self.init(
       initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+      carrying: carrying,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
         reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history))
@@ -63,11 +66,12 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   /// What all ways to make one come to.
   @inlinable init(
     initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
-    reporting: (@Sendable (EffectReport) -> Void)?, trunk: EffectRunner? = nil,
+    reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, trunk: EffectRunner? = nil,
     interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>
   ) {
-    let effects = TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: trunk)
-    let tree = Tree<Action>(executor: executor, priority: priority, companion: effects)
+    let effects = TreeEffects.custom(
+      priority: priority, clock: clock, reporting: reporting, trunk: trunk)
+    let tree = Tree<Action>(executor: executor, priority: priority, companion: effects, carrying: carrying)
     core = StoreCore(root: initialState, tree: tree, features: features)
     if let interceptor { core.intercept(with: interceptor) }
   }

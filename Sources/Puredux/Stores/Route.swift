@@ -87,9 +87,12 @@ extension Route {
             guard let commit = try? actions.prepare(action) else { return .unmapped }
             if revocation.isRevoked { return .terminated }
             revocation.noteDispatch()
+            let context = actions.node.carriedContext
             let command = Command.closure { tree in
+              if revocation.isRevoked { return }
               // Whom middleware stops has returned.
-              if !revocation.isRevoked { try? commit(tree, true) }
+              guard let context else { return _ = try? commit(tree, true) }
+              context.restore { try? commit(tree, true) }
             }
             return actions.node.enqueue(command, by: effect) ? .enqueued : .terminated
           }, of: actions.node))

@@ -29,13 +29,14 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
     clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
       root: RootStore(
         initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+        carrying: carrying,
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history)))
   }
@@ -46,13 +47,14 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
     priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
   ) {
     self.init(
       root: RootStore(
         initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+        carrying: carrying,
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(
           reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history)))

@@ -12,7 +12,7 @@
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
   clock: any Clock<Duration> = ContinuousClock(),
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
-  reporting: (@Sendable (EffectReport) -> Void)? = nil,
+  reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
@@ -20,7 +20,7 @@
 ) async throws(Failure) -> Result {
   try await withStore(
     initialState: initialState, executor: executor, priority: priority,
-    clock: clock, reporting: reporting, interceptor: .all(interceptor, interceptors),
+    clock: clock, reporting: reporting, carrying: carrying, interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history),
     isolation: isolation, body)
 }
@@ -30,7 +30,7 @@
   initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
   priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
-  reporting: (@Sendable (EffectReport) -> Void)? = nil,
+  reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil,
   isolation: isolated (any Actor)? = #isolation,
@@ -38,7 +38,7 @@
 ) async throws(Failure) -> Result {
   try await withStore(
     initialState: initialState, executor: executor, priority: priority,
-    clock: clock, reporting: reporting, interceptor: .all(interceptor, interceptors),
+    clock: clock, reporting: reporting, carrying: carrying, interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(
       reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
     isolation: isolation, body)
@@ -46,13 +46,14 @@
 
 @inlinable func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
-  reporting: (@Sendable (EffectReport) -> Void)?, interceptor: Interceptor<State, Action>?,
+  reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, interceptor: Interceptor<State, Action>?,
   features: StoreFeatures<State, State, Action>, isolation: isolated (any Actor)?,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
     initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+    carrying: carrying,
     trunk: trunk, interceptor: interceptor, features: features)
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }

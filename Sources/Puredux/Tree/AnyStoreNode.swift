@@ -6,6 +6,8 @@
   var isClosed: Bool { get }
   /// Whether nobody gets anything into it any more, not even its own effects.
   var hasEnded: Bool { get }
+  /// The task-local values that there are now, where the tree carries any.
+  var carriedContext: CarriedContext? { get }
   /// As `enqueue`, by an effect that may be let in where others are not.
   func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
   /// Whether it refuses who asks: an effect that it waits for is not refused.

@@ -61,34 +61,40 @@ extension StoreNode {
   @usableFromInline func dispatch(
     _ action: Action, by effect: RunningEffect, _ revocation: Revocation?
   ) -> DispatchResult {
-    guard let revocation else {
-      return tree.enqueue(for: self, by: effect) { $0.append(action, from: self) } ? .enqueued : .terminated
-    }
-    if revocation.isRevoked { return .terminated }
-    revocation.noteDispatch()
-    let action = RevocableAction(action, of: self, revocation)
-    return tree.enqueue(action, for: self, by: effect) ? .enqueued : .terminated
+    if revocation?.isRevoked == true { return .terminated }
+    revocation?.noteDispatch()
+    let isAccepted =
+      if revocation == nil, !carriesValues {
+        tree.enqueue(for: self, by: effect) { $0.append(action, from: self) }
+      } else {
+        tree.enqueue(PlacedAction(action, of: self, revocation), for: self, by: effect)
+      }
+    return isAccepted ? .enqueued : .terminated
   }
 }
 
-/// An action of an effect that may be cancelled before its turn comes: it is not committed then.
+/// An action with what belongs to its place in the order: the dispatcher's task-local values, where the tree carries any;
+/// and, of an effect that may be cancelled, whether that was before its turn: it is not committed then.
 ///
 /// SAFETY: has no variables. The compiler does not check what inherits from `Command`.
-private final class RevocableAction<Action: Sendable>: Command, @unchecked Sendable {
+@usableFromInline final class PlacedAction<Action: Sendable>: Command, @unchecked Sendable {
   private let action: Action
   private let node: StoreNode<Action>
-  private let revocation: Revocation
+  private let revocation: Revocation?
+  private let context: CarriedContext?
 
-  init(_ action: Action, of node: StoreNode<Action>, _ revocation: Revocation) {
+  @usableFromInline init(_ action: Action, of node: StoreNode<Action>, _ revocation: Revocation? = nil) {
     self.action = action
     self.node = node
     self.revocation = revocation
+    context = node.carriedContext
     super.init()
   }
 
-  override func perform(on tree: isolated any TreeIsolation) {
-    if revocation.isRevoked { return }
+  @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
+    if revocation?.isRevoked == true { return }
     // Whom middleware stops has returned.
-    try? node.tree.acceptHere(action, from: node, isPlaced: true)
+    guard let context else { return _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
+    context.restore { try? node.tree.acceptHere(action, from: node, isPlaced: true) }
   }
 }

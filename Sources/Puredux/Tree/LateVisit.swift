@@ -11,7 +11,8 @@
 /// The visitor is not let in when its turn has come, but told what came of it: on its way back to the executor it would
 /// have lost its place, as a task that is resumed passes through the global executor first.
 ///
-/// SAFETY: nothing that changes lies outside the lock. The compiler does not check what inherits from `Command`.
+/// SAFETY: nothing that changes lies outside the lock, but for the context, which is set before the visit gets its place.
+/// The compiler does not check what inherits from `Command`.
 @usableFromInline final class LateVisit<Value: Sendable>: Command, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 
@@ -22,6 +23,8 @@
   }
 
   private let body: Body
+  /// The visitor's task-local values, where the tree carries any.
+  var context: CarriedContext?
   private let outcome = LockedValue(Outcome.none)
 
   @usableFromInline init(_ body: @escaping Body) {
@@ -30,7 +33,8 @@
   }
 
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
-    end(with: Result { () throws(StoreError) in try body(tree) })
+    guard let context else { return end(with: Result { () throws(StoreError) in try body(tree) }) }
+    context.restore { end(with: Result { () throws(StoreError) in try body(tree) }) }
   }
 
   /// It gets no place in the order.

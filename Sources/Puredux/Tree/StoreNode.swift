@@ -10,7 +10,8 @@ import Synchronization
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
   @usableFromInline let path: Confined<CommitPath<Action>>
   /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, whether it is
-  /// given an action at its end in the third, how many stores there are above in 21 more, and its number in the rest.
+  /// given an action at its end in the third, whether the tree carries task-local values in the fourth, how many stores
+  /// there are above in 20 more, and its number in the rest.
   @usableFromInline let bits: Atomic<UInt64>
 
   @inlinable init(
@@ -25,21 +26,29 @@ import Synchronization
       if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
     }
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
-    bits = Atomic((number << 24) | (depth << 3) | (isGivenLast ? 4 : 0))
+    let carries = parent?.carriesValues ?? tree.carriesValues
+    bits = Atomic((number << 24) | (depth << 4) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
     self.path = path
     super.init()
   }
 
   @inlinable func dispatch(_ action: Action) -> DispatchResult {
-    tree.enqueue(action, from: self) ? .enqueued : .terminated
+    if carriesValues { return enqueue(PlacedAction(action, of: self)) ? .enqueued : .terminated }
+    return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  @inlinable static var greatestDepth: UInt64 { (1 << 21) - 1 }
+  /// Whether task-local values of who dispatches are carried along.
+  @inlinable var carriesValues: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
+
+  /// Those that there are now, where the tree carries any.
+  @usableFromInline var carriedContext: CarriedContext? { carriesValues ? tree.carriedContext : nil }
+
+  @inlinable static var greatestDepth: UInt64 { (1 << 20) - 1 }
 
   @inlinable var id: StoreID { StoreID(number: Int(truncatingIfNeeded: bits.load(ordering: .relaxed) >> 24)) }
 
   /// How many stores there are above.
-  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 3) & Self.greatestDepth) }
+  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 4) & Self.greatestDepth) }
 
   /// Whether this store itself is closed.
   @inlinable var isClosedHere: Bool { bits.load(ordering: .relaxed) & 1 != 0 }

@@ -49,10 +49,14 @@ import Synchronization
   @usableFromInline var batch: ContiguousArray<Entry> = []
   @usableFromInline var referents = Referents()
 
-  @inlinable init(executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil) {
+  @inlinable init(
+    executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil,
+    carrying carried: CarriedValues? = nil
+  ) {
     self.executor = ExecutorReference(executor)
     self.priority = priority
-    extras = Lazy(companion.map { Extras(companion: $0) })
+    let isPlain = companion == nil && carried == nil
+    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried))
     performDrain = { $0.drain() }
   }
 
@@ -371,6 +375,7 @@ import Synchronization
   @usableFromInline nonisolated func postpone<Value>(
     _ visit: LateVisit<Value>, for node: StoreNode<Action>?
   ) -> LateVisit<Value> {
+    visit.context = carriedContext
     let (isPlaced, schedules) = requests.withLock { requests in
       let takesUp = requests.inbox.visitorCame()
       if let node, node.refuses() { return (false, takesUp) }

@@ -29,9 +29,22 @@ extension Tree {
     let releasedChildren = Atomic(0)
     @usableFromInline let companion: Lazy<StoreCompanion>
 
-    @usableFromInline init(companion: StoreCompanion? = nil) {
+    /// What is carried along with actions.
+    let carried: CarriedValues?
+
+    @usableFromInline init(companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil) {
       self.companion = Lazy(companion)
+      self.carried = carried
     }
+  }
+}
+
+extension Tree {
+  @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
+
+  /// The task-local values that there are now, of those that the tree carries.
+  @usableFromInline nonisolated var carriedContext: CarriedContext? {
+    extras.withObject { $0.carried?.capture() } ?? nil
   }
 }
 

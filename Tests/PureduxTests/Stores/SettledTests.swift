@@ -137,7 +137,8 @@ import Testing
           tasks.cancelAll()
         }
         log.add("done")
-      }) { $0 += $1 }
+      }
+    ) { $0 += $1 }
     try await store.send(1)
     await clock.untilAsleep(1)
     let settled = Task {
@@ -167,7 +168,8 @@ import Testing
             if action == 3 { done.open() }
           }
         }
-      }) { $0 += $1 }
+      }
+    ) { $0 += $1 }
     reference.add(store)
     try await store.send(1)
     await begun.wait()
@@ -199,7 +201,8 @@ import Testing
         } catch {
           errors.add("\(error is CancellationError)")
         }
-      }) { $0 += $1 }
+      }
+    ) { $0 += $1 }
     try await store.send(1)
     await clock.untilAsleep(1)
     await store.settled()

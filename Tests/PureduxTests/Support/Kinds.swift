@@ -71,7 +71,7 @@ struct Subject: Sendable {
   init(
     _ kind: Kind, executor: StoreExecutor = .own, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: Interceptor<Snapshot, Int>? = nil, reporting: (@Sendable (EffectReport) -> Void)? = nil,
-    middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
+    carrying: CarriedValues? = nil, middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
     history: History<Snapshot, Int>? = nil, reducing also: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
     self.kind = kind
@@ -80,7 +80,7 @@ struct Subject: Sendable {
       also(action)
     }
     root = RootStore(
-      initialState: Snapshot(), executor: executor, clock: clock, reporting: reporting,
+      initialState: Snapshot(), executor: executor, clock: clock, reporting: reporting, carrying: carrying,
       middleware: kind.isAttended ? [.passingOn] + middleware : middleware, emits: emits,
       history: history ?? (kind.isAttended ? History(limit: 5) : nil), reducer: reducer)
     if let interceptors { root.interceptActions(with: interceptors) }
