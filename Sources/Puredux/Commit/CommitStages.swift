@@ -92,8 +92,8 @@ extension CommitStages {
       guard let node = unsafe current else { return }
       unsafe hasCommitted = true
       var action = action
-      onCommit?.prepare?()
-      unsafe node._withUnsafeGuaranteedRef { $0.tree.willCommit() }
+      onCommit?.prepare?(&action)
+      unsafe node._withUnsafeGuaranteedRef { $0.tree.willCommit(&action) }
       if record != nil { record?(&action, self) } else { reduce(&action) }
       unsafe node._withUnsafeGuaranteedRef { $0.tree.committed(&action, from: $0, onCommit) }
     }
@@ -214,7 +214,7 @@ extension CommitPath {
         record: record.map { record in { unsafe record.next?(&$0, $1) } },
         onCommit: tell.map { tell in
           OnCommit(
-            prepare: prepare.map { prepare in { unsafe prepare.next?() } }, tell: { unsafe tell.next?(&$0, $1) })
+            prepare: prepare.map { prepare in { unsafe prepare.next?(&$0) } }, tell: { unsafe tell.next?(&$0, $1) })
         }, commit: commitAbove)
     )
   }
@@ -226,9 +226,9 @@ extension CommitPath.OnCommit {
     guard let above else { return self }
     var both = prepare ?? above.prepare
     if let prepare, let other = above.prepare {
-      both = {
-        prepare()
-        other()
+      both = { action in
+        prepare(&action)
+        other(&action)
       }
     }
     return CommitPath.OnCommit(prepare: both) { [tell] action, node in

@@ -101,6 +101,17 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
+  /// With ids that belong to one element of several.
+  func of(element: some Hashable & Sendable) -> Effect {
+    switch content {
+    case .cancel(let id): return Effect(.cancel(id.of(element: element)))
+    case .all(let parts): return Effect(.all(parts.map { $0.of(element: element) }))
+    case .run(var run):
+      run.id = run.id?.of(element: element)
+      return Effect(.run(run))
+    }
+  }
+
   /// What there is to cancel stays as it is.
   private func changing(_ change: (inout Run) -> Void) -> Effect {
     switch content {
@@ -181,5 +192,14 @@ public struct RetryPolicy: Sendable {
 
   @usableFromInline init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }
 
+  func of(element: some Hashable & Sendable) -> EffectID { EffectID(OfElement(element: EffectID(element), id: self)) }
+
   @usableFromInline var description: String { "\(value)" }
+
+  private struct OfElement: Hashable, Sendable, CustomStringConvertible {
+    let element: EffectID
+    let id: EffectID
+
+    var description: String { "\(id)[\(element)]" }
+  }
 }

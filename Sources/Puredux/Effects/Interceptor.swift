@@ -19,14 +19,14 @@
 public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   /// What one store asks, on the tree's executor.
   @usableFromInline struct Asked {
-    /// Called before each commit, where the interceptor wants to know of the state then; and with none after each commit
-    /// that it is not asked about, to forget that.
-    @usableFromInline let prepare: ((Source<State>?) -> Void)?
+    /// Called before each commit, where the interceptor wants to know of the state then; and without a source after each
+    /// commit that it is not asked about, to forget that.
+    @usableFromInline let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in its place, as reducers are.
     @usableFromInline let decide: (inout Action, EffectContext<State, Action>) -> Effect<Action>?
 
     @inlinable init(
-      prepare: ((Source<State>?) -> Void)?,
+      prepare: ((inout Action, Source<State>?) -> Void)?,
       decide: @escaping (inout Action, EffectContext<State, Action>) -> Effect<Action>?
     ) {
       self.prepare = prepare
@@ -85,7 +85,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     Interceptor(asked: {
       let memory = Kept<Before>()
       return Asked(
-        prepare: { source in
+        prepare: { _, source in
           memory.value = nil
           source?.withState { memory.value = before($0) }
         },
@@ -176,7 +176,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
     guard let asked = makeAsked?() else { return nil }
     return CommitPath<Action>.OnCommit(
-      prepare: asked.prepare.map { prepare in { prepare(source) } },
+      prepare: asked.prepare.map { prepare in { prepare(&$0, source) } },
       tell: { [decide = asked.decide] action, node in
         if let effect = decide(&action, EffectContext(source: source, node: node)) { node.perform(effect) }
       })
@@ -194,9 +194,9 @@ extension Interceptor.Asked {
   fileprivate func and(_ other: Self) -> Self {
     var both = prepare ?? other.prepare
     if let prepare, let second = other.prepare {
-      both = { source in
-        prepare(source)
-        second(source)
+      both = { action, source in
+        prepare(&action, source)
+        second(&action, source)
       }
     }
     return Self(

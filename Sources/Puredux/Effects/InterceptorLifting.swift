@@ -17,35 +17,102 @@ extension Interceptor {
   ) -> Interceptor<Whole, WholeAction> {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
-      lifted = { makeAsked().lifted(state: toPart, action: toPartAction, into: toWholeAction) }
+      lifted = {
+        makeAsked().lifted(
+          part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { ((), $0) } },
+          into: { toWholeAction($1) }, effect: { $1 })
+      }
     }
     return Interceptor<Whole, WholeAction>(
       asked: lifted, stateEffects: stateEffects.map { $0.lifted(state: toPart, into: toWholeAction) })
   }
 }
 
+extension Interceptor {
+  /// An interceptor of the elements of a dictionary, as one of the whole: the action says which one.
+  ///
+  ///     room.lifted(elements: { $0.rooms }) { action in
+  ///       if case .room(let id, let action) = action { (id, action) } else { nil }
+  ///     } into: { .room($0, $1) }
+  ///
+  /// Ids of effects belong to the element: those of two never meet. Effects of the state are each element's, and cancelled
+  /// when it goes; they look at every element at each commit that the store publishes.
+  ///
+  /// - Parameters:
+  ///   - elements: For an element that is absent the interceptor is not asked.
+  ///   - toElement: The element and its action; none where the action is for none of them.
+  ///   - toWholeAction: Makes an action of the whole.
+  public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
+    elements: @escaping @Sendable (Whole) -> [ID: State],
+    action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
+    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
+  ) -> Interceptor<Whole, WholeAction> {
+    lifted(
+      element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
+      into: toWholeAction)
+  }
+
+  /// As for a dictionary, for the elements of an array, by their `id`: the first with that id.
+  public func lifted<Whole: Sendable, WholeAction: Sendable>(
+    elements: @escaping @Sendable (Whole) -> [State],
+    action toElement: @escaping @Sendable (WholeAction) -> (id: State.ID, action: Action)?,
+    into toWholeAction: @escaping @Sendable (State.ID, Action) -> WholeAction
+  ) -> Interceptor<Whole, WholeAction> where State: Identifiable, State.ID: Sendable {
+    lifted(
+      element: { whole, id in elements(whole).first { $0.id == id } },
+      all: { elements($0).reversed().lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction)
+  }
+
+  private func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
+    element: @escaping @Sendable (Whole, ID) -> State?, all: @escaping @Sendable (Whole) -> All,
+    action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
+    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
+  ) -> Interceptor<Whole, WholeAction> where All.Element == (ID, State) {
+    var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
+    if let makeAsked {
+      lifted = {
+        makeAsked().lifted(
+          part: element, action: { toElement($0).map { ($0, $1) } }, into: toWholeAction,
+          effect: { $1.of(element: $0) })
+      }
+    }
+    return Interceptor<Whole, WholeAction>(
+      asked: lifted, stateEffects: stateEffects.map { $0.lifted(all: all, into: toWholeAction) })
+  }
+}
+
 extension Interceptor.Asked {
-  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable>(
-    state toPart: @escaping @Sendable (Whole) -> State?,
-    action toPartAction: @escaping @Sendable (WholeAction) -> Action?,
-    into toWholeAction: @escaping @Sendable (Action) -> WholeAction
+  /// - Parameters:
+  ///   - toPart: The part's state, by what the action says of it.
+  ///   - toWhole: Given the part's effect, as one of the whole.
+  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Sendable>(
+    part toPart: @escaping @Sendable (Whole, ID) -> State?,
+    action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
+    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
+    effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>
   ) -> Interceptor<Whole, WholeAction>.Asked {
-    let part = PartSource(toPart)
+    let part = PartSource<Whole, State, ID>(toPart)
+    var liftedPrepare: ((inout WholeAction, Source<Whole>?) -> Void)?
+    if let prepare {
+      liftedPrepare = { action, whole in
+        guard let (id, given) = toPartAction(action) else { return }
+        var action = given
+        prepare(&action, whole.map { part.source(in: $0, of: id) })
+      }
+    }
     return Interceptor<Whole, WholeAction>.Asked(
-      prepare: prepare.map { prepare in { whole in prepare(whole.map { part.source(in: $0) }) } },
+      prepare: liftedPrepare,
       decide: { [prepare, decide] action, context in
-        guard var action = toPartAction(action) else {
-          prepare?(nil)
-          return nil
-        }
+        guard let (id, given) = toPartAction(action) else { return nil }
+        var action = given
         let partContext = EffectContext<State, Action>(
-          source: part.source(in: context.source), store: context.store, position: context.position,
-          dispatch: context.dispatch.map(toWholeAction))
+          source: part.source(in: context.source, of: id), store: context.store, position: context.position,
+          dispatch: context.dispatch.map { toWholeAction(id, $0) })
         guard partContext.current != nil else {
-          prepare?(nil)
+          prepare?(&action, nil)
           return nil
         }
-        return decide(&action, partContext)?.map(toWholeAction)
+        return decide(&action, partContext).map { toWhole(id, $0.map { toWholeAction(id, $0) }) }
       })
   }
 }
@@ -67,16 +134,46 @@ extension StateEffect {
   }
 }
 
-/// The source of a part's states, for one store.
-private final class PartSource<Whole: Sendable, Part: Sendable> {
-  private let toPart: @Sendable (Whole) -> Part?
+extension StateEffect {
+  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
+    all: @escaping @Sendable (Whole) -> All, into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
+  ) -> StateEffect<Whole, WholeAction> where All.Element == (ID, State) {
+    StateEffect<Whole, WholeAction> { [makeFollowing] sink in
+      let current = Kept<[ID: StateFollowing<State>]>()
+      return StateFollowing { whole in
+        let last = current.value.take() ?? [:]
+        var new: [ID: StateFollowing<State>] = [:]
+        for (id, state) in all(whole) {
+          let following = last[id] ?? makeFollowing(sink.map(of: id) { toWholeAction(id, $0) })
+          new[id] = following
+          following.tell(state)
+        }
+        for (id, following) in last where new[id] == nil { following.vanish() }
+        current.value = new
+      } vanish: {
+        for following in (current.value.take() ?? [:]).values { following.vanish() }
+      }
+    }
+  }
+}
+
+/// The source of a part's states, for one store: of the part that it was asked for last. Nobody can follow it.
+private final class PartSource<Whole: Sendable, Part: Sendable, ID> {
+  private let toPart: (Whole, ID) -> Part?
+  private let current = Kept<ID>()
   private var source: Source<Part>?
 
-  init(_ toPart: @escaping @Sendable (Whole) -> Part?) { self.toPart = toPart }
+  init(_ toPart: @escaping (Whole, ID) -> Part?) { self.toPart = toPart }
 
-  func source(in whole: Source<Whole>) -> Source<Part> {
+  func source(in whole: Source<Whole>, of id: ID) -> Source<Part> {
+    current.value = id
     if let source { return source }
-    let made = Source<Part>.scope(of: whole, transform: toPart)
+    let edge = Edge<Whole>(to: whole) { _ in nil }
+    let made = Source<Part>(edge: edge) { [toPart, current] body in
+      edge.withState { whole in
+        if let id = current.value, let part = toPart(whole, id) { body(part) }
+      }
+    }
     source = made
     return made
   }

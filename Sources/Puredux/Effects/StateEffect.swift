@@ -116,4 +116,13 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   func map<Part: Sendable>(_ toAction: @escaping @Sendable (Part) -> Action) -> StateEffectSink<Part> {
     StateEffectSink<Part>(begin: { [beginWork] in beginWork($0?.map(toAction), $1) }, end: endWork)
   }
+
+  /// For the effects of one element.
+  func map<Part: Sendable>(
+    of element: some Hashable & Sendable, _ toAction: @escaping @Sendable (Part) -> Action
+  ) -> StateEffectSink<Part> {
+    StateEffectSink<Part>(
+      begin: { [beginWork] in beginWork($0?.map(toAction).of(element: element), $1.of(element: element)) },
+      end: { [endWork] in endWork($0.of(element: element)) })
+  }
 }

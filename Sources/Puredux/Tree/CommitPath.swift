@@ -9,13 +9,13 @@
   /// Who is told of every commit. A structure, as a bare closure is wrapped once more, in two objects, each time that
   /// generic code hands it over.
   @usableFromInline struct OnCommit {
-    /// Called before the commit.
-    @usableFromInline let prepare: (() -> Void)?
+    /// Called before the commit, with the action in its place.
+    @usableFromInline let prepare: ((inout Action) -> Void)?
     /// Given the store that the action was given to, too.
     @usableFromInline let tell: (inout Action, StoreNode<Action>) -> Void
 
     @inlinable init(
-      prepare: (() -> Void)? = nil, tell: @escaping (inout Action, StoreNode<Action>) -> Void
+      prepare: ((inout Action) -> Void)? = nil, tell: @escaping (inout Action, StoreNode<Action>) -> Void
     ) {
       self.prepare = prepare
       self.tell = tell

@@ -279,7 +279,7 @@ import Synchronization
   ) -> StoreError? {
     if path.stages != nil { return path.stages?.process(action, node) }
     var action = action
-    onCommit?.prepare?()
+    onCommit?.prepare?(&action)
     path.commit(&action)
     countCommit()
     onCommit?.tell(&action, node)
@@ -294,8 +294,8 @@ import Synchronization
   /// A commit is about to be made, on the way of an action through stages.
   ///
   /// SAFETY: as `committed`.
-  @inlinable nonisolated func willCommit() {
-    extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.prepare?() }
+  @inlinable nonisolated func willCommit(_ action: inout Action) {
+    extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.prepare?(&action) }
   }
 
   /// Counts a commit and tells of it, on the way of an action through stages.

@@ -186,4 +186,72 @@ private func address(_ array: inout [Int]) -> UInt {
     for action in [AppAction.other, .first(0), .guest(1), .guest(2)] { try await root.send(action) }
     #expect(seen.all == [[2, 1, 3]])
   }
+
+  /// Each element's effects are its own: by id, and of its state.
+  @Test(arguments: [false, true])
+  func `an element's interceptor sees its element, whose effects nobody else's id meets`(isArray: Bool) async throws {
+    let clock = ManualClock()
+    let seen = Record<String>()
+    let feature = Interceptor<Tally, Int>(combining: [
+      .effects(before: \.count) { step, before, context in
+        seen.add("\(before) + \(step) = \(context.state.count)")
+        return step == 0 ? .cancel("later") : .run { $0(step * 10) }.after(.seconds(step)).id("later")
+      },
+      .effects(
+        ofState: .while({ $0.count > 50 }) {
+          .run { dispatch in
+            seen.add("full")
+            try? await dispatch.sleep(for: .seconds(1000))
+            seen.add("not full")
+          }.id("full")
+        }),
+    ])
+    let lifted =
+      if isArray {
+        feature.lifted(elements: { (app: App) in app.list }) { (action: AppAction) in
+          if case .listed(let id, let step) = action { (id, step) } else { nil }
+        } into: {
+          .listed($0, $1)
+        }
+      } else {
+        feature.lifted(elements: { (app: App) in app.byName }) { (action: AppAction) in
+          if case .named(let name, let step) = action { (name, step) } else { nil }
+        } into: {
+          .named($0, $1)
+        }
+      }
+    let root = RootStore<App, AppAction>(
+      initialState: App(byName: ["1": Tally(), "2": Tally()], list: [Tally(id: 1), Tally(id: 2)]), clock: clock,
+      interceptors: lifted
+    ) { app, action in
+      switch action {
+      case .named(let name, let step): app.byName[name]?.count += step
+      case .listed(let id, let step):
+        if let index = app.list.firstIndex(where: { $0.id == id }) { app.list[index].count += step }
+      case .other: (app.byName, app.list) = ([:], [])
+      default: break
+      }
+    }
+    func send(_ id: Int, _ step: Int) async throws {
+      try await root.send(isArray ? .listed(id, step) : .named("\(id)", step))
+      await root.settled()
+    }
+    try await send(1, 3)
+    try await send(2, 6)
+    try await send(3, 1)
+    #expect(await root.statistics.effects == ["later[1]": 1, "later[2]": 1])
+    try await send(1, 0)
+    #expect(await root.statistics.effects == ["later[2]": 1])
+    #expect(seen.all == ["0 + 3 = 3", "0 + 6 = 6", "3 + 0 = 3"])
+    clock.advance(by: .seconds(6))
+    await root.settled()
+    #expect(seen.all.suffix(2).sorted() == ["6 + 60 = 66", "full"])
+    #expect(await root.statistics.effects == ["later[2]": 1, "full[2]": 1])
+    // The element goes, and with it what is so in its state.
+    try await root.send(.other)
+    await root.settled()
+    #expect(seen.all.last == "not full")
+    #expect(await root.statistics.effects == ["later[2]": 1])
+    await root.shutdown()
+  }
 }
