@@ -1,0 +1,101 @@
+import Puredux
+import Testing
+
+// A chat of many rooms: who is present, who is typing, and which rooms have been empty for so long that they are closed.
+
+private struct Room: Sendable, Equatable {
+  var members: Set<String> = []
+  var typing: Set<String> = []
+  var isClosed = false
+
+  mutating func reduce(_ action: RoomAction) {
+    switch action {
+    case .entered(let name): members.insert(name)
+    case .left(let name):
+      members.remove(name)
+      typing.remove(name)
+    case .typed(let name): typing.insert(name)
+    case .paused(let name): typing.remove(name)
+    case .closed: isClosed = true
+    }
+  }
+}
+
+private enum RoomAction: Sendable {
+  case entered(String), left(String), typed(String), paused(String), closed
+}
+
+extension Interceptor<Room, RoomAction> {
+  /// Who has not typed for three seconds pauses.
+  fileprivate static var typing: Interceptor {
+    .effects { action, _ in
+      switch action {
+      case .typed(let name): .run { $0(.paused(name)) }.id(name, .debounced(for: .seconds(3)))
+      case .left(let name): .cancel(name)
+      default: nil
+      }
+    }
+  }
+
+  /// A room that is empty for a minute is closed.
+  fileprivate static var closing: Interceptor {
+    .effects(ofState: .while(\.members.isEmpty) { .run { $0(.closed) }.after(.seconds(60)) })
+  }
+}
+
+/// How many messages, of all rooms.
+private typealias Chat = RootStore<Int, RoomAction>
+
+extension RootStore<Int, RoomAction> {
+  fileprivate nonisolated func room() -> StateStore<Room, RoomAction> {
+    childStore(
+      initialState: Room(), stateMapping: { _, room in room }, interceptors: .typing, .closing,
+      reducer: { $0.reduce($1) })
+  }
+}
+
+extension StateStore<Room, RoomAction> {
+  /// Somebody is present for as long as the connection's store is held.
+  fileprivate nonisolated func enter(_ name: String) -> StateStore<Room, RoomAction> {
+    dispatch(.entered(name))
+    return childStore(initialState: (), stateMapping: { room, _ in room }, atEnd: .left(name), reducer: { _, _ in })
+  }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct ChatProgram {
+  @Test func `a chat of a thousand rooms`() async throws {
+    let clock = ManualClock()
+    let chat = Chat(initialState: 0, clock: clock) { count, action in if case .typed = action { count += 1 } }
+    let rooms = (0..<1000).map { _ in chat.room() }
+    var present = rooms.map { room in ["Ann", "Bob", "Cleo"].map { (name: $0, store: room.enter($0)) } }
+    for (name, store) in present.joined() { store.dispatch(.typed(name)) }
+    await chat.settled()
+    for room in rooms { #expect(await room.state.typing.count == 3) }
+    #expect(await chat.state == 3000)
+
+    // Ann goes on typing, and the others have paused three seconds after their last key.
+    clock.advance(by: .seconds(2))
+    for members in present { members[0].store.dispatch(.typed("Ann")) }
+    await chat.settled()
+    clock.advance(by: .seconds(1))
+    await chat.settled()
+    for room in rooms { #expect(await room.state.typing == ["Ann"]) }
+
+    // Ann loses the connection in every room, everybody in every second.
+    for index in present.indices { present[index].removeFirst(index.isMultiple(of: 2) ? 3 : 1) }
+    await chat.settled()
+    #expect(await rooms[0].state == Room())
+    #expect(await rooms[1].state == Room(members: ["Bob", "Cleo"]))
+    #expect(await chat.statistics.runningTasks == 500)
+
+    // Somebody comes back to every fourth just in time.
+    clock.advance(by: .seconds(59))
+    for index in stride(from: 0, to: 1000, by: 4) { present[index].append(("Dan", rooms[index].enter("Dan"))) }
+    await chat.settled()
+    clock.advance(by: .seconds(1))
+    await chat.settled()
+    for (index, room) in rooms.enumerated() { #expect(await room.state.isClosed == (index % 4 == 2)) }
+    #expect(await chat.statistics.runningTasks == 0)
+    await chat.shutdown()
+  }
+}
