@@ -39,7 +39,7 @@ extension Interceptor<Room, RoomAction> {
 
   /// A room that is empty for a minute is closed.
   fileprivate static var closing: Interceptor {
-    .effects(ofState: .while(\.members.isEmpty) { .run { $0(.closed) }.after(.seconds(60)) })
+    .effects(ofState: .while({ $0.members.isEmpty }) { .run { $0(.closed) }.after(.seconds(60)) })
   }
 }
 
