@@ -5,8 +5,8 @@ protocol EffectHost: AnyObject, Sendable {
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
 }
 
-/// What an effect waits for, and does nothing meanwhile.
-final class EffectPause: Sendable {
+/// What an effect waits for in one of its tasks.
+@usableFromInline final class EffectPause: Sendable {
   enum Cause {
     case states
     /// In a task that is not the one that does the work.
@@ -33,7 +33,7 @@ final class EffectPause: Sendable {
     if !isPending() { end() }
   }
 
-  func end() { isOver.store(true, ordering: .releasing) }
+  @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
 }
 
 /// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an

@@ -45,9 +45,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
     init(isObserver: Bool = false) { self.isObserver = isObserver }
 
-    mutating func pause(by pause: EffectPause) {
-      if pause.cause == .statesElsewhere { pauseElsewhere = pause } else { self.pause = pause }
+    /// Returns what that takes the place of.
+    mutating func pause(by pause: EffectPause) -> EffectPause? {
+      let place = pause.cause == .statesElsewhere ? \Self.pauseElsewhere : \.pause
+      defer { self[keyPath: place] = pause }
+      return self[keyPath: place]
     }
+
+    var pauses: [EffectPause] { [pause, pauseElsewhere].compactMap { $0 } }
 
     var sleep: EffectPause? { pause?.cause == .time ? pause : nil }
 
@@ -148,21 +153,23 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (waiter, instruction)
   }
 
-  /// Returns, beside the runner to be woken, who waited for no more than this.
-  mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
+  /// Returns, beside the runner to be woken, who waited for no more than this, and what is to be released.
+  mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>, pauses: [EffectPause]) {
     running -= 1
     changeCount += 1
-    standings[number] = nil
+    let pauses = standings.removeValue(forKey: number)?.pauses ?? []
     for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
     for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
-    return (wakeRunner(), popPartialWaiters() + popIdleWaiters())
+    return (wakeRunner(), popPartialWaiters() + popIdleWaiters(), pauses)
   }
 
-  /// An effect that runs waits for something. Returns who waited for no more than this.
-  mutating func effect(_ number: Int, pausesBy pause: EffectPause) -> ContiguousArray<EndWaiter> {
+  /// An effect that runs waits for something. Returns who waited for no more than this, and what is to be released.
+  mutating func effect(
+    _ number: Int, pausesBy pause: EffectPause
+  ) -> (told: ContiguousArray<EndWaiter>, replaced: EffectPause?) {
     changeCount += 1
-    standings[number, default: Standing()].pause(by: pause)
-    return popIdleWaiters()
+    let replaced = standings[number, default: Standing()].pause(by: pause)
+    return (popIdleWaiters(), replaced)
   }
 
   /// Whether all is idle but what is exempt; where it is not, the waiter is told when that is so, unless it is forgotten
@@ -179,9 +186,12 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// Whether all is idle but what is exempt.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
-    unfinishedCount - exempt.count
-      <= standings.count { number, standing in !exempt.contains(number) && standing.isIdle(idleness) }
+    let known = exempt.isEmpty ? standings.count : standings.count { number, _ in !exempt.contains(number) }
+    return known == unfinishedCount - exempt.count
+      && standings.allSatisfy { number, standing in exempt.contains(number) || standing.isIdle(idleness) }
   }
+
+  var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
   /// What those wait for that sleep.
   var sleeps: [EffectPause] { standings.values.compactMap(\.sleep) }

@@ -52,11 +52,14 @@ import Synchronization
   }
 
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
-    let told = group.withLock { group in
-      effect.hasEnded ? [] : group.effect(effect.number, pausesBy: pause)
+    // What is replaced is released outside the lock.
+    let outcome = group.withLock { group in
+      effect.hasEnded ? nil : group.effect(effect.number, pausesBy: pause)
     }
-    for waiter in told { waiter.resume(returning: ()) }
+    for waiter in outcome?.told ?? [] { waiter.resume(returning: ()) }
   }
+
+  var isRestAwaited: Bool { group.withLock { $0.isRestAwaited } }
 
   private func next() async -> Instruction {
     await Waiter<Instruction>.wait { waiter in

@@ -1,18 +1,18 @@
-/// What has come, gone and changed among the elements of a collection since it was last looked at.
+/// What has come, gone and changed among the elements of a collection since it was last looked at. Of several elements
+/// with one id the first counts.
 ///
-/// Where nothing has, that costs a comparison of each element; what differs is looked up by its id.
+/// Where nothing has changed, that costs a comparison of each element; what differs is looked up by its id.
 @usableFromInline struct ElementChanges<ID: Hashable, Value: Equatable> {
   @usableFromInline typealias Element = (id: ID, value: Value)
 
   /// In the collection's order.
   @usableFromInline var last: ContiguousArray<Element> = []
-  /// The value that an id counts with, and how many elements have that id.
-  @usableFromInline var current: [ID: (value: Value, count: Int)] = [:]
+  @usableFromInline var current: [ID: Value] = [:]
 
   @inlinable init() {}
 
   /// Tells of the ids that have gone, and then, in the collection's order, of those that have come or whose value has
-  /// changed. Of several elements with one id the first to come counts, and then the first to change.
+  /// changed.
   @inlinable mutating func update(
     with elements: some Sequence<Element>, gone: (ID) -> Void, begun: (Element) -> Void
   ) {
@@ -21,25 +21,48 @@
     for element in elements {
       if new.isEmpty, start < last.count, last[start] == element { start += 1 } else { new.append(element) }
     }
-    var end = last.count
-    var newEnd = new.count
+    var (end, newEnd) = (last.count, new.count)
     while end > start, newEnd > 0, last[end - 1] == new[newEnd - 1] {
       end -= 1
       newEnd -= 1
     }
     if end == start, newEnd == 0 { return }
-    let old = last[start..<end]
-    for element in old { current[element.id]?.count -= 1 }
-    var begins: ContiguousArray<Element> = []
-    for element in new[..<newEnd] {
-      let known = current[element.id]
-      current[element.id] = (element.value, (known?.count ?? 0) + 1)
-      if known?.value != element.value { begins.append(element) }
-    }
-    let goes = old.filter { current[$0.id]?.count == 0 }
-    for element in goes { current[element.id] = nil }
+    let old = ContiguousArray(last[start..<end])
+    let hadDistinct = current.count == last.count
     last.replaceSubrange(start..., with: new)
-    for element in goes { gone(element.id) }
+    if !hadDistinct || !update(from: old, to: new[..<newEnd], gone, begun) { updateAll(gone, begun) }
+  }
+
+  /// Goes by what differs. False, and nothing has been done, where one of the new elements has the id of another.
+  @inlinable mutating func update(
+    from old: some Sequence<Element>, to new: some Sequence<Element>, _ gone: (ID) -> Void, _ begun: (Element) -> Void
+  ) -> Bool {
+    let removed = Dictionary(old.map { ($0.id, $0.value) }, uniquingKeysWith: { first, _ in first })
+    var added: Set<ID> = []
+    for element in new {
+      let isTaken = current[element.id] != nil && removed[element.id] == nil
+      if isTaken || !added.insert(element.id).inserted { return false }
+    }
+    for element in old where !added.contains(element.id) {
+      current[element.id] = nil
+      gone(element.id)
+    }
+    for element in new where removed[element.id] != element.value {
+      current[element.id] = element.value
+      begun(element)
+    }
+    return true
+  }
+
+  @inlinable mutating func updateAll(_ gone: (ID) -> Void, _ begun: (Element) -> Void) {
+    var first: [ID: Value] = [:]
+    var begins: [Element] = []
+    for element in last where first[element.id] == nil {
+      first[element.id] = element.value
+      if current[element.id] != element.value { begins.append(element) }
+    }
+    for id in current.keys where first[id] == nil { gone(id) }
+    current = first
     for element in begins { begun(element) }
   }
 }

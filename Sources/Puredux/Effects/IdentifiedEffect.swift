@@ -47,12 +47,13 @@ final class EffectSlot: Sendable {
 
 /// The effects of one store that have ids.
 ///
-/// SAFETY: reached by `TreeEffects.perform` and `namedCounts` only, which are called on the tree's executor, where one
-/// section is entered at a time (`Tree.enter`); or by its release, when nobody else can look.
+/// SAFETY: the slots are reached by `TreeEffects.perform`, `cancel` and `namedCounts` only, which are called on the tree's
+/// executor, where one section is entered at a time (`Tree.enter`); or by its release, when nobody else can look. What
+/// else changes lies behind the lock.
 final class EffectSlots: @unchecked Sendable {
   private var slots: [EffectID: EffectSlot] = [:]
   /// How many effects of the state run under each name.
-  private let named = LockedValue<[EffectID: Int]>([:])
+  private let named = LockedValue<[String: Int]>([:])
   /// How many there are when those that are over are looked for: twice as many as were left the last time.
   private var sweepCount = 64
 
@@ -70,7 +71,7 @@ final class EffectSlots: @unchecked Sendable {
   }
 
   /// An effect of the state has begun or ended. From anywhere.
-  func count(_ name: EffectID?, by change: Int) {
+  func count(_ name: String?, by change: Int) {
     guard let name else { return }
     named.withLock { named in
       let count = named[name, default: 0] + change
@@ -79,8 +80,8 @@ final class EffectSlots: @unchecked Sendable {
   }
 
   /// How many run or wait under each id.
-  var counts: [(id: EffectID, count: Int)] {
-    slots.map { (id: $0.key, count: $0.value.turns.withLock { $0.count }) }.filter { $0.count > 0 }
-      + named.withLock { named in named.map { (id: $0.key, count: $0.value) } }
+  var counts: [(name: String, count: Int)] {
+    slots.map { ($0.key, $0.value.turns.withLock { $0.count }) }.filter { $0.1 > 0 }.map { ($0.0.description, $0.1) }
+      + named.withLock { named in named.map { ($0.key, $0.value) } }
   }
 }

@@ -60,7 +60,7 @@ extension Interceptor {
   ) -> Interceptor<Whole, WholeAction> where State: Identifiable, State.ID: Sendable {
     lifted(
       element: { whole, id in elements(whole).first { $0.id == id } },
-      all: { elements($0).reversed().lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction)
+      all: { elements($0).lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction)
   }
 
   private func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
@@ -143,7 +143,8 @@ extension StateEffect {
       return StateFollowing { whole in
         let last = current.value.take() ?? [:]
         var new: [ID: StateFollowing<State>] = [:]
-        for (id, state) in all(whole) {
+        // Of several with one id the first.
+        for (id, state) in all(whole) where new[id] == nil {
           let following = last[id] ?? makeFollowing(sink.map(of: id) { toWholeAction(id, $0) })
           new[id] = following
           following.tell(state)

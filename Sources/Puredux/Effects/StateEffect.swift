@@ -95,12 +95,12 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
 }
 
 /// Where what a state's effects are decided to do goes. Only on the tree's executor, in commit order.
-@usableFromInline struct StateEffectSink<Action: Sendable>: Sendable {
-  private let beginWork: @Sendable (Effect<Action>?, EffectID) -> Void
-  private let endWork: @Sendable (EffectID) -> Void
+@usableFromInline struct StateEffectSink<Action: Sendable> {
+  private let beginWork: (Effect<Action>?, EffectID) -> Void
+  private let endWork: (EffectID) -> Void
 
   init(
-    begin: @escaping @Sendable (Effect<Action>?, EffectID) -> Void, end: @escaping @Sendable (EffectID) -> Void
+    begin: @escaping (Effect<Action>?, EffectID) -> Void, end: @escaping (EffectID) -> Void
   ) {
     beginWork = begin
     endWork = end

@@ -4,7 +4,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
   private let node: any AnyStoreNode
   /// What an effect is handed.
   private let dispatch: @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
-  private let turns = LockedValue(StateEffectTurns<EffectID, IdentifiedEffect>())
+  private let turns = LockedValue(StateEffectTurns<Int, IdentifiedEffect>())
 
   init(
     of node: any AnyStoreNode, dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
@@ -14,7 +14,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
   }
 
   /// Work begins for an element, in place of what there is. Only on the tree's executor, in commit order, as `end`.
-  func begin(_ effect: Effect<Action>?, for id: EffectID) {
+  func begin(_ effect: Effect<Action>?, for id: Int) {
     let effects = node.effects
     var runs: [Effect<Action>.Run] = []
     for part in effect?.parts ?? [] {
@@ -30,21 +30,27 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     let named = runs.contains { $0.id != nil } ? effects.slots(of: node) : nil
     let work = runs.map { run in
       IdentifiedEffect { [self, settings = effects.settings] running, revocation in
-        named?.count(run.id, by: 1)
+        let name = run.id?.description
+        named?.count(name, by: 1)
         await run.perform(for: node, within: running, dispatch(running, revocation), revocation, settings)
-        named?.count(run.id, by: -1)
+        named?.count(name, by: -1)
       }
     }
     carryOut(turns.withLock { $0.begin(work, for: id) })
   }
 
   /// An element is gone.
-  func end(_ id: EffectID) { carryOut(turns.withLock { $0.end(id) }) }
+  func end(_ id: Int) { carryOut(turns.withLock { $0.end(id) }) }
+
+  func isOver(_ id: Int) -> Bool { turns.withLock { $0.isOver(id) } }
+
+  /// The states have ended: none begins any more.
+  func close() { carryOut(turns.withLock { $0.close() }) }
 
   /// None is wanted any more. From anywhere.
   func endAll() { carryOut(turns.withLock { $0.endAll() }) }
 
-  private func carryOut(_ steps: [StateEffectTurns<EffectID, IdentifiedEffect>.Step]) {
+  private func carryOut(_ steps: [StateEffectTurns<Int, IdentifiedEffect>.Step]) {
     for step in steps {
       switch step {
       case .cancel(let work): work.cancel()
@@ -67,8 +73,15 @@ extension StateEffect {
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> TreeWork {
     let runner = StateEffectRunner(of: node, dispatch: dispatch)
-    let sink = StateEffectSink<Action>(begin: { runner.begin($0, for: $1) }, end: { runner.end($0) })
-    let follower = states.map { Follower(of: $0, makeFollowing(sink)) }
+    let follower = states.map { states in
+      let numbers = StateEffectNumbers()
+      let sink = StateEffectSink<Action> {
+        runner.begin($0, for: numbers.number(of: $1, isOver: runner.isOver))
+      } end: {
+        if let number = numbers[$0] { runner.end(number) }
+      }
+      return Follower(of: states, makeFollowing(sink), ended: runner.close)
+    }
     return TreeWork { tree in
       follower(on: tree).begin()
     } end: {
@@ -85,5 +98,27 @@ extension StateEffect {
     let following = following(states, of: node, dispatch: dispatch)
     let isAccepted = node.enqueue { tree in following.begin(tree) }
     return Subscription { if isAccepted { following.end() } }
+  }
+}
+
+/// The numbers of the elements that effects of the state are of: their ids are the user's, whose code is not run under a
+/// lock.
+private final class StateEffectNumbers {
+  private var numbers: [EffectID: Int] = [:]
+  private var last = 0
+  /// How many there are when those that are over are looked for: twice as many as were left the last time.
+  private var sweepCount = 64
+
+  subscript(id: EffectID) -> Int? { numbers[id] }
+
+  func number(of id: EffectID, isOver: (Int) -> Bool) -> Int {
+    if let number = numbers[id] { return number }
+    if numbers.count >= sweepCount {
+      numbers = numbers.filter { !isOver($0.value) }
+      sweepCount = max(64, numbers.count * 2)
+    }
+    last += 1
+    numbers[id] = last
+    return last
   }
 }

@@ -41,6 +41,16 @@ struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
     return turns.keys.flatMap { end($0) }
   }
 
+  /// None will come: what runs goes on.
+  mutating func close() -> [Step] {
+    isOver = true
+    defer { for id in turns.keys { turns[id]?.next = [] } }
+    return turns.values.flatMap(\.next).map { .cancel($0) }
+  }
+
+  /// Whether there is none for an element.
+  func isOver(_ id: ID) -> Bool { turns[id] == nil }
+
   /// Work is over.
   mutating func ended(_ work: Work, for id: ID) -> [Step] {
     guard var turn = turns[id] else { return [] }

@@ -123,7 +123,7 @@
   override var namedCounts: [String: Int] {
     let slots = table.withLock { $0.entries.slots }
     var counts: [String: Int] = [:]
-    for (id, count) in slots.flatMap(\.counts) { counts[id.description, default: 0] += count }
+    for (name, count) in slots.flatMap(\.counts) { counts[name, default: 0] += count }
     return counts
   }
 
@@ -173,15 +173,15 @@
     let callers = RunningEffect.ofCurrentTask
     // How much had happened when all was idle. Where that is so again after all that was asked for until then is done,
     // nothing of it has begun or woken anything, and nothing is left that could.
-    var changesWhenIdle: Int?
+    var changesWhenIdle: [ObjectIdentifier: Int]?
     while !Task.isCancelled {
       await settle()
       var working: [EffectRunner] = []
-      var changes = 0
+      var changes: [ObjectIdentifier: Int] = [:]
       for runner in runners(below: node) {
         let workload = runner.workload(idleness, except: callers)
         if !workload.isIdle { working.append(runner) }
-        changes += workload.changeCount
+        changes[ObjectIdentifier(runner)] = workload.changeCount
       }
       if working.isEmpty {
         if changes == changesWhenIdle { return true }
@@ -199,6 +199,9 @@
     }
     return true
   }
+
+  /// Whether somebody waits until the effects of some store are at rest.
+  var isRestAwaited: Bool { table.withLock { $0.entries.runners }.contains { $0.isRestAwaited } }
 
   /// A call begins to wait for the effects of a store to come to their end.
   func finishBegan(of node: any AnyStoreNode) {

@@ -393,8 +393,10 @@
     }
   }
 
-  /// Whether a consumer waits for a cursor's next state.
-  func isAwaited(_ id: Int) -> Bool { cursors[id].parkedAt.index != nil }
+  /// Whether a consumer waits for a cursor's next state; the first one counts.
+  func isAwaited(_ id: Int) -> Bool {
+    cursors[id].parkedAt.index != nil || (cursors[id].phase == .subscribing && queues[id] != nil)
+  }
 
   private mutating func park(_ waiter: AnyWaiter, of id: Int) {
     cursors[id].parkedAt = Slot(parked.count)

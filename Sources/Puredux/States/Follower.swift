@@ -3,9 +3,11 @@
 @usableFromInline final class Follower<State: Sendable>: AnySource {
   /// None when nothing is told any more.
   private var follow: StateFollowing<State>?
+  private let ended: () -> Void
 
-  @usableFromInline init(of upstream: Source<State>, _ follow: StateFollowing<State>) {
+  @usableFromInline init(of upstream: Source<State>, _ follow: StateFollowing<State>, ended: @escaping () -> Void) {
     self.follow = follow
+    self.ended = ended
     super.init(
       edge: Edge<State>(to: upstream) { follower in
         guard let follower = follower as? Follower else { return nil }
@@ -23,7 +25,10 @@
   override func vanishHere(_ below: inout ContiguousArray<AnySource>) { follow?.vanish() }
   override func detachHere() -> AnySource? { edge?.detach() }
   override func closeHere(_ below: inout ContiguousArray<AnySource>) { edge?.detach()?.detachIfIdle() }
-  override func detached() { follow = nil }
+  override func detached() {
+    follow = nil
+    ended()
+  }
 }
 
 /// What is done with the states of a source.

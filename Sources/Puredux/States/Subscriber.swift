@@ -109,24 +109,27 @@
   @inlinable func wait<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil, isBehind: inout Bool
   ) async -> State? {
-    await Waiter<State?>.wait { waiter in
+    var pause: EffectPause?
+    defer { pause?.end() }
+    return await Waiter<State?>.wait { waiter in
       let taken: Log.Taken<State> = takeOrWait(AnyWaiter(waiter))
       if case .nothing = taken { isBehind = false } else { isBehind = true }
       switch taken {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: if let effect = follower ?? observer { tell(effect) }
+      case .nothing: if let effect = follower ?? observer { pause = tell(effect) }
       }
     }
   }
 
   /// An effect waits for a state, for as long as none is handed over.
-  @usableFromInline func tell(_ effect: RunningEffect) {
+  @usableFromInline func tell(_ effect: RunningEffect) -> EffectPause {
     // Without this object, whose release is not for whoever asks.
-    let pause = EffectPause(for: effect.isHere ? .states : .statesElsewhere) { [source, cursor, isGone] in
-      !isGone.isRevoked && source.channelOfSource.log.withLock { $0.cursors.isAwaited(cursor) }
+    let pause = EffectPause(for: effect.isHere ? .states : .statesElsewhere) { [channel, cursor, isGone] in
+      !isGone.isRevoked && channel.log.withLock { $0.cursors.isAwaited(cursor) }
     }
     effect.pauses(by: pause)
+    return pause
   }
 
   @inline(never) @inlinable func takeOrWait<State>(_ waiter: AnyWaiter) -> Log.Taken<State> {

@@ -83,19 +83,14 @@ extension Route {
     case .mapped(let actions):
       Dispatch(
         .mapped(
-          { action in
-            guard let commit = try? actions.prepare(action) else { return .unmapped }
+          Dispatch.Mapped(of: actions.node) { action in
             if revocation.isRevoked { return .terminated }
+            guard let commit = try? actions.prepare(action) else { return .unmapped }
             revocation.noteDispatch()
-            let context = actions.node.carriedContext
-            let command = Command.closure { tree in
-              if revocation.isRevoked { return }
-              // Whom middleware stops has returned.
-              guard let context else { return _ = try? commit(tree, true) }
-              context.restore { try? commit(tree, true) }
+            let command = PlacedCommit(of: actions.node, revocation) { tree throws(StoreError) in try commit(tree, true)
             }
             return actions.node.enqueue(command, by: effect) ? .enqueued : .terminated
-          }, of: actions.node))
+          }))
     }
   }
 }

@@ -136,9 +136,7 @@
   ) async {
     node.tree.closeToOthers(node)
     // Its last action may have effects, which count.
-    try? await node.tree.run(isolation: isolation) { [node] tree throws(StoreError) in
-      if node.isGivenLast { node.commitLast(on: tree) }
-    }
+    await untilCommitted(isolation: isolation)
     guard let effects = node.existingEffects else {
       return await close(cancelling: false, isolation: isolation)
     }

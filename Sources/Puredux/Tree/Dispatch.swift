@@ -21,7 +21,18 @@ public struct Dispatch<Action: Sendable>: Sendable {
     /// By an effect, which may be cancelled by its id.
     case effect(StoreNode<Action>, RunningEffect, Revocation?)
     /// To actions of another type, which a store takes.
-    case mapped(@Sendable (Action) -> DispatchResult, of: (any AnyStoreNode)?)
+    case mapped(Mapped)
+  }
+
+  /// An object, so that a target, which interceptors are handed with each action, is small.
+  @usableFromInline final class Mapped: Sendable {
+    @usableFromInline let give: @Sendable (Action) -> DispatchResult
+    let node: (any AnyStoreNode)?
+
+    @usableFromInline init(of node: (any AnyStoreNode)?, _ give: @escaping @Sendable (Action) -> DispatchResult) {
+      self.give = give
+      self.node = node
+    }
   }
 
   @usableFromInline let target: Target
@@ -37,21 +48,21 @@ public struct Dispatch<Action: Sendable>: Sendable {
     case .none: .terminated
     case .store(let node): node.dispatch(action)
     case .effect(let node, let effect, let revocation): node.dispatch(action, by: effect, revocation)
-    case .mapped(let give, _): give(action)
+    case .mapped(let mapped): mapped.give(action)
     }
   }
 
   /// The same for actions of another type, which become actions of the store: for the part of a feature that knows its
   /// own actions only.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
-    Dispatch<Other>(.mapped({ [self] in self(toAction($0)) }, of: node))
+    Dispatch<Other>(.mapped(Dispatch<Other>.Mapped(of: node) { [self] in self(toAction($0)) }))
   }
 
   @usableFromInline var node: (any AnyStoreNode)? {
     switch target {
     case .none: nil
     case .store(let node), .effect(let node, _, _): node
-    case .mapped(_, let node): node
+    case .mapped(let mapped): mapped.node
     }
   }
 }
@@ -67,9 +78,15 @@ extension StoreNode {
       if revocation == nil, !carriesValues {
         tree.enqueue(for: self, by: effect) { $0.append(action, from: self) }
       } else {
-        tree.enqueue(PlacedAction(action, of: self, revocation), for: self, by: effect)
+        tree.enqueue(placed(action, revocation), for: self, by: effect)
       }
     return isAccepted ? .enqueued : .terminated
+  }
+
+  @usableFromInline func placed(_ action: Action, _ revocation: Revocation? = nil) -> Command {
+    PlacedCommit(of: self, revocation) { [self] _ throws(StoreError) in
+      try tree.acceptHere(action, from: self, isPlaced: true)
+    }
   }
 }
 
@@ -77,15 +94,15 @@ extension StoreNode {
 /// and, of an effect that may be cancelled, whether that was before its turn: it is not committed then.
 ///
 /// SAFETY: has no variables. The compiler does not check what inherits from `Command`.
-@usableFromInline final class PlacedAction<Action: Sendable>: Command, @unchecked Sendable {
-  private let action: Action
-  private let node: StoreNode<Action>
+@usableFromInline final class PlacedCommit: Command, @unchecked Sendable {
+  @usableFromInline typealias Commit = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
+
+  private let commit: Commit
   private let revocation: Revocation?
   private let context: CarriedContext?
 
-  @usableFromInline init(_ action: Action, of node: StoreNode<Action>, _ revocation: Revocation? = nil) {
-    self.action = action
-    self.node = node
+  @usableFromInline init(of node: any AnyStoreNode, _ revocation: Revocation? = nil, _ commit: @escaping Commit) {
+    self.commit = commit
     self.revocation = revocation
     context = node.carriedContext
     super.init()
@@ -94,7 +111,7 @@ extension StoreNode {
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
     if revocation?.isRevoked == true { return }
     // Whom middleware stops has returned.
-    guard let context else { return _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
-    context.restore { try? node.tree.acceptHere(action, from: node, isPlaced: true) }
+    guard let context else { return _ = try? commit(tree) }
+    context.restore { try? commit(tree) }
   }
 }

@@ -33,7 +33,7 @@ import Synchronization
   }
 
   @inlinable func dispatch(_ action: Action) -> DispatchResult {
-    if carriesValues { return enqueue(PlacedAction(action, of: self)) ? .enqueued : .terminated }
+    if carriesValues { return enqueue(placed(action)) ? .enqueued : .terminated }
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 

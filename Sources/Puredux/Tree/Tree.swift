@@ -117,9 +117,15 @@ import Synchronization
     if schedules { scheduleDrain() }
   }
 
-  /// Closes a store to all but its own effects. Nothing where a store on its path is closed already.
+  /// Closes a store to all but its own effects; its last action takes its place in the order. Nothing where a store on
+  /// its path is closed already.
   nonisolated func closeToOthers(_ node: StoreNode<Action>) {
-    requests.withLock { _ in if !node.isClosed { node.closeToOthers() } }
+    let schedules = requests.withLock { requests in
+      guard !node.isClosed else { return false }
+      node.closeToOthers()
+      return node.isGivenLast && append(to: &requests) { $0.append(.closure { tree in node.commitLast(on: tree) }) }
+    }
+    if schedules { scheduleDrain() }
   }
 
   /// The store is gone: ends it, and then drops its state.

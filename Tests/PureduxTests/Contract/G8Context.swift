@@ -95,7 +95,6 @@ private enum Trace {
   {
     for carrying in [nil, CarriedValues.values(of: Trace.$id)] {
       let seen = Record<Int>()
-      let gate = Gate()
       let executor = HeldExecutor()
       let subject = Subject(
         kind, executor: .serial(executor), carrying: carrying, reducing: { _ in seen.add(Trace.id) })
@@ -106,7 +105,6 @@ private enum Trace {
       executor.letGo()
       try await subject.store.send(4)
       #expect(seen.all == (carrying == nil ? [0, 0, 0, 0] : [1, 0, 3, 0]))
-      gate.open()
       await subject.root.shutdown()
     }
   }
@@ -127,5 +125,46 @@ private enum Trace {
       await factory.root.shutdown()
     }
     #expect(seen.all == [0, 3, 3])
+  }
+
+  @Test(arguments: [false, true]) func `a child's last action has nobody's values`(isFinishing: Bool) async throws {
+    let seen = Record<Sight>()
+    let root = RootStore<Int, Int>(initialState: 0, carrying: .values(of: Trace.$id)) { _, action in
+      seen.add(.here("reducer", action))
+    }
+    let child = root.childStore(
+      initialState: 0, stateMapping: { $0 + $1 },
+      interceptors: .effects { action, _ in
+        action == 1
+          ? .run { dispatch in
+            seen.add(.here("effect", action))
+            dispatch(2)
+          } : nil
+      }, atEnd: 1
+    ) { _, _ in }
+    await Trace.$id.withValue(7) {
+      await Trace.$other.withValue(7) {
+        await child.shutdown(
+          interceptors: isFinishing ? .finish(within: .seconds(60)) : .cancel, clock: ManualClock())
+      }
+    }
+    #expect(seen.all.first == Sight(place: "reducer", action: 1, id: 0, name: "none"))
+    #expect(seen.all.allSatisfy { $0.id == 0 && $0.other == 0 })
+    if isFinishing { #expect(seen.all.map(\.action) == [1, 1, 2]) }
+    await root.shutdown()
+  }
+
+  @Test func `what an effect dispatches through a projection has its values`() async throws {
+    let seen = Record<Int>()
+    let root = RootStore<Int, Int>(initialState: 0, carrying: .values(of: Trace.$id)) { state, action in
+      state = action
+      seen.add(Trace.id)
+    }
+    let projected = root.projection(action: { (text: String) in Int(text) }, state: { "\($0)" })
+    projected.subscribe(effect: .onChange(of: { $0 }) { text in .run { $0(text == "5" ? "6" : "x") } })
+    Trace.$id.withValue(3) { _ = projected.dispatch("5") }
+    await root.settled()
+    #expect(seen.all == [3, 3])
+    await root.shutdown()
   }
 }

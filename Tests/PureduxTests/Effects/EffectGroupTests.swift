@@ -84,9 +84,9 @@ import Testing
       #expect(group.isIdle(.nothingWorks, orTells: "all").isIdle == false)
       #expect(group.isIdle(.nothingWorks, except: [0], orTells: "but one").isIdle == false)
       if isFollowing {
-        #expect(group.effect(1, pausesBy: pause(for: .time)).isEmpty)
-        #expect(group.effect(1, pausesBy: pause(for: .states, [false, false])).isEmpty)
-        #expect(Array(group.effect(1, pausesBy: pause(for: .statesElsewhere))) == ["but one"])
+        #expect(group.effect(1, pausesBy: pause(for: .time)).told.isEmpty)
+        #expect(group.effect(1, pausesBy: pause(for: .states, [false, false])).told.isEmpty)
+        #expect(Array(group.effect(1, pausesBy: pause(for: .statesElsewhere)).told) == ["but one"])
       } else {
         #expect(Array(group.effectEnded(1).ended) == ["but one"])
       }
@@ -100,11 +100,11 @@ import Testing
     for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }
     _ = group.next(orPark: "runner")
     #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
-    #expect(group.effect(0, pausesBy: pause(for: .time)).isEmpty)
-    #expect(group.effect(1, pausesBy: pause(for: .statesElsewhere)).isEmpty)
-    #expect(group.effect(2, pausesBy: pause(for: .states)).isEmpty)
+    #expect(group.effect(0, pausesBy: pause(for: .time)).told.isEmpty)
+    #expect(group.effect(1, pausesBy: pause(for: .statesElsewhere)).told.isEmpty)
+    #expect(group.effect(2, pausesBy: pause(for: .states)).told.isEmpty)
     let asleep = pause(for: .time)
-    #expect(Array(group.effect(1, pausesBy: asleep)) == ["waiter"])
+    #expect(Array(group.effect(1, pausesBy: asleep).told) == ["waiter"])
     #expect(group.isIdle(.nothingRuns, except: []))
     let changes = group.changeCount
     asleep.end()
@@ -132,7 +132,7 @@ import Testing
     _ = group.next(orPark: "runner")
     #expect(group.isIdle(.nothingWorks, orTells: "waiter").isIdle == false)
     let once = pause(for: .states, [true] + Array(repeating: false, count: 10))
-    #expect(Array(group.effect(0, pausesBy: once)) == ["waiter"])
+    #expect(Array(group.effect(0, pausesBy: once).told) == ["waiter"])
     #expect(group.effectEnded(0).ended.isEmpty)
   }
 

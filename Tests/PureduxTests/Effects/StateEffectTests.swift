@@ -94,22 +94,28 @@ private final class Job: Sendable {
     }
   }
 
-  @Test func `an id that several elements have is begun while any of them is there`() {
-    var changes = ElementChanges<String, Int>()
-    var alive: [String: Int] = [:]
-    func update(_ elements: [(id: String, value: Int)]) -> [String: Int] {
-      changes.update(with: elements) {
-        alive[$0] = nil
-      } begun: {
-        alive[$0.id] = $0.value
+  /// Against the first of each id.
+  @Test(arguments: 1...50) func `of several elements with one id the first counts`(seed: UInt64) {
+    var generator = SeededGenerator(seed: seed)
+    var changes = ElementChanges<Int, Int>()
+    var known: [Int: Int] = [:]
+    var elements: [(id: Int, value: Int)] = []
+    for _ in 1...300 {
+      switch Int.random(in: 0..<6, using: &generator) {
+      case 0, 1, 2:
+        let element = (id: Int.random(in: 0..<5, using: &generator), value: Int.random(in: 0..<2, using: &generator))
+        elements.insert(element, at: Int.random(in: 0...elements.count, using: &generator))
+      case 3, 4:
+        if !elements.isEmpty { elements.remove(at: Int.random(in: 0..<elements.count, using: &generator)) }
+      default: elements.shuffle(using: &generator)
       }
-      return alive
+      changes.update(with: elements) {
+        known[$0] = nil
+      } begun: {
+        known[$0.id] = $0.value
+      }
+      let firsts = Dictionary(elements.map { ($0.id, $0.value) }, uniquingKeysWith: { first, _ in first })
+      #expect(known == firsts, "seed \(seed)")
     }
-    #expect(update([("a", 1), ("a", 1), ("b", 1)]) == ["a": 1, "b": 1])
-    #expect(update([("a", 1), ("b", 1)]) == ["a": 1, "b": 1])
-    #expect(update([("b", 1), ("a", 1)]) == ["a": 1, "b": 1])
-    #expect(update([("b", 1)]) == ["b": 1])
-    #expect(update([("b", 1), ("b", 2)]).count == 1)
-    #expect(update([]).isEmpty)
   }
 }

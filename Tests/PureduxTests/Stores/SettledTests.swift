@@ -1,5 +1,6 @@
-import Puredux
 import Testing
+
+@testable import Puredux
 
 /// `settled()` returns when nothing is left to do until something new is asked for or time goes on.
 @Suite(.timeLimit(.minutes(5))) struct SettledTests {
@@ -89,6 +90,7 @@ import Testing
       await subject.root.settled()
       log.add("settled")
     }
+    await untilAwaited(subject.root)
     for gate in gates { gate.open() }
     await settled.value
     #expect(log.all.count == 4)
@@ -145,9 +147,56 @@ import Testing
       await store.settled()
       log.add("settled")
     }
+    await untilAwaited(store)
     gate.open()
     await settled.value
     #expect(log.all == ["done", "settled"])
+    await store.shutdown()
+  }
+
+  /// Returns when somebody waits for the store's effects to rest.
+  private func untilAwaited<State, Action>(_ store: RootStore<State, Action>) async {
+    while store.core.node.existingEffects?.isRestAwaited != true { await Task.yield() }
+  }
+
+  @Test func `an effect that waits for a state that is not there yet is at rest`() async throws {
+    let seen = Record<Int>()
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let positive = root.scope(toOptional: { $0 > 0 ? $0 : nil })
+    root.subscribe(
+      effect: .while({ _ in true }) {
+        .run { _ in for await state in positive.states() { seen.add(state) } }
+      })
+    for _ in 1...50 { await root.settled() }
+    try await root.send(1)
+    await root.settled()
+    #expect(seen.all == [1])
+    await root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
+  }
+
+  @Test func `a clock that throws is replaced by the continuous one, which sleeps`() async throws {
+    struct Broken: Clock {
+      struct Instant: InstantProtocol {
+        var time = Swift.Duration.zero
+        func advanced(by duration: Swift.Duration) -> Instant { Instant(time: time + duration) }
+        func duration(to other: Instant) -> Swift.Duration { other.time - time }
+        static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.time < rhs.time }
+      }
+      struct Mishap: Error {}
+      var now: Instant { Instant() }
+      var minimumResolution: Swift.Duration { .zero }
+      func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws { throw Mishap() }
+    }
+    let store = RootStore<Int, Int>(
+      initialState: 0, clock: Broken(),
+      interceptor: { action, dispatch in
+        try? await dispatch.sleep(for: .milliseconds(1))
+        if action == 1 { dispatch(10) }
+      }
+    ) { $0 += $1 }
+    let states = store.states()
+    try await store.send(1)
+    #expect(await states.collect(until: { $0 == 11 }) == [0, 1, 11])
     await store.shutdown()
   }
 

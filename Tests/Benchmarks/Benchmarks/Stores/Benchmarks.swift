@@ -5,5 +5,6 @@ let benchmarks: @Sendable () -> Void = {
   allocationsBehind()
   deliveries()
   lifting()
+  stateEffects()
   sizes()
 }
