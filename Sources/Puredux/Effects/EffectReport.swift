@@ -9,7 +9,7 @@ public struct EffectReport: Sendable, CustomStringConvertible {
   }
 
   public let reason: Reason
-  /// The store that the action was given to.
+  /// The store that the effect belongs to.
   public let store: StoreID
   /// The effect's id, as it describes itself; none where it has none.
   public let effect: String?

@@ -131,7 +131,7 @@ public struct Subscription: Sendable {
 
   /// An observer gets no more states, and its task is cancelled: no call is made any more. One that is under way, or
   /// that another thread is just making, comes to its end. The tasks of an effect are cancelled, and nothing that they
-  /// dispatch is committed from now on.
+  /// dispatch is committed from now on, but for what is just being committed.
   ///
   /// Can be called from anywhere, also by the observer or the effect itself, and more than once.
   public func cancel() { end() }

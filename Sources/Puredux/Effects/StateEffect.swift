@@ -11,8 +11,10 @@
 /// not begun again for the same value (G8).
 ///
 /// The closures are called on the tree's executor, once for each commit that the store publishes: they should be cheap.
-/// Ids of the effects that they answer are names here, for reports and `statistics`: it is the state that tells these
-/// effects apart and cancels them. Adopted from Puredux 2, whose stores have effects of their state.
+/// Ids of the effects that they answer are names here, for reports and `statistics`, and policies are not looked at: it is
+/// the state that tells these effects apart and cancels them; what is to wait has a delay, `.after`. Work that the state
+/// does not end holds `shutdown(interceptors: .finish(within:))` up to its limit, as other work does. The value, or the
+/// elements, are kept from one commit to the next: of what reducers change, take a figure. Adopted from Puredux 2, whose stores have effects of their state.
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>

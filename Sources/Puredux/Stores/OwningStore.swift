@@ -31,7 +31,8 @@ extension OwningStore {
   /// Asleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`, until its time has
   /// come by the clock; an observer and an effect wait for a state in a sequence that they subscribed, where they do so in their
   /// own task and not in a child task. What waits for anything else runs. What the caller is itself part of is not
-  /// waited for; where effects would wait for each other, and when the calling task is cancelled, it returns at once.
+  /// waited for; where effects would wait for each other, and when the calling task is cancelled, it waits for no tasks. A
+  /// task that is at rest speaks for its child tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }

@@ -13,9 +13,10 @@ public struct StoreStatistics: Sendable, Equatable {
   /// How many states wait for the subscriber that has most to read, not counting up to 31 that its consumer has taken
   /// ahead.
   public var longestBacklog = 0
-  /// How many tasks of interceptors and observers run.
+  /// How many tasks of effects and observers run.
   public var runningTasks = 0
-  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree.
+  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; of effects of the state,
+  /// how many run.
   public var effects: [String: Int] = [:]
 
   public init(
