@@ -5,19 +5,16 @@ protocol EffectHost: AnyObject, Sendable {
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
 }
 
-/// What an effect waits for in one of its tasks.
+/// What an effect waits for, in the task that does its work.
 @usableFromInline final class EffectPause: Sendable {
-  enum Cause {
-    case states
-    /// In a task that is not the one that does the work.
-    case statesElsewhere
-    case time
-  }
+  enum Cause { case states, time }
 
   let cause: Cause
   /// Whether what it waits for has not come, as far as can be told by a look.
   private let isPending: @Sendable () -> Bool
   private let isOver = Atomic(false)
+  /// As `look` has found.
+  private let isDue = Atomic(false)
 
   init(for cause: Cause, while isPending: @escaping @Sendable () -> Bool) {
     self.cause = cause
@@ -26,12 +23,13 @@ protocol EffectHost: AnyObject, Sendable {
 
   /// Whether what it waits for has not come. Of a sleep, as `look` has found: the clock may be the user's, and this is
   /// asked under a lock.
-  var holds: Bool { !isOver.load(ordering: .acquiring) && (cause == .time || isPending()) }
-
-  /// Sees whether it is over.
-  func look() {
-    if !isPending() { end() }
+  var holds: Bool {
+    if isOver.load(ordering: .acquiring) { return false }
+    return cause == .time ? !isDue.load(ordering: .relaxed) : isPending()
   }
+
+  /// Sees whether its time has come.
+  func look() { isDue.store(!isPending(), ordering: .relaxed) }
 
   @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
 }
@@ -71,7 +69,7 @@ protocol EffectHost: AnyObject, Sendable {
   func beginsHere() { mainTask.store(Self.currentTask, ordering: .relaxed) }
 
   /// Whether the current task is the one that does the work.
-  var isHere: Bool { mainTask.load(ordering: .relaxed) == Self.currentTask }
+  @usableFromInline var isHere: Bool { mainTask.load(ordering: .relaxed) == Self.currentTask }
 
   /// SAFETY: nothing of the task is kept but a number.
   private static var currentTask: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }

@@ -13,8 +13,9 @@ extension Dispatch {
   ///
   /// - Throws: `CancellationError` where the task is cancelled.
   public func sleep(for duration: Duration) async throws {
-    if let clock = node?.effects.settings.clock {
-      await clock.wait(duration, in: RunningEffect.current)
+    if let node {
+      let effect = RunningEffect.current.flatMap { node.hosts($0) ? $0 : nil }
+      await node.effects.settings.clock.wait(duration, in: effect)
     } else {
       await ContinuousClock().wait(duration)
     }

@@ -38,29 +38,22 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// What is known of an effect that has not ended.
   private struct Standing: Sendable {
     private let isObserver: Bool
-    /// Of the task that does the work.
-    private var pause: EffectPause?
-    /// Of another one.
-    private var pauseElsewhere: EffectPause?
+    private(set) var pause: EffectPause?
 
     init(isObserver: Bool = false) { self.isObserver = isObserver }
 
     /// Returns what that takes the place of.
     mutating func pause(by pause: EffectPause) -> EffectPause? {
-      let place = pause.cause == .statesElsewhere ? \Self.pauseElsewhere : \.pause
-      defer { self[keyPath: place] = pause }
-      return self[keyPath: place]
+      defer { self.pause = pause }
+      return self.pause
     }
-
-    var pauses: [EffectPause] { [pause, pauseElsewhere].compactMap { $0 } }
 
     var sleep: EffectPause? { pause?.cause == .time ? pause : nil }
 
     func isIdle(_ idleness: EffectIdleness) -> Bool {
       switch idleness {
       case .nothingRuns: pause?.holds == true
-      case .nothingWorks:
-        isObserver || (pause?.cause == .states && pause?.holds == true) || pauseElsewhere?.holds == true
+      case .nothingWorks: isObserver || (pause?.cause == .states && pause?.holds == true)
       }
     }
   }
@@ -154,13 +147,13 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   /// Returns, beside the runner to be woken, who waited for no more than this, and what is to be released.
-  mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>, pauses: [EffectPause]) {
+  mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: EffectPause?) {
     running -= 1
     changeCount += 1
-    let pauses = standings.removeValue(forKey: number)?.pauses ?? []
+    let pause = standings.removeValue(forKey: number)?.pause
     for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
     for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
-    return (wakeRunner(), popPartialWaiters() + popIdleWaiters(), pauses)
+    return (wakeRunner(), popPartialWaiters() + popIdleWaiters(), pause)
   }
 
   /// An effect that runs waits for something. Returns who waited for no more than this, and what is to be released.

@@ -15,6 +15,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 
   /// Work begins for an element, in place of what there is. Only on the tree's executor, in commit order, as `end`.
   func begin(_ effect: Effect<Action>?, for id: Int) {
+    if turns.withLock({ $0.isClosed }) { return }
     let effects = node.effects
     var runs: [Effect<Action>.Run] = []
     for part in effect?.parts ?? [] {
@@ -72,7 +73,10 @@ extension StateEffect {
     _ states: Confined<Source<State>>, of node: any AnyStoreNode,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> TreeWork {
-    let runner = StateEffectRunner(of: node, dispatch: dispatch)
+    following(states, by: StateEffectRunner(of: node, dispatch: dispatch))
+  }
+
+  private func following(_ states: Confined<Source<State>>, by runner: StateEffectRunner<Action>) -> TreeWork {
     let follower = states.map { states in
       let numbers = StateEffectNumbers()
       let sink = StateEffectSink<Action> {
@@ -84,9 +88,9 @@ extension StateEffect {
     }
     return TreeWork { tree in
       follower(on: tree).begin()
-    } end: {
+    } end: { tree in
       runner.endAll()
-      _ = node.enqueue { tree in follower(on: tree).detachIfIdle() }
+      follower(on: tree).detachIfIdle()
     }
   }
 
@@ -95,9 +99,13 @@ extension StateEffect {
     to states: Confined<Source<State>>, of node: any AnyStoreNode,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> Subscription {
-    let following = following(states, of: node, dispatch: dispatch)
-    let isAccepted = node.enqueue { tree in following.begin(tree) }
-    return Subscription { if isAccepted { following.end() } }
+    let runner = StateEffectRunner(of: node, dispatch: dispatch)
+    let following = following(states, by: runner)
+    guard node.enqueue({ tree in following.begin(tree) }) else { return Subscription {} }
+    return Subscription {
+      runner.endAll()
+      _ = node.enqueue { tree in following.end(tree) }
+    }
   }
 }
 

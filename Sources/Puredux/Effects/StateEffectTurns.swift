@@ -17,11 +17,12 @@ struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
   }
 
   private var turns: [ID: Turn] = [:]
-  private var isOver = false
+  /// Whether none begins any more.
+  private(set) var isClosed = false
 
   /// Work begins, in place of what there is for the same element.
   mutating func begin(_ work: [Work], for id: ID) -> [Step] {
-    if isOver { return work.map { .cancel($0) } }
+    if isClosed { return work.map { .cancel($0) } }
     let steps = end(id)
     if turns[id] == nil { return steps + start(work, for: id) }
     turns[id]?.next = work
@@ -37,13 +38,13 @@ struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
 
   /// All are gone, and none will come.
   mutating func endAll() -> [Step] {
-    isOver = true
+    isClosed = true
     return turns.keys.flatMap { end($0) }
   }
 
   /// None will come: what runs goes on.
   mutating func close() -> [Step] {
-    isOver = true
+    isClosed = true
     defer { for id in turns.keys { turns[id]?.next = [] } }
     return turns.values.flatMap(\.next).map { .cancel($0) }
   }

@@ -173,19 +173,22 @@
     let callers = RunningEffect.ofCurrentTask
     // How much had happened when all was idle. Where that is so again after all that was asked for until then is done,
     // nothing of it has begun or woken anything, and nothing is left that could.
-    var changesWhenIdle: [ObjectIdentifier: Int]?
+    var changesWhenIdle: (runners: [EffectRunner], changes: [Int])?
     while !Task.isCancelled {
       await settle()
       var working: [EffectRunner] = []
-      var changes: [ObjectIdentifier: Int] = [:]
-      for runner in runners(below: node) {
+      var changes: [Int] = []
+      let runners = runners(below: node)
+      for runner in runners {
         let workload = runner.workload(idleness, except: callers)
         if !workload.isIdle { working.append(runner) }
-        changes[ObjectIdentifier(runner)] = workload.changeCount
+        changes.append(workload.changeCount)
       }
       if working.isEmpty {
-        if changes == changesWhenIdle { return true }
-        changesWhenIdle = changes
+        if let last = changesWhenIdle, last.changes == changes, last.runners.elementsEqual(runners, by: ===) {
+          return true
+        }
+        changesWhenIdle = (runners, changes)
         continue
       }
       changesWhenIdle = nil

@@ -117,15 +117,15 @@
       switch taken {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: if let effect = follower ?? observer { pause = tell(effect) }
+      case .nothing: if let effect = follower ?? observer, effect.isHere { pause = tell(effect) }
       }
     }
   }
 
-  /// An effect waits for a state, for as long as none is handed over.
+  /// An effect's own task waits for a state, for as long as none is handed over.
   @usableFromInline func tell(_ effect: RunningEffect) -> EffectPause {
     // Without this object, whose release is not for whoever asks.
-    let pause = EffectPause(for: effect.isHere ? .states : .statesElsewhere) { [channel, cursor, isGone] in
+    let pause = EffectPause(for: .states) { [channel, cursor, isGone] in
       !isGone.isRevoked && channel.log.withLock { $0.cursors.isAwaited(cursor) }
     }
     effect.pauses(by: pause)

@@ -84,8 +84,8 @@
     let followings = effects.map { $0.following(published, of: node) { [node] in Dispatch(.effect(node, $0, $1)) } }
     return TreeWork { tree in
       for following in followings { following.begin(tree) }
-    } end: {
-      for following in followings { following.end() }
+    } end: { tree in
+      for following in followings { following.end(tree) }
     }
   }
 

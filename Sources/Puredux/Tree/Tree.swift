@@ -456,7 +456,7 @@ import Synchronization
         let replaced = unsafe onExecutor.work
         unsafe onExecutor.onCommit = onCommit(on: tree)
         unsafe onExecutor.work = work
-        replaced?.end()
+        replaced?.end(tree)
         work?.begin(tree)
       }, for: node)
   }

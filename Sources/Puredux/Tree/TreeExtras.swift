@@ -48,13 +48,14 @@ extension Tree {
   }
 }
 
-/// Something that begins on a tree's executor, and can be ended from anywhere.
+/// Something that begins and ends on a tree's executor.
 @usableFromInline struct TreeWork: Sendable {
   @usableFromInline let begin: @Sendable (isolated any TreeIsolation) -> Void
-  @usableFromInline let end: @Sendable () -> Void
+  @usableFromInline let end: @Sendable (isolated any TreeIsolation) -> Void
 
   @usableFromInline init(
-    begin: @escaping @Sendable (isolated any TreeIsolation) -> Void, end: @escaping @Sendable () -> Void
+    begin: @escaping @Sendable (isolated any TreeIsolation) -> Void,
+    end: @escaping @Sendable (isolated any TreeIsolation) -> Void
   ) {
     self.begin = begin
     self.end = end

@@ -1,5 +1,6 @@
-import Puredux
 import Testing
+
+@testable import Puredux
 
 private typealias While = StateEffect<Snapshot, Int>
 
@@ -455,5 +456,94 @@ private struct Mishap: Error {}
     _ = consume token
     await gone.wait()
     #expect(begun.all == [0])
+  }
+
+  /// What was given to the tree before the interceptor was set is committed before that.
+  @Test func `an interceptor that is replaced is asked for nothing that comes later`() async throws {
+    let executor = HeldExecutor()
+    let log = Record<String>()
+    let root = RootStore<Int, Int>(
+      initialState: 0, executor: .serial(executor),
+      interceptors: .effects(
+        ofState: .onChange(of: { $0 }) { value in
+          log.add("old \(value)")
+          return .cancel("job")
+        })
+    ) { $0 = $1 }
+    executor.hold()
+    root.dispatch(1)
+    root.interceptActions(
+      with: .effects { action, _ in
+        .run { _ in
+          await untilCancelled()
+          log.add("cancelled \(action)")
+        }.id("job", .first)
+      })
+    for action in [2, 3] { root.dispatch(action) }
+    executor.letGo()
+    try await root.send(4)
+    #expect(log.all == ["old 0", "old 1"])
+    #expect(await root.statistics.effects == ["job": 1])
+    await root.shutdown()
+  }
+
+  @Test func `who cancels a subscription from within a hash is heard`() async throws {
+    final class Cancelling: Sendable {
+      let subscription = Record<Subscription>()
+      let hashes = Record<Void>()
+      let armed = Flag()
+    }
+    struct ID: Hashable {
+      let number: Int
+      let cancelling: Cancelling
+      static func == (one: ID, other: ID) -> Bool { one.number == other.number }
+      func hash(into hasher: inout Hasher) {
+        hasher.combine(number)
+        if cancelling.armed.isRaised, let subscription = cancelling.subscription.all.first {
+          cancelling.hashes.add(())
+          subscription.cancel()
+        }
+      }
+    }
+    let cancelling = Cancelling()
+    let root = RootStore<[ID: Int], Int>(initialState: [:]) { state, action in
+      state[ID(number: action, cancelling: cancelling)] = action
+    }
+    cancelling.subscription.add(
+      root.subscribe(effect: .forEach({ $0 }) { _, _ in .run { try await $0.sleep(for: .seconds(1000)) } }))
+    try await root.send(1)
+    await root.settled()
+    cancelling.armed.raise()
+    try await root.send(2)
+    cancelling.armed.lower()
+    await root.settled()
+    #expect(cancelling.hashes.all.count > 0)
+    #expect(await root.statistics.runningTasks == 0)
+    await root.shutdown()
+  }
+
+  /// The closure of the scope holds the store, and the effect's wait was the last to hold that.
+  @Test func `an effect whose sequence holds the last reference to its store lets go of it`() async throws {
+    for _ in 1...20 {
+      let store = LockedValue<RootStore<Int, Int>?>(RootStore(initialState: 0) { $0 += $1 })
+      let proxy = try #require(store.withLock { $0?.store() })
+      let (follows, done) = (Gate(), Gate())
+      proxy.subscribe(
+        effect: .while({ _ in true }) {
+          .run { _ in
+            if let held = store.withLock({ $0.take() }) {
+              for await state in held.scope(to: { [held] in held.id == .root ? $0 : 0 }).states() {
+                follows.open()
+                if state == 1 { break }
+              }
+            }
+            done.open()
+          }
+        })
+      await follows.wait()
+      proxy.dispatch(1)
+      await done.wait()
+      while (try? await proxy.send(0)) != nil { await Task.yield() }
+    }
   }
 }

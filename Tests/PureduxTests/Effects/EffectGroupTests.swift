@@ -85,8 +85,8 @@ import Testing
       #expect(group.isIdle(.nothingWorks, except: [0], orTells: "but one").isIdle == false)
       if isFollowing {
         #expect(group.effect(1, pausesBy: pause(for: .time)).told.isEmpty)
-        #expect(group.effect(1, pausesBy: pause(for: .states, [false, false])).told.isEmpty)
-        #expect(Array(group.effect(1, pausesBy: pause(for: .statesElsewhere)).told) == ["but one"])
+        #expect(group.effect(1, pausesBy: pause(for: .states, [false])).told.isEmpty)
+        #expect(Array(group.effect(1, pausesBy: pause(for: .states)).told) == ["but one"])
       } else {
         #expect(Array(group.effectEnded(1).ended) == ["but one"])
       }
@@ -101,7 +101,7 @@ import Testing
     _ = group.next(orPark: "runner")
     #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
     #expect(group.effect(0, pausesBy: pause(for: .time)).told.isEmpty)
-    #expect(group.effect(1, pausesBy: pause(for: .statesElsewhere)).told.isEmpty)
+    #expect(group.effect(1, pausesBy: pause(for: .states, [false])).told.isEmpty)
     #expect(group.effect(2, pausesBy: pause(for: .states)).told.isEmpty)
     let asleep = pause(for: .time)
     #expect(Array(group.effect(1, pausesBy: asleep).told) == ["waiter"])

@@ -67,6 +67,23 @@ private final class Job: Sendable {
     #expect(running.values.joined().allSatisfy { cancelled.contains($0.number) })
   }
 
+  @Test func `when the states have ended what runs goes on, and nothing begins any more`() {
+    var turns = StateEffectTurns<Int, Job>()
+    let jobs = (1...4).map(Job.init)
+    _ = turns.begin([jobs[0]], for: 1)
+    _ = turns.begin([jobs[1]], for: 1)
+    _ = turns.begin([jobs[2]], for: 2)
+    func cancelled(_ steps: [StateEffectTurns<Int, Job>.Step]) -> [Int] {
+      steps.compactMap { if case .cancel(let job) = $0 { job.number } else { nil } }
+    }
+    #expect(cancelled(turns.close()) == [2])
+    #expect(cancelled(turns.begin([jobs[3]], for: 3)) == [4])
+    #expect(turns.ended(jobs[0], for: 1).isEmpty)
+    #expect(turns.isOver(1))
+    #expect(!turns.isOver(2))
+    #expect(cancelled(turns.endAll()) == [3])
+  }
+
   /// Against what a dictionary of each collection says.
   @Test(arguments: 1...50) func `changes of a collection are those of its elements by id`(seed: UInt64) {
     var generator = SeededGenerator(seed: seed)
