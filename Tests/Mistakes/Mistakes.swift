@@ -236,8 +236,8 @@ func reducerValue(reducer: Reducer<Cart, CartAction>) {
 }
 func interceptorToFactory(interceptor: Interceptor<Cart, CartAction>) {
   _ = StoreFactory<Cart, CartAction>(
-    // error: cannot convert value of type 'Interceptor<Cart, CartAction>' to expected argument type '@Sendable (CartAction,
-    //   Dispatch<CartAction>) async -> Void'
+    // error: cannot convert value of type 'Interceptor<Cart, CartAction>' to expected argument type '@Sendable
+    //   (CartAction, Dispatch<CartAction>) async -> Void'
     initialState: Cart(), interceptor: interceptor, reducer: { cart, action in cart.items = [] })
 }
 func closureToRoot() {
@@ -304,4 +304,41 @@ func interceptorCondition() {
 func childStoreOfAProxy(store: Store<Cart, CartAction>) {
   // error: value of type 'Store<Cart, CartAction>' has no member 'childStore'
   _ = store.childStore(initialState: 0) { count, action in count += 1 }
+}
+
+/// Effects of the state.
+func stateEffects(_ store: RootStore<Cart, CartAction>, _ opaque: RootStore<Opaque, CartAction>) {
+  // error: key path value type '[String]' cannot be converted to contextual type 'Bool'
+  store.subscribe(effect: .while(\.items) { .run { _ in } })
+  // error: converting non-Sendable function value to '@Sendable (Cart) -> Bool' may introduce data races
+  // error: value of type 'Cart' has no member 'isOpne'
+  store.subscribe(effect: .while(\.isOpne) { .run { _ in } })
+  // error: cannot infer contextual base in reference to member 'empty'
+  // error: contextual closure type '@Sendable () -> Effect<CartAction>?' expects 0 arguments, but 1 was used in
+  //   closure body
+  store.subscribe(effect: .while(\.isOpen) { dispatch in dispatch(.empty) })
+  // error: static method 'forEach' requires that 'String' conform to 'Identifiable'
+  store.subscribe(effect: .forEach(\.items) { item in .run { _ in } })
+  // error: static method 'onChange(of:_:)' requires that 'Opaque' conform to 'Equatable'
+  opaque.subscribe(effect: .onChange(of: { $0 }) { _ in .run { _ in } })
+  // error: type 'CartAction' has no member 'emtpy'
+  store.subscribe(effect: .onChange(of: \.items) { items in .run { dispatch in dispatch(.emtpy) } })
+  _ = RootStore<Cart, CartAction>(
+    // error: cannot infer contextual base in reference to member 'run'
+    // error: cannot infer key path type from context; consider explicitly specifying a root type
+    // error: type 'Interceptor<Cart, CartAction>' has no member 'while'
+    initialState: Cart(), interceptors: .while(\.isOpen) { .run { _ in } }, reducer: { _, _ in })
+}
+
+/// Effects of actions.
+func effects() {
+  _ = Interceptor<Cart, CartAction>.effects { action, context in
+    // error: cannot find 'itme' in scope
+    if case .add(let item) = action { .run { dispatch in dispatch(.add(itme)) } } else { nil }
+  }
+  // error: type 'EffectPolicy' has no member 'latset'
+  _ = Interceptor<Cart, CartAction>.effects { action, context in .run { $0(.empty) }.id("a", .latset) }
+  // error: contextual closure type '@Sendable (CartAction, EffectContext<Cart, CartAction>) -> Effect<CartAction>?'
+  //   expects 2 arguments, but 1 was used in closure body
+  _ = Interceptor<Cart, CartAction>.effects { action in nil }
 }
