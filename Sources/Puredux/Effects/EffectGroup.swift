@@ -14,6 +14,8 @@ enum EffectIdleness: Sendable {
   /// That none works on: observers and those that wait for a state of their own tree do not, but a sleep is work that is
   /// to come to its end.
   case nothingWorks
+  /// That each waits for a state, observers, too.
+  case allFollow
   /// That each waits for a state or sleeps.
   case nothingRuns
 }
@@ -53,6 +55,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     func isIdle(_ idleness: EffectIdleness) -> Bool {
       switch idleness {
       case .nothingRuns: pause?.holds == true
+      case .allFollow: pause?.cause == .states && pause?.holds == true
       case .nothingWorks: isObserver || (pause?.cause == .states && pause?.holds == true)
       }
     }

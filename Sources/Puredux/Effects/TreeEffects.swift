@@ -203,6 +203,14 @@
     return true
   }
 
+  /// Cancels what does nothing any more but wait for states that do not end with the store, as those of a store above
+  /// it. Not where the caller is part of an effect, which would be cancelled, too.
+  func cancelFollowers(below node: any AnyStoreNode) async {
+    guard RunningEffect.ofCurrentTask.isEmpty else { return }
+    for runner in runners(below: node) { await runner.untilIdle(.allFollow, except: []) }
+    if !Task.isCancelled { end(below: node, cancelling: true) }
+  }
+
   /// Whether somebody waits until the effects of some store are at rest.
   var isRestAwaited: Bool { table.withLock { $0.entries.runners }.contains { $0.isRestAwaited } }
 

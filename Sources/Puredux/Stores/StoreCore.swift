@@ -150,7 +150,10 @@
         let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
         // One that cannot wait leaves the end to a call that does.
         let isLast = effects.finishEnded(of: node)
-        if isOver || isLast { await close(cancelling: false, isolation: nil) }
+        if isOver || isLast {
+          await close(cancelling: false, isolation: nil)
+          await effects.cancelFollowers(below: node)
+        }
         await effects.untilEnded(below: node)
         return true
       }

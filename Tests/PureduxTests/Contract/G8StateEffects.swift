@@ -546,4 +546,32 @@ private struct Mishap: Error {}
       while (try? await proxy.send(0)) != nil { await Task.yield() }
     }
   }
+
+  /// Those do not end with the child: what waits for them, and for nothing else, is cancelled when all else is done.
+  @Test func `a child that finishes does not wait for who follows the states above it`() async throws {
+    let log = Record<String>()
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let child = root.childStore(initialState: 0, stateMapping: { $0 + $1 }) { $0 += $1 }
+    child.subscribe(
+      effect: .while({ _ in true }) {
+        .run { dispatch in
+          for await state in root.store().states() where state == 1 { dispatch(10) }
+          log.add("cancelled \(Task.isCancelled)")
+        }
+      })
+    child.subscribe(
+      effect: .while({ _ in true }) {
+        .run { _ in
+          for await _ in child.store().states() {}
+          await Task.yield()
+          log.add("ended, cancelled \(Task.isCancelled)")
+        }
+      })
+    await root.settled()
+    try await child.send(1)
+    await child.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
+    #expect(log.all == ["ended, cancelled false", "cancelled true"])
+    #expect(await root.state == 11)
+    await root.shutdown()
+  }
 }
