@@ -76,6 +76,12 @@ import Testing
     return EffectPause(for: cause) { left.withLock { $0.popFirst() ?? true } }
   }
 
+  private func over() -> EffectPause {
+    let pause = pause(for: .states)
+    pause.end()
+    return pause
+  }
+
   @Test func `who waits until nothing works is told once, when the last has ended or waits for a state`() {
     for isFollowing in [false, true] {
       var group = Group()
@@ -85,7 +91,7 @@ import Testing
       #expect(group.isIdle(.nothingWorks, except: [0], orTells: "but one").isIdle == false)
       if isFollowing {
         #expect(group.effect(1, pausesBy: pause(for: .time)).told.isEmpty)
-        #expect(group.effect(1, pausesBy: pause(for: .states, [false])).told.isEmpty)
+        #expect(group.effect(1, pausesBy: over()).told.isEmpty)
         #expect(Array(group.effect(1, pausesBy: pause(for: .states)).told) == ["but one"])
       } else {
         #expect(Array(group.effectEnded(1).ended) == ["but one"])
@@ -101,7 +107,7 @@ import Testing
     _ = group.next(orPark: "runner")
     #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
     #expect(group.effect(0, pausesBy: pause(for: .time)).told.isEmpty)
-    #expect(group.effect(1, pausesBy: pause(for: .states, [false])).told.isEmpty)
+    #expect(group.effect(1, pausesBy: over()).told.isEmpty)
     #expect(group.effect(2, pausesBy: pause(for: .states)).told.isEmpty)
     let asleep = pause(for: .time)
     #expect(Array(group.effect(1, pausesBy: asleep).told) == ["waiter"])
