@@ -32,6 +32,8 @@ public struct Effect<Action: Sendable>: Sendable {
     var recover: (@Sendable (any Error) -> Action?)?
     /// What is carried along with the action that it is an effect of.
     var context: CarriedContext?
+    /// The parts of the state that it is cancelled with.
+    var owners: [EffectOwner] = []
 
     @usableFromInline init(_ work: @escaping Work) { self.work = work }
   }
@@ -96,6 +98,7 @@ public struct Effect<Action: Sendable>: Sendable {
       mapped.policy = run.policy
       mapped.delay = run.delay
       mapped.retry = run.retry
+      mapped.owners = run.owners
       if let recover = run.recover { mapped.recover = { recover($0).map(toOther) } }
       return Effect<Other>(.run(mapped))
     }
@@ -110,6 +113,11 @@ public struct Effect<Action: Sendable>: Sendable {
       run.id = run.id?.of(element: element)
       return Effect(.run(run))
     }
+  }
+
+  /// Cancelled with a part of the state.
+  func owned(by owner: EffectOwner) -> Effect {
+    changing { $0.owners.append(owner) }
   }
 
   /// What there is to cancel stays as it is.
@@ -160,12 +168,12 @@ public struct RetryPolicy: Sendable {
   }
 
   /// Waits the same time after every failure.
-  public static func constant(_ delay: Duration, attempts: Int) -> RetryPolicy {
+  public static func constant(_ delay: Duration, attempts: Int = .max) -> RetryPolicy {
     RetryPolicy(attempts: attempts) { _ in delay }
   }
 
   /// Waits twice as long after each failure, up to a limit.
-  public static func exponential(from first: Duration, upTo limit: Duration, attempts: Int) -> RetryPolicy {
+  public static func exponential(from first: Duration, upTo limit: Duration, attempts: Int = .max) -> RetryPolicy {
     RetryPolicy(attempts: attempts) { failures in
       var delay = min(first, limit)
       var doublings = failures - 1

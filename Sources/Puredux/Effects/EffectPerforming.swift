@@ -10,17 +10,19 @@ extension TreeEffects {
     case .cancel(let id): cancel(id, of: node)
     case .run(var run):
       run.context = node.carriedContext
-      guard let id = run.id else {
+      guard run.id != nil || !run.owners.isEmpty else {
         let work: EffectRunner.Effect = { [settings, run] running in
           await run.perform(for: node, within: running, Dispatch(.effect(node, running, nil)), nil, settings)
         }
         return start(work, of: node)
       }
-      let effect = IdentifiedEffect { [settings, run] running, revocation in
+      let effect = IdentifiedEffect(owners: run.owners) { [settings, run] running, revocation in
         await run.perform(
           for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, settings)
       }
-      add(effect, id, run.policy, of: node)
+      for owner in run.owners { owner.add(effect) }
+      if let id = run.id { return add(effect, id, run.policy, of: node) }
+      start({ running in await effect.run(within: running, of: node) {} }, of: node)
     }
   }
 
@@ -94,8 +96,12 @@ extension IdentifiedEffect {
     within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
   ) async {
     await run(within: running)
-    if hasDispatched, node.enqueue({ _ in ended() }) { return }
-    ended()
+    let end = { @Sendable [self] in
+      for owner in owners { owner.ended(self) }
+      ended()
+    }
+    if hasDispatched, node.enqueue({ _ in end() }) { return }
+    end()
   }
 }
 

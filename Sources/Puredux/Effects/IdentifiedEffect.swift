@@ -11,7 +11,10 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   // SAFETY: what changes lies behind the lock. The compiler does not check what inherits from `Revocation`.
   private let life: LockedValue<Life>
 
-  init(_ work: @escaping Work) {
+  let owners: [EffectOwner]
+
+  init(owners: [EffectOwner] = [], _ work: @escaping Work) {
+    self.owners = owners
     life = LockedValue(Life(work: work))
     super.init()
   }
@@ -33,6 +36,7 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   /// Nothing that it dispatches is committed any more; what runs is cancelled.
   func cancel() {
     revoke()
+    for owner in owners { owner.ended(self) }
     // Released outside the lock.
     let (work, task) = life.withLock { life in (life.work.take(), life.task) }
     task?.cancel()

@@ -6,6 +6,8 @@ extension Interceptor {
   ///       .search($0)
   ///     }
   ///
+  /// From the commit on after which the part is absent, its effects are cancelled, and nothing of them is committed.
+  ///
   /// - Parameters:
   ///   - toPart: The part's state; where it is absent the interceptor is not asked.
   ///   - toPartAction: The part's action in one of the whole; none where it is not for this part.
@@ -19,7 +21,7 @@ extension Interceptor {
     if let makeAsked {
       lifted = {
         makeAsked().lifted(
-          part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { ((), $0) } },
+          part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { (0, $0) } },
           into: { toWholeAction($1) }, effect: { $1 })
       }
     }
@@ -35,8 +37,10 @@ extension Interceptor {
   ///       if case .room(let id, let action) = action { (id, action) } else { nil }
   ///     } into: { .room($0, $1) }
   ///
-  /// Ids of effects belong to the element: those of two never meet. Effects of the state are each element's, and cancelled
-  /// when it goes; they look at every element at each commit that the store publishes.
+  /// Ids of effects belong to the element: those of two never meet. From the commit on after which an element is absent its
+  /// effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked of looks for the
+  /// elements that have effects under way. Effects of the state look at every element at each commit that the store
+  /// publishes.
   ///
   /// - Parameters:
   ///   - elements: For an element that is absent the interceptor is not asked.
@@ -85,13 +89,14 @@ extension Interceptor.Asked {
   /// - Parameters:
   ///   - toPart: The part's state, by what the action says of it.
   ///   - toWhole: Given the part's effect, as one of the whole.
-  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Sendable>(
+  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     part toPart: @escaping @Sendable (Whole, ID) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
     effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>
   ) -> Interceptor<Whole, WholeAction>.Asked {
     let part = PartSource<Whole, State, ID>(toPart)
+    let owners = EffectOwners<ID>()
     var liftedPrepare: ((inout WholeAction, Source<Whole>?) -> Void)?
     if let prepare {
       liftedPrepare = { action, whole in
@@ -103,6 +108,7 @@ extension Interceptor.Asked {
     return Interceptor<Whole, WholeAction>.Asked(
       prepare: liftedPrepare,
       decide: { [prepare, decide] action, context in
+        owners.cancel { id in !part.isThere(in: context.source, id) }
         guard let (id, given) = toPartAction(action) else { return nil }
         var action = given
         let partContext = EffectContext<State, Action>(
@@ -112,7 +118,9 @@ extension Interceptor.Asked {
           prepare?(&action, nil)
           return nil
         }
-        return decide(&action, partContext).map { toWhole(id, $0.map { toWholeAction(id, $0) }) }
+        return decide(&action, partContext).map { effect in
+          toWhole(id, effect.map { toWholeAction(id, $0) }).owned(by: owners[id])
+        }
       })
   }
 }
@@ -165,6 +173,12 @@ private final class PartSource<Whole: Sendable, Part: Sendable, ID> {
   private var source: Source<Part>?
 
   init(_ toPart: @escaping (Whole, ID) -> Part?) { self.toPart = toPart }
+
+  func isThere(in whole: Source<Whole>, _ id: ID) -> Bool {
+    var isThere = false
+    whole.withState { isThere = toPart($0, id) != nil }
+    return isThere
+  }
 
   func source(in whole: Source<Whole>, of id: ID) -> Source<Part> {
     current.value = id

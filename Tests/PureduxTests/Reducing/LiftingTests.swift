@@ -247,11 +247,65 @@ private func address(_ array: inout [Int]) -> UInt {
     await root.settled()
     #expect(seen.all.suffix(2).sorted() == ["6 + 60 = 66", "full"])
     #expect(await root.statistics.effects == ["later[2]": 1, "full[2]": 1])
-    // The element goes, and with it what is so in its state.
+    // The element goes, and with it what is under way for it.
     try await root.send(.other)
     await root.settled()
     #expect(seen.all.last == "not full")
-    #expect(await root.statistics.effects == ["later[2]": 1])
+    #expect(await root.statistics.effects.isEmpty)
+    #expect(await root.statistics.runningTasks == 0)
+    await root.shutdown()
+  }
+
+  /// Also where another one has come by the same id before they would have ended, and whatever their policy.
+  @Test(arguments: ["none", "latest", "inTurn", "debounced"])
+  func `the effects of an element or a part that is gone change nothing of what comes after it`(policy: String)
+    async throws
+  {
+    let clock = ManualClock()
+    let feature = Interceptor<Tally, Int>.effects { step, _ in
+      guard step == 1 else { return nil }
+      let effect = Effect<Int>.run { dispatch in
+        try await dispatch.sleep(for: .seconds(1))
+        dispatch(10)
+      }
+      return switch policy {
+      case "latest": effect.id("a")
+      case "inTurn": effect.id("a", .inTurn())
+      case "debounced": effect.id("a", .debounced(for: .seconds(1)))
+      default: effect
+      }
+    }
+    let root = RootStore<App, AppAction>(
+      initialState: App(guest: Tally(), byName: ["1": Tally(), "2": Tally()]), clock: clock,
+      interceptors: feature.lifted(elements: { (app: App) in app.byName }) { (action: AppAction) in
+        if case .named(let name, let step) = action { (name, step) } else { nil }
+      } into: {
+        .named($0, $1)
+      },
+      feature.lifted(state: { $0.guest }, action: { if case .guest(let step) = $0 { step } else { nil } }) {
+        .guest($0)
+      }
+    ) { app, action in
+      switch action {
+      case .named(let name, let step): app.byName[name]?.count += step
+      case .guest(let step): app.guest?.count += step
+      case .first(let step):
+        (app.guest, app.byName["1"]) = step == 0 ? (nil, nil) : (Tally(), Tally())
+      default: break
+      }
+    }
+    for action in [AppAction.named("1", 1), .named("1", 1), .named("2", 1), .guest(1), .first(0), .first(1)] {
+      try await root.send(action)
+    }
+    for _ in 1...4 {
+      await root.settled()
+      clock.advance(by: .seconds(1))
+    }
+    await root.settled()
+    let state = await root.state
+    #expect(state.guest?.count == 0)
+    #expect(state.byName.mapValues(\.count) == ["1": 0, "2": 11])
+    #expect(await root.statistics.runningTasks == 0)
     await root.shutdown()
   }
 }
