@@ -8,7 +8,7 @@ extension Dispatch {
   ///           dispatch(.loaded(try await service.load()))
   ///           try await dispatch.sleep(for: .seconds(5))
   ///         }
-  ///       }
+  ///       }.retried(.constant(.seconds(30)))
   ///     }
   ///
   /// - Throws: `CancellationError` where the task is cancelled.

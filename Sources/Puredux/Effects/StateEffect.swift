@@ -50,7 +50,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// For each element of a collection, by its id: begun when it comes, begun anew when its value changes, cancelled when
   /// it goes. Of several elements with one id one counts.
   ///
-  /// A commit costs a comparison of each element, of which a copy is kept.
+  /// What an effect changes in its own element begins it anew: have the elements be what the work depends on. A commit
+  /// costs a comparison of each element, of which a copy is kept.
   @inlinable public static func forEach<Element: Identifiable & Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> [Element], _ effect: @escaping @Sendable (Element) -> Effect<Action>?
   ) -> StateEffect where Element.ID: Sendable {
