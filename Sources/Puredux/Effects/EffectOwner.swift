@@ -27,24 +27,23 @@
 
 /// The owners of the effects of one interceptor's parts. On its tree's executor.
 final class EffectOwners<ID: Hashable> {
-  private var owners: [ID: EffectOwner] = [:]
+  private(set) var owners: [ID: EffectOwner] = [:]
+  /// How many there are when those that are over are looked for: twice as many as were left the last time.
+  private var sweepCount = 64
 
   subscript(id: ID) -> EffectOwner {
     if let owner = owners[id] { return owner }
+    if owners.count >= sweepCount {
+      owners = owners.filter { !$0.value.isOver }
+      sweepCount = max(64, owners.count * 2)
+    }
     let owner = EffectOwner()
     owners[id] = owner
     return owner
   }
 
-  /// Cancels the effects of what is gone. Costs a look at each that has effects under way.
-  func cancel(where isGone: (ID) -> Bool) {
-    for (id, owner) in owners {
-      if owner.isOver {
-        owners[id] = nil
-      } else if isGone(id) {
-        owners[id] = nil
-        owner.cancel()
-      }
-    }
+  /// Cancels the effects of what is gone.
+  func cancel(_ gone: [ID]) {
+    for id in gone { owners.removeValue(forKey: id)?.cancel() }
   }
 }

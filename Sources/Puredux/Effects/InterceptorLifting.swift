@@ -22,7 +22,7 @@ extension Interceptor {
       lifted = {
         makeAsked().lifted(
           part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { (0, $0) } },
-          into: { toWholeAction($1) }, effect: { $1 })
+          into: { toWholeAction($1) }, effect: { $1 }, gone: { toPart($0) == nil ? Array($1.keys) : [] })
       }
     }
     return Interceptor<Whole, WholeAction>(
@@ -53,7 +53,11 @@ extension Interceptor {
   ) -> Interceptor<Whole, WholeAction> {
     lifted(
       element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
-      into: toWholeAction)
+      into: toWholeAction
+    ) { whole, owners in
+      let elements = elements(whole)
+      return owners.keys.filter { elements.index(forKey: $0) == nil }
+    }
   }
 
   /// As for a dictionary, for the elements of an array, by their `id`: the first with that id.
@@ -64,20 +68,25 @@ extension Interceptor {
   ) -> Interceptor<Whole, WholeAction> where State: Identifiable, State.ID: Sendable {
     lifted(
       element: { whole, id in elements(whole).first { $0.id == id } },
-      all: { elements($0).lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction)
+      all: { elements($0).lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction
+    ) { whole, owners in
+      let present = Set(elements(whole).lazy.map(\.id))
+      return owners.keys.filter { !present.contains($0) }
+    }
   }
 
   private func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
     element: @escaping @Sendable (Whole, ID) -> State?, all: @escaping @Sendable (Whole) -> All,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
-    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
+    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
+    gone: @escaping @Sendable (Whole, [ID: EffectOwner]) -> [ID]
   ) -> Interceptor<Whole, WholeAction> where All.Element == (ID, State) {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
       lifted = {
         makeAsked().lifted(
           part: element, action: { toElement($0).map { ($0, $1) } }, into: toWholeAction,
-          effect: { $1.of(element: $0) })
+          effect: { $1.of(element: $0) }, gone: gone)
       }
     }
     return Interceptor<Whole, WholeAction>(
@@ -89,11 +98,13 @@ extension Interceptor.Asked {
   /// - Parameters:
   ///   - toPart: The part's state, by what the action says of it.
   ///   - toWhole: Given the part's effect, as one of the whole.
+  ///   - gone: Which of those that own effects are absent.
   fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     part toPart: @escaping @Sendable (Whole, ID) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
-    effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>
+    effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>,
+    gone: @escaping (Whole, [ID: EffectOwner]) -> [ID]
   ) -> Interceptor<Whole, WholeAction>.Asked {
     let part = PartSource<Whole, State, ID>(toPart)
     let owners = EffectOwners<ID>()
@@ -108,7 +119,9 @@ extension Interceptor.Asked {
     return Interceptor<Whole, WholeAction>.Asked(
       prepare: liftedPrepare,
       decide: { [prepare, decide] action, context in
-        owners.cancel { id in !part.isThere(in: context.source, id) }
+        if !owners.owners.isEmpty {
+          context.source.withState { owners.cancel(gone($0, owners.owners)) }
+        }
         guard let (id, given) = toPartAction(action) else { return nil }
         var action = given
         let partContext = EffectContext<State, Action>(
@@ -173,12 +186,6 @@ private final class PartSource<Whole: Sendable, Part: Sendable, ID> {
   private var source: Source<Part>?
 
   init(_ toPart: @escaping (Whole, ID) -> Part?) { self.toPart = toPart }
-
-  func isThere(in whole: Source<Whole>, _ id: ID) -> Bool {
-    var isThere = false
-    whole.withState { isThere = toPart($0, id) != nil }
-    return isThere
-  }
 
   func source(in whole: Source<Whole>, of id: ID) -> Source<Part> {
     current.value = id
