@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What stands between an action and the reducers of its path, from a store up to the root: middleware and histories; and
-/// who is told of the commit, of the child stores on it.
+/// What stands between an action and the reducers of its path, from a store up to the root: middleware and histories;
+/// and who is told of the commit, of the child stores on it.
 @usableFromInline final class CommitStages<Action: Sendable>: AnyCommitStages<Action> {
   /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed.
   @usableFromInline typealias Handle = (Action, CommitStages<Action>.Context) -> Void
@@ -45,8 +45,8 @@ import Synchronization
 }
 
 extension CommitStages {
-  /// An action on its way through middleware and histories. One for all actions of a store, as no two are on their way at
-  /// a time.
+  /// An action on its way through middleware and histories. One for all actions of a store, as no two are on their way
+  /// at a time.
   @usableFromInline @safe final class Context {
     @usableFromInline let reduce: CommitPath<Action>.Commit
     @usableFromInline let record: CommitStages<Action>.Record?
@@ -57,8 +57,8 @@ extension CommitStages {
     // SAFETY: reached from the tree's isolation only, where one section is entered at a time (`Tree.enter`); an access
     // copies a value out or sets it.
 
-    /// The store that the action was given to. SAFETY: set only while the tree has an action of that store processed, and
-    /// so holds it.
+    /// The store that the action was given to. SAFETY: set only while the tree has an action of that store processed,
+    /// and so holds it.
     @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
     /// Its identity.
     @usableFromInline @exclusivity(unchecked) var currentID = StoreID.root

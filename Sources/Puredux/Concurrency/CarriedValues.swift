@@ -2,9 +2,9 @@
 ///
 ///     let store = RootStore(initialState: Cart(), carrying: .values(of: ServiceContext.$current), reducer: reduce)
 ///
-/// The values that there are where an action is dispatched or sent are there again in its commit (its middleware, reducers,
-/// mappings and interceptors), in its effects, and in the commits and effects of what these dispatch (G8). Without it none of
-/// them sees anything of the dispatcher's but where a `send` is done in its own task.
+/// The values that there are where an action is dispatched or sent are there again in its commit (its middleware,
+/// reducers, mappings and interceptors), in its effects, and in the commits and effects of what these dispatch (G8).
+/// Without it none of them sees anything of the dispatcher's but where a `send` is done in its own task.
 public struct CarriedValues: Sendable {
   /// The values where this is called.
   let capture: @Sendable () -> CarriedContext

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Whether what an effect dispatches is not wanted any more. Set on the tree's executor, in commit order; or from anywhere,
-/// by who cancels a subscription.
+/// Whether what an effect dispatches is not wanted any more. Set on the tree's executor, in commit order; or from
+/// anywhere, by who cancels a subscription.
 ///
-/// SAFETY: the flag is atomic; what inherits from it answers for its own. The compiler does not check a class that can be
-/// inherited from.
+/// SAFETY: the flag is atomic; what inherits from it answers for its own. The compiler does not check a class that can
+/// be inherited from.
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)

@@ -1,6 +1,6 @@
 extension Dispatch {
-  /// Sleeps on the clock that the store is made with, for what an effect does between two dispatches: a test that brings
-  /// its own clock need not wait. A time of zero or less is none.
+  /// Sleeps on the clock that the store is made with, for what an effect does between two dispatches: a test that
+  /// brings its own clock need not wait. A time of zero or less is none.
   ///
   ///     .while(\.isPolling) {
   ///       .run { dispatch in

@@ -6,13 +6,13 @@
 ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(5), attempts: 4))
 ///       .catching { .failed($0) }
 ///
-/// Ids belong to the store that the action was given to: those of two stores never meet. From the commit on that cancels
-/// an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that it dispatches through the
-/// `Dispatch` that it was handed is committed, also where it ignores its cancellation. What it gives to a store or a proxy
-/// that it has otherwise is not taken back.
+/// Ids belong to the store that the action was given to: those of two stores never meet. From the commit on that
+/// cancels an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that it dispatches through
+/// the `Dispatch` that it was handed is committed, also where it ignores its cancellation. What it gives to a store or
+/// a proxy that it has otherwise is not taken back.
 ///
-/// Time is that of the clock which the store is made with. Adopted from The Composable Architecture and Actomaton, where
-/// effects have ids, too.
+/// Time is that of the clock which the store is made with. Adopted from The Composable Architecture and Actomaton,
+/// where effects have ids, too.
 public struct Effect<Action: Sendable>: Sendable {
   /// What an effect does; it is handed what gives actions to its store.
   public typealias Work = @Sendable (Dispatch<Action>) async throws -> Void
@@ -142,8 +142,8 @@ public enum EffectPolicy: Sendable, Hashable {
   /// Begins when those before it have ended. No more than a number of them wait, and with a limit of zero or less none:
   /// one more is left out, and reported.
   case inTurn(limit: Int = .max)
-  /// Begins where fewer than a number of them run and none waits, and otherwise in its turn. A number below one counts as
-  /// one.
+  /// Begins where fewer than a number of them run and none waits, and otherwise in its turn. A number below one counts
+  /// as one.
   case concurrent(limit: Int)
   /// Cancels those before it, and begins after a time in which no other has come: those that come meanwhile take its
   /// place. A time of zero or less is none.

@@ -43,12 +43,5 @@ extension Duration {
 extension Clock<Duration> {
   /// Returns when a time has passed, by this clock, or, where that cannot sleep, by the continuous one; at once when
   /// the caller is cancelled.
-  func wait(_ duration: Duration) async {
-    let duration = min(duration, .longest)
-    do {
-      try await sleep(for: duration)
-    } catch {
-      if !Task.isCancelled { try? await ContinuousClock().sleep(for: duration) }
-    }
-  }
+  func wait(_ duration: Duration) async { await EffectClock(self).wait(duration, in: nil) }
 }

@@ -11,8 +11,8 @@ extension EffectInstruction: Sendable where Effect: Sendable {}
 
 /// What is waited for where effects are, but may not end by themselves.
 enum EffectIdleness: Sendable {
-  /// That none works on: observers and those that wait for a state of their own tree do not, but a sleep is work that is
-  /// to come to its end.
+  /// That none works on: observers and those that wait for a state of their own tree do not, but a sleep is work that
+  /// is to come to its end.
   case nothingWorks
   /// That each waits for a state, observers, too.
   case allFollow
@@ -168,8 +168,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (popIdleWaiters(), replaced)
   }
 
-  /// Whether all is idle but what is exempt; where it is not, the waiter is told when that is so, unless it is forgotten
-  /// by its number before.
+  /// Whether all is idle but what is exempt; where it is not, the waiter is told when that is so, unless it is
+  /// forgotten by its number before.
   mutating func isIdle(
     _ idleness: EffectIdleness, except exempt: Set<Int> = [], orTells waiter: EndWaiter
   ) -> (isIdle: Bool, number: Int) {

@@ -1,11 +1,13 @@
 /// The effects of a part of a state, or of one element: cancelled when that goes.
-@usableFromInline final class EffectOwner: Sendable {
+final class EffectOwner: Sendable {
   /// What runs or waits keeps itself: one that is never begun is not to be kept by this.
   private struct Member: Sendable {
     weak var effect: IdentifiedEffect?
   }
 
   private let members = LockedValue<[ObjectIdentifier: Member]>([:])
+
+  init() {}
 
   /// Whether none is under way.
   var isOver: Bool { effects.isEmpty }
@@ -27,23 +29,15 @@
 
 /// The owners of the effects of one interceptor's parts. On its tree's executor.
 final class EffectOwners<ID: Hashable> {
-  private(set) var owners: [ID: EffectOwner] = [:]
-  /// How many there are when those that are over are looked for: twice as many as were left the last time.
-  private var sweepCount = 64
+  private var owners = SweptTable<ID, EffectOwner>()
 
-  subscript(id: ID) -> EffectOwner {
-    if let owner = owners[id] { return owner }
-    if owners.count >= sweepCount {
-      owners = owners.filter { !$0.value.isOver }
-      sweepCount = max(64, owners.count * 2)
-    }
-    let owner = EffectOwner()
-    owners[id] = owner
-    return owner
-  }
+  subscript(id: ID) -> EffectOwner { owners.value(of: id, orMake: EffectOwner.init, isOver: \.isOver) }
+
+  /// The ids of those that may have effects under way.
+  var ids: Dictionary<ID, EffectOwner>.Keys { owners.keys }
 
   /// Cancels the effects of what is gone.
   func cancel(_ gone: [ID]) {
-    for id in gone { owners.removeValue(forKey: id)?.cancel() }
+    for id in gone { owners.remove(id)?.cancel() }
   }
 }

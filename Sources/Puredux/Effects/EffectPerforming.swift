@@ -90,8 +90,8 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// Does the work, and has its end told in its turn: what it dispatched and is not committed can be revoked until then,
-  /// so that its end takes its place behind that.
+  /// Does the work, and has its end told in its turn: what it dispatched and is not committed can be revoked until
+  /// then, so that its end takes its place behind that.
   func run(
     within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
   ) async {

@@ -1,5 +1,5 @@
-/// What a store has to tell of its effects beside what they dispatch: handed to the `reporting` closure that the store is
-/// made with, and printed on standard error where there is none.
+/// What a store has to tell of its effects beside what they dispatch: handed to the `reporting` closure that the store
+/// is made with, and printed on standard error where there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
   public enum Reason: Sendable {
     /// The work threw, for the last time that it was to be begun, and nothing makes an action of the error.

@@ -51,27 +51,18 @@ final class EffectSlot: Sendable {
 
 /// The effects of one store that have ids.
 ///
-/// SAFETY: the slots are reached by `TreeEffects.perform`, `cancel` and `namedCounts` only, which are called on the tree's
-/// executor, where one section is entered at a time (`Tree.enter`); or by its release, when nobody else can look. What
-/// else changes lies behind the lock.
+/// SAFETY: the slots are reached by `TreeEffects.perform`, `cancel` and `namedCounts` only, which are called on the
+/// tree's executor, where one section is entered at a time (`Tree.enter`); or by its release, when nobody else can
+/// look. What else changes lies behind the lock.
 final class EffectSlots: @unchecked Sendable {
-  private var slots: [EffectID: EffectSlot] = [:]
+  private var slots = SweptTable<EffectID, EffectSlot>()
   /// How many effects of the state run under each name.
   private let named = LockedValue<[String: Int]>([:])
-  /// How many there are when those that are over are looked for: twice as many as were left the last time.
-  private var sweepCount = 64
 
   subscript(id: EffectID) -> EffectSlot? { slots[id] }
 
   func makeSlot(of id: EffectID, at now: Duration) -> EffectSlot {
-    if let slot = slots[id] { return slot }
-    if slots.count >= sweepCount {
-      slots = slots.filter { slot in !slot.value.turns.withLock { $0.isOver(at: now) } }
-      sweepCount = max(64, slots.count * 2)
-    }
-    let slot = EffectSlot()
-    slots[id] = slot
-    return slot
+    slots.value(of: id, orMake: EffectSlot.init) { slot in slot.turns.withLock { $0.isOver(at: now) } }
   }
 
   /// An effect of the state has begun or ended. From anywhere.
@@ -85,7 +76,9 @@ final class EffectSlots: @unchecked Sendable {
 
   /// How many run or wait under each id.
   var counts: [(name: String, count: Int)] {
-    slots.map { ($0.key, $0.value.turns.withLock { $0.count }) }.filter { $0.1 > 0 }.map { ($0.0.description, $0.1) }
+    slots.entries.map { ($0.key, $0.value.turns.withLock { $0.count }) }.filter { $0.1 > 0 }.map {
+      ($0.0.description, $0.1)
+    }
       + named.withLock { named in named.map { ($0.key, $0.value) } }
   }
 }

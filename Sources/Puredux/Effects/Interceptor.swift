@@ -1,26 +1,26 @@
 /// Side effects: asynchronous work that an action sets off.
 ///
-/// Every action that passes a store, be it given to that store or to one below it, reaches the store's interceptor once,
-/// after the reducers, in commit order; those of a child store are asked before those of the stores above it. For an
-/// action that is for it the interceptor starts a task, which belongs to the store that the action was given to: it is
-/// cancelled when that store ends and never outlives it, and the actions it dispatches go to that store (G8). No commit
-/// waits for it. Tasks are started in commit order, and run side by side: they may come to their dispatches in any
-/// order.
+/// Every action that passes a store, be it given to that store or to one below it, reaches the store's interceptor
+/// once, after the reducers, in commit order; those of a child store are asked before those of the stores above it. For
+/// an action that is for it the interceptor starts a task, which belongs to the store that the action was given to: it
+/// is cancelled when that store ends and never outlives it, and the actions it dispatches go to that store (G8). No
+/// commit waits for it. Tasks are started in commit order, and run side by side: they may come to their dispatches in
+/// any order.
 ///
 ///     let interceptor = Interceptor<AppState, AppAction>(for: Search.self) { search, dispatch in
 ///       dispatch(SearchResult(await index.find(search.text)))
 ///     }
 ///
-/// `Interceptor.effects` decides with the state of the commit, and answers an `Effect`, which can have an id, a delay and
-/// more. The initializers are its short forms.
+/// `Interceptor.effects` decides with the state of the commit, and answers an `Effect`, which can have an id, a delay
+/// and more. The initializers are its short forms.
 ///
 /// Starting a task costs a microsecond or two. Saying that an action is not for it costs an interceptor nanoseconds,
 /// which is what the initializers with a condition, a type or a pattern are for.
 public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   /// What one store asks, on the tree's executor.
   @usableFromInline struct Asked {
-    /// Called before each commit, where the interceptor wants to know of the state then; and without a source after each
-    /// commit that it is not asked about, to forget that.
+    /// Called before each commit, where the interceptor wants to know of the state then; and without a source after
+    /// each commit that it is not asked about, to forget that.
     @usableFromInline let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in its place, as reducers are.
     @usableFromInline let decide: (inout Action, EffectContext<State, Action>) -> Effect<Action>?
@@ -75,8 +75,8 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   ///       wasEmpty && !context.state.isEmpty ? .run { … } : nil
   ///     }
   ///
-  /// - Parameter before: Called before each commit of the store that has the state then: where a lifted part was absent,
-  ///   the interceptor is not asked. What it answers is held during the commit: of a part of
+  /// - Parameter before: Called before each commit of the store that has the state then: where a lifted part was
+  ///   absent, the interceptor is not asked. What it answers is held during the commit: of a part of
   ///   the state that reducers change, take a figure and not the part itself, or they copy it.
   @inlinable public static func effects<Before>(
     before: @escaping @Sendable (State) -> Before,

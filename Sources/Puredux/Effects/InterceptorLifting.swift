@@ -22,7 +22,7 @@ extension Interceptor {
       lifted = {
         makeAsked().lifted(
           part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { (0, $0) } },
-          into: { toWholeAction($1) }, effect: { $1 }, gone: { toPart($0) == nil ? Array($1.keys) : [] })
+          into: { toWholeAction($1) }, effect: { $1 }, gone: { toPart($0) == nil ? Array($1) : [] })
       }
     }
     return Interceptor<Whole, WholeAction>(
@@ -37,10 +37,10 @@ extension Interceptor {
   ///       if case .room(let id, let action) = action { (id, action) } else { nil }
   ///     } into: { .room($0, $1) }
   ///
-  /// Ids of effects belong to the element: those of two never meet. From the commit on after which an element is absent its
-  /// effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked of looks for the
-  /// elements that have effects under way. Effects of the state look at every element at each commit that the store
-  /// publishes.
+  /// Ids of effects belong to the element: those of two never meet. From the commit on after which an element is absent
+  /// its effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked of looks
+  /// for the elements that have effects under way. Effects of the state look at every element at each commit that the
+  /// store publishes.
   ///
   /// - Parameters:
   ///   - elements: For an element that is absent the interceptor is not asked.
@@ -54,9 +54,9 @@ extension Interceptor {
     lifted(
       element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
       into: toWholeAction
-    ) { whole, owners in
+    ) { whole, ids in
       let elements = elements(whole)
-      return owners.keys.filter { elements.index(forKey: $0) == nil }
+      return ids.filter { elements.index(forKey: $0) == nil }
     }
   }
 
@@ -69,9 +69,9 @@ extension Interceptor {
     lifted(
       element: { whole, id in elements(whole).first { $0.id == id } },
       all: { elements($0).lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction
-    ) { whole, owners in
+    ) { whole, ids in
       let present = Set(elements(whole).lazy.map(\.id))
-      return owners.keys.filter { !present.contains($0) }
+      return ids.filter { !present.contains($0) }
     }
   }
 
@@ -79,7 +79,7 @@ extension Interceptor {
     element: @escaping @Sendable (Whole, ID) -> State?, all: @escaping @Sendable (Whole) -> All,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
-    gone: @escaping @Sendable (Whole, [ID: EffectOwner]) -> [ID]
+    gone: @escaping @Sendable (Whole, Dictionary<ID, EffectOwner>.Keys) -> [ID]
   ) -> Interceptor<Whole, WholeAction> where All.Element == (ID, State) {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
@@ -104,7 +104,7 @@ extension Interceptor.Asked {
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
     effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>,
-    gone: @escaping (Whole, [ID: EffectOwner]) -> [ID]
+    gone: @escaping (Whole, Dictionary<ID, EffectOwner>.Keys) -> [ID]
   ) -> Interceptor<Whole, WholeAction>.Asked {
     let part = PartSource<Whole, State, ID>(toPart)
     let owners = EffectOwners<ID>()
@@ -119,8 +119,8 @@ extension Interceptor.Asked {
     return Interceptor<Whole, WholeAction>.Asked(
       prepare: liftedPrepare,
       decide: { [prepare, decide] action, context in
-        if !owners.owners.isEmpty {
-          context.source.withState { owners.cancel(gone($0, owners.owners)) }
+        if !owners.ids.isEmpty {
+          context.source.withState { owners.cancel(gone($0, owners.ids)) }
         }
         guard let (id, given) = toPartAction(action) else { return nil }
         var action = given

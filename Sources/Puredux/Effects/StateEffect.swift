@@ -11,10 +11,11 @@
 /// not begun again for the same value (G8).
 ///
 /// The closures are called on the tree's executor, once for each commit that the store publishes: they should be cheap.
-/// Ids of the effects that they answer are names here, for reports and `statistics`, and policies are not looked at: it is
-/// the state that tells these effects apart and cancels them; what is to wait has a delay, `.after`. Work that the state
-/// does not end holds `shutdown(interceptors: .finish(within:))` up to its limit, as other work does. The value, or the
-/// elements, are kept from one commit to the next: of what reducers change, take a figure. Adopted from Puredux 2, whose stores have effects of their state.
+/// Ids of the effects that they answer are names here, for reports and `statistics`, and policies are not looked at: it
+/// is the state that tells these effects apart and cancels them; what is to wait has a delay, `.after`. Work that the
+/// state does not end holds `shutdown(interceptors: .finish(within:))` up to its limit, as other work does. The value,
+/// or the elements, are kept from one commit to the next: of what reducers change, take a figure. Adopted from Puredux
+/// 2, whose stores have effects of their state.
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
@@ -47,8 +48,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each element of a collection, by its id: begun when it comes, begun anew when its value changes, cancelled when
-  /// it goes. Of several elements with one id one counts.
+  /// For each element of a collection, by its id: begun when it comes, begun anew when its value changes, cancelled
+  /// when it goes. Of several elements with one id one counts.
   ///
   /// What an effect changes in its own element begins it anew: have the elements be what the work depends on. A commit
   /// costs a comparison of each element, of which a copy is kept.

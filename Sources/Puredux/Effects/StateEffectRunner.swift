@@ -109,24 +109,16 @@ extension StateEffect {
   }
 }
 
-/// The numbers of the elements that effects of the state are of: their ids are the user's, whose code is not run under a
-/// lock.
+/// The numbers of the elements that effects of the state are of: their ids are the user's, whose code is not run under
+/// a lock.
 private final class StateEffectNumbers {
-  private var numbers: [EffectID: Int] = [:]
+  private var numbers = SweptTable<EffectID, Int>()
   private var last = 0
-  /// How many there are when those that are over are looked for: twice as many as were left the last time.
-  private var sweepCount = 64
 
   subscript(id: EffectID) -> Int? { numbers[id] }
 
   func number(of id: EffectID, isOver: (Int) -> Bool) -> Int {
-    if let number = numbers[id] { return number }
-    if numbers.count >= sweepCount {
-      numbers = numbers.filter { !isOver($0.value) }
-      sweepCount = max(64, numbers.count * 2)
-    }
     last += 1
-    numbers[id] = last
-    return last
+    return numbers.value(of: id, orMake: { last }, isOver: isOver)
   }
 }

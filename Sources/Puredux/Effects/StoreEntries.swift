@@ -1,6 +1,6 @@
 extension TreeEffects {
-  /// What belongs to the stores of a tree beside their states: an entry for each store that has any of it, and for those
-  /// above it, so that what is below a store is found without looking at anything else.
+  /// What belongs to the stores of a tree beside their states: an entry for each store that has any of it, and for
+  /// those above it, so that what is below a store is found without looking at anything else.
   struct Entries {
     /// A store, or whatever there is one of for each.
     typealias Place = any AnyObject & Sendable
@@ -68,8 +68,8 @@ extension TreeEffects {
       }
     }
 
-    /// Visits a store and then what is below it; a closure that answers no leaves out what is below. Returns the entries
-    /// in which nothing is left, as `change` does.
+    /// Visits a store and then what is below it; a closure that answers no leaves out what is below. Returns the
+    /// entries in which nothing is left, as `change` does.
     mutating func visit(_ id: ObjectIdentifier, _ body: (inout Entry) -> Bool) -> [Entry] {
       var waiting = [id]
       var visited: [ObjectIdentifier] = []

@@ -39,8 +39,8 @@
     }
   }
 
-  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or by a task
-  /// of that store.
+  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or by a
+  /// task of that store.
   ///
   /// - Parameter isObserver: Whether it ends when the states of the store do, and is not waited for before that.
   @usableFromInline func start(

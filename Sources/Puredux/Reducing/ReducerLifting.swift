@@ -6,8 +6,8 @@ extension Reducer {
   ///       profile.lifted(to: \App.profile) { if case .profile(let action) = $0 { action } else { nil } },
   ///     ])
   ///
-  /// The part is changed in place: no collection in it is copied. A stored property costs what a switch by hand does; what
-  /// is computed is read and written back.
+  /// The part is changed in place: no collection in it is copied. A stored property costs what a switch by hand does;
+  /// what is computed is read and written back.
   ///
   /// - Parameter toPart: The part's action in one of the whole; none where it is not for this part.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
@@ -23,8 +23,8 @@ extension Reducer {
 
   /// As `lifted(to:action:)`, for a part that is not always there.
   ///
-  /// - Parameter absent: Told of an action that came while the part was absent, and so changed nothing; printed on standard
-  ///   error where it is left out.
+  /// - Parameter absent: Told of an action that came while the part was absent, and so changed nothing; printed on
+  ///   standard error where it is left out.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     toOptional part: any WritableKeyPath<Whole, State?> & Sendable,
     action toPart: @escaping @Sendable (WholeAction) -> Action?,
@@ -42,15 +42,15 @@ extension Reducer {
     }
   }
 
-  /// As `lifted(to:action:)`, for the elements of a dictionary: the action says which one. The element is found once, and
-  /// changed in place.
+  /// As `lifted(to:action:)`, for the elements of a dictionary: the action says which one. The element is found once,
+  /// and changed in place.
   ///
   ///     message.lifted(toElements: \Room.messages) { action in
   ///       if case .message(let id, let action) = action { (id, action) } else { nil }
   ///     }
   ///
-  /// - Parameter absent: Told of an action for an element that was not there; printed on standard error where it is left
-  ///   out.
+  /// - Parameter absent: Told of an action for an element that was not there; printed on standard error where it is
+  ///   left out.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     toElements elements: any WritableKeyPath<Whole, [ID: State]> & Sendable,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
@@ -69,8 +69,8 @@ extension Reducer {
     }
   }
 
-  /// As for a dictionary, for the elements of an array, by their `id`: the first with that id, which is searched for from
-  /// the beginning.
+  /// As for a dictionary, for the elements of an array, by their `id`: the first with that id, which is searched for
+  /// from the beginning.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     toElements elements: any WritableKeyPath<Whole, [State]> & Sendable,
     action toElement: @escaping @Sendable (WholeAction) -> (id: State.ID, action: Action)?,
@@ -109,8 +109,8 @@ extension Reducer {
 
   /// Shows the part in its place, to be changed. By its key path an access costs 11 ns, by its offset 1.5.
   ///
-  /// SAFETY: an offset is there only for what is stored in the whole itself, without observers, as a value of the part's
-  /// type; the access to the whole is exclusive.
+  /// SAFETY: an offset is there only for what is stored in the whole itself, without observers, as a value of the
+  /// part's type; the access to the whole is exclusive.
   @inlinable func withPart<Result>(of whole: inout Whole, _ body: (inout Part) -> Result) -> Result {
     guard let offset else { return body(&whole[keyPath: keyPath]) }
     return unsafe withUnsafeMutablePointer(to: &whole) { whole in

@@ -94,8 +94,8 @@ extension Cursors {
   /// with the oldest that their limit still leaves them.
   ///
   /// What each of them can still read is all from some state on: where it stands, or its limit before the end. So the
-  /// first state of the backlog tells alone whether it is needed, by those who stand before it and by the largest sliding
-  /// limit. What nobody stands before costs nothing, and who is stalled is not touched by a publication.
+  /// first state of the backlog tells alone whether it is needed, by those who stand before it and by the largest
+  /// sliding limit. What nobody stands before costs nothing, and who is stalled is not touched by a publication.
   @usableFromInline struct NewestPlaces: Sendable {
     /// Groups are numbered from one; zero is none.
     @usableFromInline var groups: ContiguousArray<LimitCounts> = []

@@ -96,8 +96,8 @@ extension StateQueue {
     /// The binary logarithm of how many slots a segment has.
     private let shift: Int
 
-    // SAFETY: each is allocated here with room for the slots of its segment, and deallocated once, when the last of them
-    // has been dropped, or with this object. `head` and `count` never leave them.
+    // SAFETY: each is allocated here with room for the slots of its segment, and deallocated once, when the last of
+    // them has been dropped, or with this object. `head` and `count` never leave them.
     private var segments = unsafe Queue<Slot>()
     /// How many slots the first segment has, and how many of them have been dropped.
     private var firstLength = 0

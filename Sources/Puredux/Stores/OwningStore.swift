@@ -1,5 +1,5 @@
-/// A store that owns its state: a root store or a child store. Unlike a proxy it keeps its state alive, can be shut down,
-/// and can have child stores.
+/// A store that owns its state: a root store or a child store. Unlike a proxy it keeps its state alive, can be shut
+/// down, and can have child stores.
 public protocol OwningStore<State, Action>: Actor, StoreType, StoreParent {
   /// The state after everything that was asked of the tree before. After a shutdown the store's own part of it is the
   /// last there was; a parent's goes on.
@@ -19,9 +19,9 @@ extension OwningStore {
     }
   }
 
-  /// Returns when nothing is left to do until something new is asked for or time goes on: nothing waits in the tree, and
-  /// every task of this store and of those below it sleeps on the store's clock or waits for a state of the tree. For
-  /// tests, with a clock whose time goes on by hand, and without yielding and hoping:
+  /// Returns when nothing is left to do until something new is asked for or time goes on: nothing waits in the tree,
+  /// and every task of this store and of those below it sleeps on the store's clock or waits for a state of the tree.
+  /// For tests, with a clock whose time goes on by hand, and without yielding and hoping:
   ///
   ///     store.dispatch(.typed("swift"))
   ///     await store.settled()              // The debounce sleeps.
@@ -29,10 +29,10 @@ extension OwningStore {
   ///     await store.settled()              // What was found has been committed.
   ///
   /// Asleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`, until its time has
-  /// come by the clock; an observer and an effect wait for a state in a sequence that they subscribed, where they do so in their
-  /// own task and not in a child task. What waits for anything else runs. What the caller is itself part of is not
-  /// waited for; where effects would wait for each other, and when the calling task is cancelled, it waits for no tasks. A
-  /// task that is at rest speaks for its child tasks.
+  /// come by the clock; an observer and an effect wait for a state in a sequence that they subscribed, where they do so
+  /// in their own task and not in a child task. What waits for anything else runs. What the caller is itself part of is
+  /// not waited for; where effects would wait for each other, and when the calling task is cancelled, it waits for no
+  /// tasks. A task that is at rest speaks for its child tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }
@@ -44,11 +44,11 @@ extension OwningStore {
   /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an
   /// earlier call still awaits. If the calling task is cancelled, the interceptor's tasks are.
   ///
-  /// Called by an interceptor or an observer, in its own task, in child tasks of that or in a `Task` made in it, it waits
-  /// for every task of the stores that it ends but the one that it is called from. Where several of them would wait for
-  /// each other, be it in several trees, the last one to call does not wait. A *detached* task does not tell which
-  /// interceptor started it: an interceptor that awaits one which shuts down its store waits for ever. Call `shutdown`
-  /// in the interceptor itself or in a `Task`, or do not await the detached one.
+  /// Called by an interceptor or an observer, in its own task, in child tasks of that or in a `Task` made in it, it
+  /// waits for every task of the stores that it ends but the one that it is called from. Where several of them would
+  /// wait for each other, be it in several trees, the last one to call does not wait. A *detached* task does not tell
+  /// which interceptor started it: an interceptor that awaits one which shuts down its store waits for ever. Call
+  /// `shutdown` in the interceptor itself or in a `Task`, or do not await the detached one.
   ///
   /// - Parameter clock: Measures the time of `.finish(within:)`. Where it cannot sleep and throws, a `ContinuousClock`
   ///   does.
@@ -64,8 +64,8 @@ extension OwningStore {
 public enum InterceptorShutdown: Sendable, Equatable {
   /// They are cancelled, and awaited.
   case cancel
-  /// They are awaited, and cancelled if they take longer. Until the last of them has ended, what the store's own effects
-  /// dispatch or send to it counts: it is committed and has its effects. Everybody else is told `.terminated`. A time of
-  /// zero or less cancels them at once; more than a hundred years counts as a hundred years.
+  /// They are awaited, and cancelled if they take longer. Until the last of them has ended, what the store's own
+  /// effects dispatch or send to it counts: it is committed and has its effects. Everybody else is told `.terminated`.
+  /// A time of zero or less cancels them at once; more than a hundred years counts as a hundred years.
   case finish(within: Duration)
 }

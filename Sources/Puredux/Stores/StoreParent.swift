@@ -37,9 +37,9 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
 extension StoreParent {
   /// A child store with local state of its own, composed with this store's state by a mapping.
   ///
-  /// The child keeps this store alive. Making it asks nothing of the tree, unless it has effects of the state; it costs a few allocations. Call it on a
-  /// concrete type or on `some StoreParent`: through `any StoreParent` the commits of the child are not specialized for
-  /// your types, and cost three times as much.
+  /// The child keeps this store alive. Making it asks nothing of the tree, unless it has effects of the state; it costs
+  /// a few allocations. Call it on a concrete type or on `some StoreParent`: through `any StoreParent` the commits of
+  /// the child are not specialized for your types, and cost three times as much.
   ///
   /// - Parameters:
   ///   - stateMapping: Composes the child's state, at every commit that is followed, and when the state is read.

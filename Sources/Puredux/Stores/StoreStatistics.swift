@@ -15,8 +15,8 @@ public struct StoreStatistics: Sendable, Equatable {
   public var longestBacklog = 0
   /// How many tasks of effects and observers run.
   public var runningTasks = 0
-  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; of effects of the state,
-  /// how many run.
+  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; of effects of the
+  /// state, how many run.
   public var effects: [String: Int] = [:]
 
   public init(

@@ -11,8 +11,8 @@ public enum DispatchResult: Sendable, Equatable {
 
 /// Gives actions to one store: what an effect is handed, to answer the store that an action came from (G8).
 ///
-/// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the store
-/// finishes (`InterceptorShutdown.finish`) an effect's own is answered `.enqueued` until the effect has ended.
+/// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the
+/// store finishes (`InterceptorShutdown.finish`) an effect's own is answered `.enqueued` until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
     /// There is no store to give them to any more.
@@ -90,8 +90,8 @@ extension StoreNode {
   }
 }
 
-/// An action with what belongs to its place in the order: the dispatcher's task-local values, where the tree carries any;
-/// and, of an effect that may be cancelled, whether that was before its turn: it is not committed then.
+/// An action with what belongs to its place in the order: the dispatcher's task-local values, where the tree carries
+/// any; and, of an effect that may be cancelled, whether that was before its turn: it is not committed then.
 ///
 /// SAFETY: has no variables. The compiler does not check what inherits from `Command`.
 @usableFromInline final class PlacedCommit: Command, @unchecked Sendable {

@@ -5,14 +5,14 @@
   case late(LateVisit<Result>)
 }
 
-/// What a visitor asks for who comes while something waits, or from within what the tree is doing: it takes its place in
-/// the order there and then, and is done in its turn, by a drain.
+/// What a visitor asks for who comes while something waits, or from within what the tree is doing: it takes its place
+/// in the order there and then, and is done in its turn, by a drain.
 ///
 /// The visitor is not let in when its turn has come, but told what came of it: on its way back to the executor it would
 /// have lost its place, as a task that is resumed passes through the global executor first.
 ///
-/// SAFETY: nothing that changes lies outside the lock, but for the context, which is set before the visit gets its place.
-/// The compiler does not check what inherits from `Command`.
+/// SAFETY: nothing that changes lies outside the lock, but for the context, which is set before the visit gets its
+/// place. The compiler does not check what inherits from `Command`.
 @usableFromInline final class LateVisit<Value: Sendable>: Command, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 

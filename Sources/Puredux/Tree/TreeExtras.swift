@@ -5,8 +5,9 @@ extension Tree {
   @usableFromInline final class Extras: Sendable {
     /// What belongs to the tree's executor.
     ///
-    /// SAFETY: confined, and so reached from the tree's isolation only, where one section is entered at a time; an access
-    /// copies a value out, sets it or appends to it, and what setting releases has no way back to the same variable.
+    /// SAFETY: confined, and so reached from the tree's isolation only, where one section is entered at a time; an
+    /// access copies a value out, sets it or appends to it, and what setting releases has no way back to the same
+    /// variable.
     @usableFromInline final class OnExecutor {
       /// Told of every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitPath<Action>.OnCommit?

@@ -72,35 +72,39 @@ private struct Mishap: Error, Equatable {}
   }
 
   /// What the effect dispatched has its place behind the action that cancels it, and was accepted before that was committed.
-  @Test(arguments: Kind.allCases)
-  func `nothing of an effect is committed from the commit on that cancels it`(kind: Kind) async throws {
+  @Test(arguments: Kind.allCases, [false, true])
+  func `nothing of an effect is committed from the commit on that cancels it, by its id or by the state`(
+    kind: Kind, isOfState: Bool
+  ) async throws {
     let (mayDispatch, dispatched) = (Gate(), Gate())
     let executor = HeldExecutor()
     let answers = Record<DispatchResult>()
-    let subject = Subject(
-      kind, executor: .serial(executor),
-      interceptors: .effects { action, _ in
-        if action == 2 { return .cancel("a") }
-        return action == 1
-          ? .run { dispatch in
-            dispatch(50)
-            await mayDispatch.wait()
-            answers.add(dispatch(51))
-            dispatched.open()
-          }.id("a") : nil
-      })
-    let states = states(subject, until: 3)
+    let effect = Effect<Int>.run { dispatch in
+      dispatch(51)
+      await mayDispatch.wait()
+      answers.add(dispatch(53))
+      dispatched.open()
+    }
+    let byID = Decide.effects { action, _ in
+      switch action {
+      case 1: effect.id("a")
+      case 2: .cancel("a")
+      default: nil
+      }
+    }
+    let subject = Subject(kind, executor: .serial(executor), interceptors: isOfState ? nil : byID)
+    if isOfState { subject.store.subscribe(effect: .while({ $0.root.last % 2 == 1 }) { effect }) }
+    let states = states(subject, until: 4)
     let sequence = subject.states()
     subject.store.dispatch(1)
-    _ = await sequence.collect(until: { $0.root.last == 50 })
+    _ = await sequence.collect(until: { $0.root.last == 51 })
     executor.hold()
     subject.store.dispatch(2)
     mayDispatch.open()
     await dispatched.wait()
-    subject.store.dispatch(3)
+    subject.store.dispatch(4)
     executor.letGo()
-    let seen = await states.value
-    #expect(seen == [1, 50, 2, 3])
+    #expect(await states.value == [1, 51, 2, 4])
     #expect(answers.all == [.enqueued])
     await subject.root.shutdown()
   }

@@ -77,38 +77,6 @@ private struct Mishap: Error {}
     await subject.root.shutdown()
   }
 
-  /// What it dispatched has its place behind the action that ends it, and was accepted before that was committed.
-  @Test(arguments: Kind.allCases)
-  func `nothing of an effect is committed from the commit on that ends it`(kind: Kind) async throws {
-    let (mayDispatch, dispatched) = (Gate(), Gate())
-    let executor = HeldExecutor()
-    let answers = Record<DispatchResult>()
-    let subject = Subject(kind, executor: .serial(executor))
-    subject.store.subscribe(
-      effect: .while({ $0.root.last % 2 == 1 }) {
-        .run { dispatch in
-          dispatch(51)
-          await mayDispatch.wait()
-          answers.add(dispatch(53))
-          dispatched.open()
-        }
-      })
-    let states = subject.states()
-    let seen = Task { await states.collect(until: { $0.root.last == 4 }).dropFirst().map(\.root.last) }
-    let watching = subject.states()
-    subject.store.dispatch(1)
-    _ = await watching.collect(until: { $0.root.last == 51 })
-    executor.hold()
-    subject.store.dispatch(2)
-    mayDispatch.open()
-    await dispatched.wait()
-    subject.store.dispatch(4)
-    executor.letGo()
-    #expect(await seen.value == [1, 51, 2, 4])
-    #expect(answers.all == [.enqueued])
-    await subject.root.shutdown()
-  }
-
   /// One that ignores its cancellation holds up the next one for the same element, and nobody else.
   @Test(arguments: Kind.allCases)
   func `no two run for one element at a time, and the last one begins`(kind: Kind) async throws {
@@ -506,7 +474,7 @@ private struct Mishap: Error {}
       }
     }
     let cancelling = Cancelling()
-    let root = RootStore<[ID: Int], Int>(initialState: [:]) { state, action in
+    let root = RootStore<[ID: Int], Int>(initialState: [:], clock: ManualClock()) { state, action in
       state[ID(number: action, cancelling: cancelling)] = action
     }
     cancelling.subscription.add(

@@ -190,7 +190,7 @@ import Testing
     let store = RootStore<Int, Int>(
       initialState: 0, clock: Broken(),
       interceptor: { action, dispatch in
-        try? await dispatch.sleep(for: .milliseconds(1))
+        try? await dispatch.sleep(for: .nanoseconds(1))
         if action == 1 { dispatch(10) }
       }
     ) { $0 += $1 }
