@@ -5,10 +5,17 @@ let package = Package(
   name: "Puredux",
   platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
-    .library(name: "Puredux", targets: ["Puredux"])
+    .library(name: "Puredux", targets: ["Puredux"]),
+    .library(name: "PureduxLog", targets: ["PureduxLog"]),
+    .library(name: "PureduxLogTesting", targets: ["PureduxLogTesting"]),
   ],
   targets: [
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
+    .target(name: "PureduxLog", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
+    .target(name: "PureduxLogTesting", dependencies: ["PureduxLog"], swiftSettings: [.strictMemorySafety()]),
+    .testTarget(
+      name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting"],
+      swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxTests", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
     // A module of its own, as it takes long to optimize.

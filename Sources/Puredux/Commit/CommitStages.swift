@@ -11,19 +11,23 @@ import Synchronization
   @usableFromInline let handle: Handle?
   @usableFromInline let record: Record?
   @usableFromInline let onCommit: CommitPath<Action>.OnCommit?
+  @usableFromInline let sequencer: Sequencer<Action>?
 
   /// None where there are only reducers.
   @inlinable init?(
     handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit? = nil, last: Action? = nil,
-    commit: @escaping CommitPath<Action>.Commit
+    sequencer: Sequencer<Action>? = nil, commit: @escaping CommitPath<Action>.Commit
   ) {
-    guard handle != nil || record != nil || onCommit != nil || last != nil else { return nil }
+    guard handle != nil || record != nil || onCommit != nil || last != nil || sequencer != nil else { return nil }
     self.handle = handle
     self.record = record
     self.onCommit = onCommit
+    self.sequencer = sequencer
     let context = Context(commit: commit, record: record, onCommit: onCommit)
     // Not one closure that looks: what is called is not counted where it is known to be there.
-    if let handle {
+    if let sequencer {
+      super.init(last: last, process: sequencer.process(handle, context))
+    } else if let handle {
       super.init(last: last) { action, node in
         context.begin(at: node)
         handle(action, context)
@@ -64,6 +68,8 @@ extension CommitStages {
     @usableFromInline @exclusivity(unchecked) var currentID = StoreID.root
     @usableFromInline @exclusivity(unchecked) var hasCommitted = false
     @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
+    /// What happens in place of a commit, where the order comes from elsewhere.
+    @usableFromInline @exclusivity(unchecked) var divert: ((Action, Context) -> Void)?
 
     @inlinable init(
       commit: @escaping CommitPath<Action>.Commit, record: CommitStages<Action>.Record?,
@@ -90,12 +96,22 @@ extension CommitStages {
     /// Commits what the middleware made of the action.
     @inlinable func commit(_ action: Action) {
       guard let node = unsafe current else { return }
+      if let divert = unsafe divert { return divert(action, self) }
       unsafe hasCommitted = true
       var action = action
       onCommit?.prepare?(&action)
       unsafe node._withUnsafeGuaranteedRef { $0.tree.willCommit(&action) }
       if record != nil { record?(&action, self) } else { reduce(&action) }
       unsafe node._withUnsafeGuaranteedRef { $0.tree.committed(&action, from: $0, onCommit) }
+    }
+
+    /// Commits an action without telling anybody who is told of commits.
+    @usableFromInline func commitQuietly(_ action: Action) {
+      guard let node = unsafe current else { return }
+      unsafe hasCommitted = true
+      var action = action
+      if record != nil { record?(&action, self) } else { reduce(&action) }
+      unsafe node._withUnsafeGuaranteedRef { $0.tree.countCommit() }
     }
 
     /// The store that the action was given to, or the last one, where none is on its way.
@@ -146,21 +162,25 @@ extension CommitPath {
 
   /// A root store's.
   @inlinable init<State: Sendable>(
-    root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>
+    root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>,
+    sequencer: Sequencer<Action>? = nil
   ) {
     let reduce = features.reducer.change
     let commit: Commit = { action in
       own.change { reduce(&$0, &action) }
       if source.hasChannel { source.publish(own) }
     }
+    var handle = features.middleware.map { $0.handling(showing: source, above: nil) }
+    // Where the order comes from elsewhere, the root's middleware decides when the action has come back.
+    if let sequencer { sequencer.handleAtCommit = handle.take() }
     let stages = Stages(
-      handle: features.middleware.map { $0.handling(showing: source, above: nil) },
+      handle: handle,
       record: features.history.map { history in
         { [steps = features.reducer.steps] action, context in
           history.record(action, context, by: steps, in: own)
           if source.hasChannel { source.publish(own) }
         }
-      }, commit: commit)
+      }, sequencer: sequencer, commit: commit)
     self.init(commit: commit, stages: stages, source: source)
   }
 
@@ -194,7 +214,7 @@ extension CommitPath {
     let stages = Stages(
       handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
       record: record, onCommit: onCommit?.before(above?.onCommit) ?? above?.onCommit,
-      last: features.last, commit: commit)
+      last: features.last, sequencer: above?.sequencer, commit: commit)
     self.init(commit: commit, stages: stages, source: source)
   }
 
@@ -215,7 +235,7 @@ extension CommitPath {
         onCommit: tell.map { tell in
           OnCommit(
             prepare: prepare.map { prepare in { unsafe prepare.next?(&$0) } }, tell: { unsafe tell.next?(&$0, $1) })
-        }, commit: commitAbove)
+        }, sequencer: above?.sequencer, commit: commitAbove)
     )
   }
 }

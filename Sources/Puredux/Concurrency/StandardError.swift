@@ -9,9 +9,11 @@
 #endif
 
 /// Standard error, for what nobody asked to be told otherwise.
-struct StandardError: TextOutputStream {
+package struct StandardError: TextOutputStream {
+  package init() {}
+
   /// SAFETY: the string's own bytes, which stay where they are while the closure runs.
-  mutating func write(_ string: String) {
+  package mutating func write(_ string: String) {
     var string = string
     string.withUTF8 { bytes in _ = unsafe Platform.write(bytes.baseAddress, bytes.count) }
   }

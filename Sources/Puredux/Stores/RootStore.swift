@@ -67,12 +67,14 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @inlinable init(
     initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, trunk: EffectRunner? = nil,
-    interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>
+    interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>,
+    sequencer: Sequencer<Action>? = nil
   ) {
     let effects = TreeEffects.custom(
       priority: priority, clock: clock, reporting: reporting, trunk: trunk)
-    let tree = Tree<Action>(executor: executor, priority: priority, companion: effects, carrying: carrying)
-    core = StoreCore(root: initialState, tree: tree, features: features)
+    let tree = Tree<Action>(
+      executor: executor, priority: priority, companion: effects, carrying: carrying, sequencer: sequencer)
+    core = StoreCore(root: initialState, tree: tree, features: features, sequencer: sequencer)
     if let interceptor { core.intercept(with: interceptor) }
   }
 

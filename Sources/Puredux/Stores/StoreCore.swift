@@ -16,10 +16,13 @@
     }
   }
 
-  @inlinable init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
+  @inlinable init(
+    root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>,
+    sequencer: Sequencer<Action>? = nil
+  ) {
     let own = OwnState(initialState)
     let source = Source.root(own)
-    let path = CommitPath(root: own, shownBy: source, features: features)
+    let path = CommitPath(root: own, shownBy: source, features: features, sequencer: sequencer)
     self.init(
       node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
       emission: features.emission)

@@ -18,12 +18,15 @@ public struct StoreStatistics: Sendable, Equatable {
   /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; of effects of the
   /// state, how many run.
   public var effects: [String: Int] = [:]
+  /// Where the store stands with the log that it follows; nil where it follows none.
+  public var log: LogStatistics?
 
   public init(
     commits: Int = 0, waiting: Int = 0, childStores: Int = 0, subscriptions: Int = 0, longestBacklog: Int = 0,
-    runningTasks: Int = 0, effects: [String: Int] = [:]
+    runningTasks: Int = 0, effects: [String: Int] = [:], log: LogStatistics? = nil
   ) {
     self.effects = effects
+    self.log = log
     self.commits = commits
     self.waiting = waiting
     self.childStores = childStores
@@ -60,7 +63,9 @@ extension Tree {
       endVisit()
       return .late(
         postpone(
-          LateVisit { [self] _ throws(StoreError) in assumeIsolated { $0.currentStatistics(of: source) } }, for: nil))
+          LateVisit(isOrdered: false) { [self] _ throws(StoreError) in
+            assumeIsolated { $0.currentStatistics(of: source) }
+          }, for: nil))
     }
     defer { leaveFromVisit() }
     if requests.withLock({ $0.inbox.visitorCame() }) { scheduleDrain() }
@@ -75,6 +80,6 @@ extension Tree {
       childStores: childCount,
       subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
       runningTasks: existingCompanion?.runningCount ?? 0,
-      effects: existingCompanion?.namedCounts ?? [:])
+      effects: existingCompanion?.namedCounts ?? [:], log: sequencer?.statistics)
   }
 }

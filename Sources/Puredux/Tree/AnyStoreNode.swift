@@ -8,6 +8,8 @@
   var hasEnded: Bool { get }
   /// The task-local values that there are now, where the tree carries any.
   var carriedContext: CarriedContext? { get }
+  /// What `dispatch` answers while the tree takes nothing.
+  var refusal: DispatchResult? { get }
   /// As `enqueue`, by an effect that may be let in where others are not.
   func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
   /// Whether it refuses who asks: an effect that it waits for is not refused.

@@ -3,6 +3,11 @@ public enum DispatchResult: Sendable, Equatable {
   /// It has its place in the order and will be committed, unless middleware stops it (G9), or, where it comes from an
   /// effect with an id, that is cancelled before its turn (G8).
   case enqueued
+  /// The store follows a log, and what waits for that has reached its bound: the action changes nothing. Try later, or
+  /// `send`, which waits.
+  case overloaded
+  /// The store follows a log, and cannot go on: the action changes nothing. It can still be read.
+  case stopped(LogStop)
   /// The store is shut down or released, or the effect that dispatches is cancelled: the action changes nothing.
   case terminated
   /// A projection maps the action to nothing: it was given to no store.
@@ -73,9 +78,10 @@ extension StoreNode {
     _ action: Action, by effect: RunningEffect, _ revocation: Revocation?
   ) -> DispatchResult {
     if revocation?.isRevoked == true { return .terminated }
+    if let refusal, !refuses(effect) { return refusal }
     revocation?.noteDispatch()
     let isAccepted =
-      if revocation == nil, !carriesValues {
+      if revocation == nil, !isSpecial {
         tree.enqueue(for: self, by: effect) { $0.append(action, from: self) }
       } else {
         tree.enqueue(placed(action, revocation), for: self, by: effect)

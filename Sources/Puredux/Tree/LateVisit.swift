@@ -13,7 +13,7 @@
 ///
 /// SAFETY: nothing that changes lies outside the lock, but for the context, which is set before the visit gets its
 /// place. The compiler does not check what inherits from `Command`.
-@usableFromInline final class LateVisit<Value: Sendable>: Command, @unchecked Sendable {
+@usableFromInline final class LateVisit<Value: Sendable>: PostponedCommand, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 
   private enum Outcome {
@@ -26,9 +26,13 @@
   /// The visitor's task-local values, where the tree carries any.
   var context: CarriedContext?
   private let outcome = LockedValue(Outcome.none)
+  override var waitsForCommits: Bool { isOrdered }
+  private let isOrdered: Bool
 
-  @usableFromInline init(_ body: @escaping Body) {
+  /// - Parameter isOrdered: Whether it waits for the commits of what was asked before it, where those come later.
+  @usableFromInline init(isOrdered: Bool = true, _ body: @escaping Body) {
     self.body = body
+    self.isOrdered = isOrdered
     super.init()
   }
 
@@ -37,8 +41,24 @@
     context.restore { end(with: Result { () throws(StoreError) in try body(tree) }) }
   }
 
-  /// It gets no place in the order.
-  func refuse(_ error: StoreError) { end(with: .failure(error)) }
+  override func attempt(on tree: isolated any TreeIsolation, isKept: (_ hasFailed: Bool) -> Bool) {
+    var result: Result<Value, StoreError>?
+    if let context {
+      context.restore { result = Result { () throws(StoreError) in try body(tree) } }
+    } else {
+      result = Result { () throws(StoreError) in try body(tree) }
+    }
+    guard let result else { return }
+    if case .failure = result {
+      if isKept(true) { return }
+    } else if isKept(false) {
+      return
+    }
+    end(with: result)
+  }
+
+  /// Ends it without its having been carried out.
+  override func refuse(_ error: StoreError) { end(with: .failure(error)) }
 
   private func end(with result: Result<Value, StoreError>) {
     let waiter = outcome.withLock { outcome -> Waiter<Result<Value, StoreError>>? in

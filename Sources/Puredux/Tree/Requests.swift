@@ -22,6 +22,14 @@
     inbox.append(.command(referents.place(ofCommand: command)))
   }
 
+  /// Adds the end of a store; true where the caller has to schedule a drain. Where the order comes from elsewhere, the
+  /// store's last action is submitted first, and the end waits until that is committed.
+  mutating func appendEnd(_ end: Command, of node: StoreNode<Action>, sequencer: AnySequencer?) -> Bool {
+    guard let sequencer else { return append(end) }
+    let schedules = node.isGivenLast && append(.closure { tree in node.commitLast(on: tree) })
+    return append(sequencer.deferred(end)) || schedules
+  }
+
   /// Moves everything that waits into a batch that is done, whose storage it takes over.
   @inlinable mutating func takeAll(
     into batch: inout ContiguousArray<Entry>, _ referents: inout Referents

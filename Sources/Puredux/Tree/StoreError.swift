@@ -8,6 +8,22 @@ public enum StoreError: Error, Sendable, Equatable {
   case unmapped
   /// Middleware stopped the action: it changed nothing. The reason is what the middleware gave.
   case rejected(reason: RejectionReason?)
+  /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: the time
+  /// limit of the store is over, or the store ended before the log answered.
+  case outcomeUnknown
+  /// The store follows a log, and cannot go on. What it was given changed nothing; it can still be read.
+  case stopped(LogStop)
+}
+
+/// Why a store that follows a log takes no more actions and commits none.
+public enum LogStop: Sendable, Hashable {
+  /// The state is not the one that another replica had at that position: a reducer is not deterministic, or the engine
+  /// has changed an order that it had confirmed.
+  case diverged(position: UInt64)
+  /// The entry at that position has a newer schema than this program knows.
+  case newerSchema(position: UInt64)
+  /// The log is damaged, or no longer has what this replica needs next.
+  case unreadable(position: UInt64)
 }
 
 /// Why middleware stopped an action: a text that is a literal, to be shown or compared.

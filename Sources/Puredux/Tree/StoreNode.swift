@@ -10,7 +10,7 @@ import Synchronization
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
   @usableFromInline let path: Confined<CommitPath<Action>>
   /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, whether it is
-  /// given an action at its end in the third, whether the tree carries task-local values in the fourth, how many stores
+  /// given an action at its end in the third, whether dispatching asks more of the tree in the fourth, how many stores
   /// there are above in 20 more, and its number in the rest.
   @usableFromInline let bits: Atomic<UInt64>
 
@@ -26,22 +26,31 @@ import Synchronization
       if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
     }
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
-    let carries = parent?.carriesValues ?? tree.carriesValues
+    let carries = parent?.isSpecial ?? (tree.carriesValues || tree.sequencer != nil)
     bits = Atomic((number << 24) | (depth << 4) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
     self.path = path
     super.init()
   }
 
   @inlinable func dispatch(_ action: Action) -> DispatchResult {
-    if carriesValues { return enqueue(placed(action)) ? .enqueued : .terminated }
+    if isSpecial { return dispatchSpecially(action) }
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether task-local values of who dispatches are carried along.
-  @inlinable var carriesValues: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
+  /// Whether task-local values of who dispatches are carried along, or the order comes from elsewhere.
+  @inlinable var isSpecial: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
+
+  @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
+    if let refusal, !refuses() { return refusal }
+    let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)
+    return isAccepted ? .enqueued : .terminated
+  }
+
+  /// What `dispatch` answers while the tree takes nothing.
+  @usableFromInline var refusal: DispatchResult? { isSpecial ? tree.sequencer?.refusal : nil }
 
   /// Those that there are now, where the tree carries any.
-  @usableFromInline var carriedContext: CarriedContext? { carriesValues ? tree.carriedContext : nil }
+  @usableFromInline var carriedContext: CarriedContext? { isSpecial ? tree.carriedContext : nil }
 
   @inlinable static var greatestDepth: UInt64 { (1 << 20) - 1 }
 

@@ -51,13 +51,22 @@ import Synchronization
 
   @inlinable init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil,
-    carrying carried: CarriedValues? = nil
+    carrying carried: CarriedValues? = nil, sequencer: AnySequencer? = nil
   ) {
     self.executor = ExecutorReference(executor)
     self.priority = priority
-    let isPlain = companion == nil && carried == nil
-    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried))
-    performDrain = { $0.drain() }
+    let isPlain = companion == nil && carried == nil && sequencer == nil
+    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried, sequencer: sequencer))
+    if sequencer == nil {
+      performDrain = { $0.drain() }
+    } else {
+      // Visitors are never let in, so that what they ask for takes its place in the order.
+      isBusy.store(true, ordering: .relaxed)
+      performDrain = { tree in
+        tree.drain()
+        tree.isBusy.store(true, ordering: .relaxed)
+      }
+    }
   }
 
   @inlinable var batchPosition: Int {
@@ -106,15 +115,23 @@ import Synchronization
     return schedules
   }
 
+  /// Gives a command its place in the order, whatever has ended.
+  nonisolated func place(_ command: Command) {
+    if requests.withLock({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
+  }
+
   /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Nothing
   /// where a store on its path is closed already.
   @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
     let schedules = requests.withLock { requests in
       guard !node.hasEnded else { return false }
       node.close()
-      return append(to: &requests) { $0.append(.closure { tree in node.end(on: tree, cancelling: cancelling) }) }
+      return append(to: &requests) {
+        $0.appendEnd(.closure { tree in node.end(on: tree, cancelling: cancelling) }, of: node, sequencer: sequencer)
+      }
     }
     if schedules { scheduleDrain() }
+    if node.depth == 0 { sequencer?.rootClosed() }
   }
 
   /// Closes a store to all but its own effects; its last action takes its place in the order. Nothing where a store on
@@ -135,15 +152,14 @@ import Synchronization
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = requests.withLock { requests -> ReleaseWay in
-      let isIdle = requests.inbox.phase == .idle
+      let isIdle = requests.inbox.phase == .idle && sequencer == nil
       if isIdle, node.isClosedHere, !node.isFinishingHere { return .endedBefore }
       node.close()
       if isIdle, isLastAndAlone(node) { return .alone }
       return .ordered(
-        schedules: append(to: &requests) { requests in
-          requests.append(node)
-        })
+        schedules: append(to: &requests) { $0.appendEnd(node, of: node, sequencer: sequencer) })
     }
+    if node.depth == 0 { sequencer?.rootClosed() }
     // SAFETY: a node lives on its tree's executor, but nothing is under way there, which was seen under the lock, and
     // what runs there later asks first whether the store is closed. A store that has ended has no subscribers, and
     // nobody but its own release touches what it owns.
@@ -385,7 +401,7 @@ import Synchronization
     let (isPlaced, schedules) = requests.withLock { requests in
       let takesUp = requests.inbox.visitorCame()
       if let node, node.refuses() { return (false, takesUp) }
-      return (true, append(to: &requests) { $0.append(visit) } || takesUp)
+      return (true, append(to: &requests) { $0.append(sequencer?.ordered(visit) ?? visit) } || takesUp)
     }
     if schedules { scheduleDrain() }
     if !isPlaced { visit.refuse(.terminated) }
@@ -509,7 +525,12 @@ extension StoreNode {
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     if isGivenLast { commitLast(on: tree) }
     path.withValue(on: tree) { $0.source.close() }
-    if depth == 0 { self.tree.extras.withObject { $0.onExecutor(on: tree).forget() } }
+    if depth == 0 {
+      self.tree.extras.withObject { extras in
+        extras.onExecutor(on: tree).forget()
+        extras.sequencer?.rootEnded()
+      }
+    }
     self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
   }
 }

@@ -32,16 +32,23 @@ extension Tree {
 
     /// What is carried along with actions.
     let carried: CarriedValues?
+    /// Where the order comes from, if not from the inbox.
+    @usableFromInline let sequencer: AnySequencer?
 
-    @usableFromInline init(companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil) {
+    @usableFromInline init(
+      companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil, sequencer: AnySequencer? = nil
+    ) {
       self.companion = Lazy(companion)
       self.carried = carried
+      self.sequencer = sequencer
     }
   }
 }
 
 extension Tree {
   @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
+
+  @usableFromInline nonisolated var sequencer: AnySequencer? { extras.withObject { $0.sequencer } ?? nil }
 
   /// The task-local values that there are now, of those that the tree carries.
   @usableFromInline nonisolated var carriedContext: CarriedContext? {

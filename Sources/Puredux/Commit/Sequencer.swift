@@ -1,0 +1,227 @@
+/// Has the actions of a tree committed in an order that comes from elsewhere: that of a log.
+///
+/// What a store is given takes its place in the inbox as ever. In its turn it passes the middleware of the child stores
+/// on its path and is *submitted*; it is committed when the log has it, in one order with what others have written
+/// there (G11). What comes behind it and goes by what has been committed, such as a read or the end of a store, waits
+/// until then.
+///
+/// SAFETY: but for constants, its variables are used on the tree's executor only, in the section of what is done there
+/// (`Tree.enter`), and each access is over before anything of the user's is called. It belongs to one tree.
+@usableFromInline package final class Sequencer<Action: Sendable>: AnySequencer, @unchecked Sendable {
+  /// An action that has been submitted and not committed yet.
+  struct Pending {
+    let node: StoreNode<Action>
+    var visit: PostponedCommand?
+    let context: CarriedContext?
+    var followers: [Command] = []
+  }
+
+  @usableFromInline typealias Process = AnyCommitStages<Action>.Process
+  @usableFromInline typealias Handle = CommitStages<Action>.Handle
+  @usableFromInline typealias Context = CommitStages<Action>.Context
+
+  /// What the log's side does.
+  package struct LogSide: Sendable {
+    /// Submits an action: on the tree's executor, in order. Returns why it is not.
+    package let submit: @Sendable (Action) -> StoreError?
+    package let refusal: @Sendable () -> DispatchResult?
+    package let statistics: @Sendable () -> LogStatistics?
+    package let rootClosed: @Sendable () -> Void
+    package let rootEnded: @Sendable () -> Void
+
+    package init(
+      submit: @escaping @Sendable (Action) -> StoreError?, refusal: @escaping @Sendable () -> DispatchResult?,
+      statistics: @escaping @Sendable () -> LogStatistics?, rootClosed: @escaping @Sendable () -> Void,
+      rootEnded: @escaping @Sendable () -> Void
+    ) {
+      self.submit = submit
+      self.refusal = refusal
+      self.statistics = statistics
+      self.rootClosed = rootClosed
+      self.rootEnded = rootEnded
+    }
+  }
+
+  private let log: LogSide
+  /// The middleware of the root store.
+  @usableFromInline var handleAtCommit: Handle?
+
+  private var pending = Queue<Pending>()
+  private var hasEnded = false
+  /// The visit whose turn it is to submit.
+  private var visit: PostponedCommand?
+  /// How many actions have been submitted in the turn of an action.
+  private var submittedCount = 0
+  private var failure: StoreError?
+  /// The action that is being committed, how, and whether it has been.
+  private var committing: Committing?
+
+  private struct Committing {
+    let action: Action
+    let isQuiet: Bool
+    var isDone = false
+    var rejection: StoreError?
+  }
+
+  package init(_ log: LogSide) {
+    self.log = log
+    super.init()
+  }
+
+  override var refusal: DispatchResult? { log.refusal() }
+  override var statistics: LogStatistics? { log.statistics() }
+  override func rootClosed() { log.rootClosed() }
+
+  override func rootEnded() {
+    hasEnded = true
+    log.rootEnded()
+  }
+
+  // MARK: Submitting
+
+  /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
+  @usableFromInline func process(_ handle: Handle?, _ context: Context) -> Process {
+    { [self] action, node in
+      context.begin(at: node)
+      if let committing, !committing.isDone { return commit(committing, context) }
+      return submit(action, from: node, handle, context)
+    }
+  }
+
+  private func submit(
+    _ action: Action, from node: StoreNode<Action>, _ handle: Handle?, _ context: Context
+  ) -> StoreError? {
+    submittedCount = 0
+    failure = nil
+    unsafe context.divert = { [self] action, _ in submit(action, from: node) }
+    if let handle { handle(action, context) } else { submit(action, from: node) }
+    unsafe context.divert = nil
+    let rejection = context.end()
+    guard submittedCount > 0 else { return failure ?? rejection }
+    if let visit {
+      pending.update(pending.count - 1) { $0?.visit = visit }
+    }
+    // Who waits for it goes on at its commit.
+    return .outcomeUnknown
+  }
+
+  private func submit(_ action: Action, from node: StoreNode<Action>) {
+    if hasEnded { return failure = .terminated }
+    if let error = log.submit(action) { return failure = error }
+    submittedCount += 1
+    pending.append(Pending(node: node, visit: nil, context: node.carriedContext))
+  }
+
+  // MARK: Waiting for commits
+
+  override func ordered(_ visit: PostponedCommand) -> Command {
+    .closure { [self] tree in
+      self.visit = visit
+      submittedCount = 0
+      visit.attempt(on: tree) { hasFailed in
+        if submittedCount > 0 { return true }
+        return !hasFailed && visit.waitsForCommits && follow(visit)
+      }
+      self.visit = nil
+      submittedCount = 0
+    }
+  }
+
+  override func deferred(_ command: Command) -> Command {
+    .closure { [self] tree in
+      if !follow(command) { command.perform(on: tree) }
+    }
+  }
+
+  /// Has a command performed when all that has been submitted is committed; false where all of it is.
+  private func follow(_ command: Command) -> Bool {
+    guard !pending.isEmpty else { return false }
+    pending.update(pending.count - 1) { $0?.followers.append(command) }
+    return true
+  }
+
+  // MARK: Committing
+
+  private func commit(_ committing: Committing, _ context: Context) -> StoreError? {
+    self.committing?.isDone = true
+    if committing.isQuiet { unsafe context.divert = { $1.commitQuietly($0) } }
+    if let handleAtCommit {
+      handleAtCommit(committing.action, context)
+    } else if committing.isQuiet {
+      context.commitQuietly(committing.action)
+    } else {
+      context.commit(committing.action)
+    }
+    unsafe context.divert = nil
+    return context.end()
+  }
+
+  /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without effects.
+  private func commitForeign(_ action: Action, at root: StoreNode<Action>) {
+    if hasEnded { return }
+    committing = Committing(action: action, isQuiet: true)
+    try? root.tree.acceptHere(action, from: root, isPlaced: true)
+    committing = nil
+  }
+
+  /// Commits the first of what has been submitted here and is not committed yet.
+  private func commitOwn(_ action: Action, on tree: isolated any TreeIsolation) {
+    guard let first = pending.popFirst() else { return }
+    committing = Committing(action: action, isQuiet: false)
+    first.visit?.perform(on: tree)
+    if committing?.isDone == false {
+      let commit = { _ = try? first.node.tree.acceptHere(action, from: first.node, isPlaced: true) }
+      if let context = first.context { context.restore(commit) } else { commit() }
+    }
+    committing = nil
+    for follower in first.followers { follower.perform(on: tree) }
+  }
+
+  private func refuseVisits(_ error: StoreError, ofFirst count: Int) {
+    for offset in 0..<min(count, pending.count) {
+      pending.update(offset) { $0?.visit.take() }??.refuse(error)
+    }
+  }
+
+  /// Gives up the first of what has been submitted here.
+  private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
+    guard let first = pending.popFirst() else { return false }
+    first.visit?.refuse(error)
+    for follower in first.followers { follower.perform(on: tree) }
+    return true
+  }
+}
+
+extension Sequencer {
+  /// What the log's side may do in its turn on the tree's executor.
+  package struct Turn {
+    private let sequencer: Sequencer
+    private let root: StoreNode<Action>
+
+    init(_ sequencer: Sequencer, at root: StoreNode<Action>) {
+      self.sequencer = sequencer
+      self.root = root
+    }
+
+    package var hasEnded: Bool { sequencer.hasEnded }
+
+    /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without
+    /// effects.
+    package func commitForeign(_ action: Action) { sequencer.commitForeign(action, at: root) }
+
+    /// Commits the first of what has been submitted here and is not committed yet.
+    package func commitOwn(_ action: Action) {
+      root.tree.assumeIsolated { sequencer.commitOwn(action, on: $0) }
+    }
+
+    /// Those who wait for the first of what has been submitted here wait no more. What was submitted stays.
+    package func refuseVisits(_ error: StoreError, ofFirst count: Int) {
+      sequencer.refuseVisits(error, ofFirst: count)
+    }
+
+    /// Gives up the first of what has been submitted here; false where there is nothing.
+    package func giveUpFirst(_ error: StoreError) -> Bool {
+      root.tree.assumeIsolated { sequencer.giveUpFirst(error, on: $0) }
+    }
+  }
+}

@@ -1,0 +1,47 @@
+extension RootStore {
+  /// A root store whose order comes from elsewhere. Its interceptor is to be set when it is up to date.
+  @inlinable package init(
+    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor, priority: TaskPriority?,
+    clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
+    middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?,
+    sequencer: Sequencer<Action>
+  ) {
+    self.init(
+      initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
+      carrying: carrying, interceptor: nil,
+      features: StoreFeatures(
+        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
+      sequencer: sequencer)
+  }
+
+  /// Its tree, for who commits what comes. Keeps the tree's objects, but not the store alive.
+  package nonisolated var sequenced: SequencedTree<State, Action>? {
+    guard let sequencer = core.node.tree.sequencer as? Sequencer<Action> else { return nil }
+    return SequencedTree(core: core, sequencer: sequencer)
+  }
+}
+
+/// The tree of a root store whose order comes from elsewhere.
+package struct SequencedTree<State: Sendable, Action: Sendable>: Sendable {
+  let core: StoreCore<State, Action>
+  let sequencer: Sequencer<Action>
+
+  /// Does something on the tree's executor, after everything that was asked before.
+  package func perform(_ body: @escaping @Sendable (Sequencer<Action>.Turn) -> Void) {
+    core.node.tree.place(
+      .closure { [sequencer, node = core.node] _ in body(Sequencer<Action>.Turn(sequencer, at: node)) })
+  }
+
+  /// The root store's state, in a turn; none after its release.
+  package func withState<Result: Sendable>(in turn: Sequencer<Action>.Turn, _ body: @Sendable (State) -> Result)
+    -> Result?
+  {
+    core.node.tree.assumeIsolated { tree in
+      core.source.withValue(on: tree) { source in
+        var result: Result?
+        source.withState { result = body($0) }
+        return result
+      }
+    }
+  }
+}

@@ -1,0 +1,41 @@
+/// Has the actions of a tree committed in an order that comes from elsewhere, as the tree sees it: whatever the actions
+/// are.
+///
+/// SAFETY: `Sequencer`, the only class that inherits from this one, answers for its variables; this one has none. The
+/// compiler does not check a class that can be inherited from.
+@usableFromInline package class AnySequencer: @unchecked Sendable {
+  init() {}
+
+  /// A visit that submits its action in its turn, and is carried out when that is committed; one that reads waits for
+  /// what has been submitted before.
+  func ordered(_ visit: PostponedCommand) -> Command { visit }
+
+  /// A command that waits for what has been submitted before it.
+  func deferred(_ command: Command) -> Command { command }
+
+  /// What `dispatch` answers while nothing is taken. From anywhere.
+  var refusal: DispatchResult? { nil }
+
+  /// The root store has been closed, but what it accepted may still have to be committed. From anywhere.
+  func rootClosed() {}
+
+  /// The root store has ended. On the tree's executor.
+  func rootEnded() {}
+
+  /// For `StoreStatistics`.
+  var statistics: LogStatistics? { nil }
+}
+
+/// A command whose outcome somebody may wait for.
+///
+/// SAFETY: has no variables. The compiler does not check a class that can be inherited from.
+@usableFromInline class PostponedCommand: Command, @unchecked Sendable {
+  /// Whether it waits, in a tree whose order comes from elsewhere, for what has been submitted before it.
+  var waitsForCommits: Bool { true }
+
+  /// Runs it, and ends it unless the closure says that it is carried out later. The closure is given whether it failed.
+  func attempt(on tree: isolated any TreeIsolation, isKept: (_ hasFailed: Bool) -> Bool) {}
+
+  /// Ends it with an error.
+  func refuse(_ error: StoreError) {}
+}

@@ -1,0 +1,51 @@
+/// Where a store stands with the log that it follows.
+public struct LogStatistics: Sendable, Hashable {
+  /// What a store that follows a log is doing.
+  public enum Phase: Sendable, Hashable {
+    /// It replays the log: so many entries of so many, as far as is known.
+    case recovering(UInt64, of: UInt64)
+    /// It applies what comes.
+    case following
+    /// The log takes or delivers nothing for now. Reads go on; what is accepted waits.
+    case waiting(LogTrouble)
+    /// It takes nothing and applies nothing any more.
+    case stopped(LogStop)
+    /// The store has ended.
+    case ended
+  }
+
+  public var phase: Phase
+  /// The position of the last entry that was applied here; 0 where none was.
+  public var position: UInt64
+  /// How long the log has taken or delivered nothing, by the store's clock; nil where it does.
+  public var waiting: Duration?
+  /// How many entries the log is known to be ahead by.
+  public var behind: UInt64
+  /// How many actions have been accepted here and are not committed yet, and their bytes.
+  public var pendingActions: Int
+  public var pendingBytes: Int
+  /// How many entries could not be decoded, and were skipped.
+  public var skipped: UInt64
+
+  public init(
+    phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
+    pendingBytes: Int = 0,
+    skipped: UInt64 = 0
+  ) {
+    self.phase = phase
+    self.position = position
+    self.waiting = waiting
+    self.behind = behind
+    self.pendingActions = pendingActions
+    self.pendingBytes = pendingBytes
+    self.skipped = skipped
+  }
+}
+
+/// Why a log does not take entries for a while.
+public enum LogTrouble: Sendable, Hashable {
+  /// It cannot be reached, or does not answer.
+  case unavailable
+  /// There is no room left where it is stored.
+  case full
+}

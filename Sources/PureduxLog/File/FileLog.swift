@@ -1,0 +1,126 @@
+import Puredux
+import Synchronization
+
+/// Logs in files: one directory for any number of trees, without a server.
+///
+///     let log = try FileLog(directory: "data")
+///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
+///
+/// An entry that is told to be appended is on the disk (`fdatasync`; on Apple's systems `F_FULLFSYNC`). All that waits
+/// while the disk works goes with the next write, so that many senders share one. Each entry has a checksum over its
+/// length, position and bytes.
+///
+/// **After a crash.** What was being written when the process or the machine died, and was acknowledged to nobody, is
+/// set aside in a file of its own, and reported. Anything else that is not as it was written is an error
+/// (`LogError.damaged`), and nothing is changed.
+///
+/// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the store
+/// that follows the log tries again until there is room.
+///
+/// A directory is open in one `FileLog` at a time. The work is done on threads of Dispatch and not of the cooperative
+/// pool; a tree that is idle has none.
+public final class FileLog: Sendable {
+  public struct Options: Sendable {
+    /// A file of entries is begun when the last one has so many bytes. Truncation removes whole files.
+    public var segmentBytes = 8 << 20
+    /// Whether each write waits for the disk. Without it a crash of the machine can lose what was acknowledged, and one
+    /// of the process cannot.
+    public var syncs = true
+
+    public init() {}
+  }
+
+  /// A tail that was being written when the process or the machine died, and was acknowledged to nobody.
+  public struct TornTail: Sendable, Hashable {
+    /// The key of the tree.
+    public var key: String
+    /// The position that its first entry would have had.
+    public var position: UInt64
+    public var bytes: Int
+    /// The file that it was moved to.
+    public var path: String
+  }
+
+  public let directory: String
+  let options: Options
+  let report: @Sendable (TornTail) -> Void
+  let faults: DiskFaults?
+  private let lock: Disk
+  private let trees = Mutex(WeakTable<FileTree>())
+
+  /// - Parameters:
+  ///   - directory: Made where it is not there.
+  ///   - onTornTail: Told of each tail that is set aside. Without it, it is printed on standard error.
+  /// - Throws: `LogError.inUse` where it is open in another process, or twice in this one.
+  public convenience init(
+    directory: String, options: Options = Options(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
+  ) throws(LogError) {
+    try self.init(directory: directory, options: options, onTornTail: onTornTail, faults: nil)
+  }
+
+  init(
+    directory: String, options: Options, onTornTail: (@Sendable (TornTail) -> Void)?, faults: DiskFaults?
+  ) throws(LogError) {
+    self.directory = directory
+    self.options = options
+    self.faults = faults
+    report =
+      onTornTail ?? { tail in
+        var error = StandardError()
+        print("Set aside \(tail.bytes) bytes that nobody was told of, of the log \(tail.key): \(tail.path)", to: &error)
+      }
+    do {
+      try Disk.makeDirectory(directory)
+      lock = try Disk(directory + "/" + FileNames.lock, .creating)
+      try lock.lock()
+    } catch {
+      throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
+    }
+  }
+
+  /// The log of a tree. Asks nothing of the disk until it is used, and makes its directory with the first entry.
+  ///
+  /// - Parameter key: Any text: up to 254 bytes, where letters other than a to z, and signs other than digits and
+  ///   `-_.`, count as three. A longer one is refused when the log is used (`LogError.refused`).
+  public subscript(key: String) -> any OrderedLog {
+    trees.withLock { $0.value(of: key) { FileTree(of: key, in: self) } }
+  }
+
+  /// The keys of the trees that there are, in order.
+  public func keys() throws(LogError) -> [String] {
+    do {
+      return try Disk.names(in: directory).compactMap(FileNames.key(ofDirectory:)).sorted()
+    } catch {
+      throw error.logError
+    }
+  }
+}
+
+/// Objects by key, for as long as somebody else holds them.
+private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
+  private struct Entry: Sendable { weak var object: Object? }
+
+  private var entries: [String: Entry] = [:]
+  private var sweepCount = 64
+
+  mutating func value(of key: String, orMake make: () -> Object) -> Object {
+    if let object = entries[key]?.object { return object }
+    if entries.count >= sweepCount {
+      entries = entries.filter { $0.value.object != nil }
+      sweepCount = max(64, entries.count * 2)
+    }
+    let made = make()
+    entries[key] = Entry(object: made)
+    return made
+  }
+}
+
+/// Makes the disk fail, for tests.
+final class DiskFaults: Sendable {
+  /// What a call fails with; nil where it is done.
+  let failure: @Sendable (_ call: Call, _ bytes: Int) -> Int32?
+
+  enum Call: Sendable { case write, sync, truncate }
+
+  init(failure: @escaping @Sendable (_ call: Call, _ bytes: Int) -> Int32?) { self.failure = failure }
+}

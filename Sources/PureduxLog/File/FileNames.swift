@@ -1,0 +1,55 @@
+/// The names of a log's files and directories.
+enum FileNames {
+  static let lock = "lock"
+  static let mark = "acknowledged"
+  static let snapshot = "snapshot"
+  static let newSnapshot = "snapshot.new"
+
+  /// The directory of a tree: its key, but for what a file system may take for something else. None where it is longer
+  /// than a file system takes.
+  static func directory(of key: String) -> String? {
+    var name = "="
+    for byte in key.utf8 {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
+        UInt8(ascii: "_"), UInt8(ascii: "."):
+        name.unicodeScalars.append(Unicode.Scalar(byte))
+      default: name += "%" + hex(UInt64(byte), digits: 2)
+      }
+    }
+    return name.utf8.count <= 255 ? name : nil
+  }
+
+  static func key(ofDirectory name: String) -> String? {
+    guard name.first == "=" else { return nil }
+    var bytes: [UInt8] = []
+    var rest = Substring(name.dropFirst())
+    while let character = rest.popFirst() {
+      if character == "%" {
+        guard let byte = UInt8(rest.prefix(2), radix: 16), rest.count >= 2 else { return nil }
+        bytes.append(byte)
+        rest = rest.dropFirst(2)
+      } else {
+        bytes += character.utf8
+      }
+    }
+    let key = String(decoding: bytes, as: UTF8.self)
+    return directory(of: key) == name ? key : nil
+  }
+
+  /// A file of records, which begins with that position: in the order of their names.
+  static func segment(_ first: UInt64) -> String { hex(first, digits: 16) + ".log" }
+
+  static func first(ofSegment name: String) -> UInt64? {
+    guard name.hasSuffix(".log"), name.utf8.count == 20 else { return nil }
+    return UInt64(name.dropLast(4), radix: 16)
+  }
+
+  /// Where a tail that was set aside lies.
+  static func torn(_ position: UInt64) -> String { "torn-" + hex(position, digits: 16) }
+
+  private static func hex(_ value: UInt64, digits: Int) -> String {
+    let text = String(value, radix: 16)
+    return String(repeating: "0", count: max(0, digits - text.count)) + text
+  }
+}

@@ -1,0 +1,211 @@
+import Dispatch
+import Synchronization
+
+/// The log of one tree in files: a directory with files of records, one behind the other, of which the last is written.
+///
+/// What is appended while the disk works is written together, by one block of a serial queue. What is read comes from
+/// the last records, which are kept, or from the files.
+final class FileTree: OrderedLog, SnapshotStore {
+  typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
+
+  private struct Waiting {
+    var appends: [(entry: [UInt8], outcome: Outcome)] = []
+    var isScheduled = false
+    /// The last position that is safe; nil until the files have been looked at.
+    var head: UInt64?
+    /// The last records, up to the head.
+    var recent: [LogRecord] = []
+    var recentBytes = 0
+    var readers: [Int: CheckedContinuation<Void, Never>] = [:]
+    var nextReader = 0
+  }
+
+  /// How many bytes of the last records are kept.
+  private static let recentLimit = 256 << 10
+  /// How many bytes are read from a file at a time.
+  private static let readSize = 1 << 20
+
+  let key: String
+  private let owner: FileLog
+  private let directory: String?
+  private let queue: DispatchQueue
+  private let waiting = Mutex(Waiting())
+  /// Used on the queue only.
+  private let files = Mutex<Segments?>(nil)
+
+  init(of key: String, in owner: FileLog) {
+    self.key = key
+    self.owner = owner
+    directory = FileNames.directory(of: key).map { owner.directory + "/" + $0 }
+    queue = DispatchQueue(label: "puredux.log." + key)
+  }
+
+  var entryLimit: Int { 16 << 20 }
+  var snapshots: (any SnapshotStore)? { self }
+
+  // MARK: On the queue
+
+  private func onQueue<Result: Sendable>(
+    _ body: @escaping @Sendable () throws(LogError) -> Result
+  ) async throws(LogError) -> Result {
+    let result: Swift.Result<Result, LogError> = await withCheckedContinuation { continuation in
+      queue.async { continuation.resume(returning: Swift.Result { () throws(LogError) in try body() }) }
+    }
+    return try result.get()
+  }
+
+  /// Does something with the files, which are looked at first where they have not been.
+  private func withFiles<Result>(
+    _ body: (inout Segments) throws(LogError) -> Result
+  ) throws(LogError) -> Result {
+    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    return try files.withLock { files throws(LogError) in
+      var opened: Segments
+      if let files {
+        opened = files
+      } else {
+        opened = try Segments(in: directory, of: key, for: owner)
+        waiting.withLock { $0.head = opened.head }
+      }
+      files = nil
+      defer { files = opened }
+      return try body(&opened)
+    }
+  }
+
+  // MARK: Appending
+
+  func append(_ entry: [UInt8], outcome: @escaping Outcome) {
+    let schedules = waiting.withLock { waiting in
+      waiting.appends.append((entry, outcome))
+      defer { waiting.isScheduled = true }
+      return !waiting.isScheduled
+    }
+    if schedules { queue.async { self.writeAll() } }
+  }
+
+  /// Writes what waits, until nothing does.
+  private func writeAll() {
+    while true {
+      let appends = waiting.withLock { waiting in
+        waiting.isScheduled = !waiting.appends.isEmpty
+        defer { waiting.appends = [] }
+        return waiting.appends
+      }
+      if appends.isEmpty { return }
+      let fitting = appends.filter { $0.entry.count <= entryLimit }
+      for append in appends where append.entry.count > entryLimit {
+        append.outcome(.failure(.refused("An entry of \(append.entry.count) bytes is too large.")))
+      }
+      if !fitting.isEmpty { write(fitting) }
+    }
+  }
+
+  private func write(_ appends: [(entry: [UInt8], outcome: Outcome)]) {
+    do throws(LogError) {
+      let records = try withFiles { files throws(LogError) in try files.append(appends.map(\.entry)) }
+      publish(records)
+      for (append, record) in zip(appends, records) { append.outcome(.success(record.position)) }
+    } catch {
+      for append in appends { append.outcome(.failure(error)) }
+    }
+  }
+
+  private func publish(_ records: [LogRecord]) {
+    let readers = waiting.withLock { waiting in
+      waiting.head = records.last?.position ?? waiting.head
+      waiting.recent += records
+      waiting.recentBytes += records.reduce(0) { $0 + $1.bytes.count }
+      if waiting.recentBytes > Self.recentLimit {
+        var dropped = 0
+        while waiting.recentBytes > Self.recentLimit / 2, dropped < waiting.recent.count {
+          waiting.recentBytes -= waiting.recent[dropped].bytes.count
+          dropped += 1
+        }
+        waiting.recent.removeFirst(dropped)
+      }
+      defer { waiting.readers = [:] }
+      return waiting.readers
+    }
+    for reader in readers.values { reader.resume() }
+  }
+
+  // MARK: Reading
+
+  func head() async throws(LogError) -> UInt64 {
+    try await onQueue { () throws(LogError) in try self.withFiles { $0.head } }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let reader = Mutex(SegmentReader(after: position))
+    return AsyncThrowingStream {
+      while !Task.isCancelled {
+        if let records = try await self.next(for: reader) { return records }
+        await self.wait(after: reader.withLock { $0.position })
+      }
+      return nil
+    }
+  }
+
+  /// What comes next; nil where there is nothing yet.
+  private func next(for reader: borrowing Mutex<SegmentReader>) async throws(LogError) -> [LogRecord]? {
+    let position = reader.withLock { $0.position }
+    let (isAtHead, recent) = waiting.withLock { waiting -> (Bool, [LogRecord]) in
+      guard let head = waiting.head else { return (false, []) }
+      guard let first = waiting.recent.first?.position, first <= position + 1, position < head else {
+        return (position == head, [])
+      }
+      return (false, Array(waiting.recent[Int(position + 1 - first)...]))
+    }
+    if isAtHead { return nil }
+    if let last = recent.last {
+      reader.withLock { $0 = SegmentReader(after: last.position) }
+      return recent
+    }
+    let before = reader.withLock { $0 }
+    let (records, after) = try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in try files.read(before, atMost: Self.readSize) }
+    }
+    reader.withLock { $0 = after }
+    return records.isEmpty ? nil : records
+  }
+
+  private func wait(after position: UInt64) async {
+    let id = waiting.withLock { waiting in
+      waiting.nextReader += 1
+      return waiting.nextReader
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = waiting.withLock { waiting in
+          if (waiting.head ?? .max) > position || Task.isCancelled { return true }
+          waiting.readers[id] = continuation
+          return false
+        }
+        if isOver { continuation.resume() }
+      }
+    } onCancel: {
+      waiting.withLock { $0.readers.removeValue(forKey: id) }?.resume()
+    }
+  }
+
+  func truncate(through position: UInt64) async throws(LogError) {
+    try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in try files.truncate(through: position) }
+    }
+  }
+
+  // MARK: Snapshots
+
+  func newest() async throws(LogError) -> LogSnapshot? {
+    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    return try await onQueue { () throws(LogError) in try SnapshotFile.read(in: directory) }
+  }
+
+  func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    try await onQueue { () throws(LogError) in
+      try SnapshotFile.write(snapshot, in: directory, syncs: self.owner.options.syncs)
+    }
+  }
+}

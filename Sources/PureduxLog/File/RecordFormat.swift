@@ -1,0 +1,85 @@
+/// How the entries of a log lie in a file: a header, and then one record after the other, each with its length, a
+/// checksum over all of it, and its position.
+enum RecordFormat {
+  /// What a file of records begins with: what it is, and the version of this format.
+  private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 1]
+  static let headerSize = 16
+  static let recordOverhead = 16
+
+  static func header(first: UInt64) -> [UInt8] {
+    var bytes = ByteWriter(capacity: headerSize)
+    for byte in magic { bytes.put(byte) }
+    bytes.put(first)
+    return bytes.bytes
+  }
+
+  /// The position of the first record of a file that begins with these bytes; nil where it is none of this format.
+  static func first(ofHeader bytes: [UInt8]) -> UInt64? {
+    guard bytes.count >= headerSize, bytes.starts(with: magic) else { return nil }
+    var reader = ByteReader(bytes, at: magic.count)
+    return reader.take(UInt64.self)
+  }
+
+  static func append(_ record: LogRecord, to bytes: inout [UInt8]) {
+    let start = bytes.count
+    put(UInt32(record.bytes.count), to: &bytes)
+    put(0, to: &bytes)
+    put(UInt32(truncatingIfNeeded: record.position), to: &bytes)
+    put(UInt32(truncatingIfNeeded: record.position >> 32), to: &bytes)
+    bytes += record.bytes
+    let sum = checksum(of: bytes.span, start..<bytes.count)
+    for place in 0..<4 { bytes[start + 4 + place] = UInt8(truncatingIfNeeded: sum >> (8 * UInt32(place))) }
+  }
+
+  private static func put(_ value: UInt32, to bytes: inout [UInt8]) {
+    for place in 0..<4 { bytes.append(UInt8(truncatingIfNeeded: value >> (8 * UInt32(place)))) }
+  }
+
+  /// What lies at an offset.
+  enum Parsed: Equatable {
+    /// A record, and where the next one begins.
+    case record(LogRecord, end: Int)
+    /// The bytes do not reach: so many are needed.
+    case short(Int)
+    /// Not what was written.
+    case invalid
+  }
+
+  static func parse(_ bytes: [UInt8], at offset: Int) -> Parsed {
+    let span = bytes.span
+    guard span.count - offset >= recordOverhead else { return .short(recordOverhead) }
+    let size = recordOverhead + Int(integer(in: span, at: offset))
+    guard size <= span.count - offset else { return .short(size) }
+    guard checksum(of: span, offset..<offset + size) == integer(in: span, at: offset + 4) else { return .invalid }
+    let position =
+      UInt64(integer(in: span, at: offset + 8)) | UInt64(integer(in: span, at: offset + 12)) << 32
+    let content = [UInt8](bytes[(offset + recordOverhead)..<(offset + size)])
+    return .record(LogRecord(position: position, bytes: content), end: offset + size)
+  }
+
+  private static func integer(in bytes: borrowing Span<UInt8>, at offset: Int) -> UInt32 {
+    UInt32(bytes[offset]) | UInt32(bytes[offset + 1]) << 8 | UInt32(bytes[offset + 2]) << 16
+      | UInt32(bytes[offset + 3]) << 24
+  }
+
+  /// CRC-32C of a record, with zeros where the checksum itself is.
+  private static func checksum(of bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> UInt32 {
+    var sum = ~UInt32(0)
+    for place in range.lowerBound..<range.lowerBound + 4 { sum = next(sum, bytes[place]) }
+    for _ in 0..<4 { sum = next(sum, 0) }
+    for place in range.lowerBound + 8..<range.upperBound { sum = next(sum, bytes[place]) }
+    return ~sum
+  }
+
+  static func checksum(of bytes: [UInt8]) -> UInt32 {
+    ~bytes.reduce(~UInt32(0)) { next($0, $1) }
+  }
+
+  @inline(__always) private static func next(_ sum: UInt32, _ byte: UInt8) -> UInt32 {
+    table[Int((sum ^ UInt32(byte)) & 0xFF)] ^ (sum >> 8)
+  }
+
+  private static let table: [UInt32] = (0..<256).map { index in
+    (0..<8).reduce(UInt32(index)) { sum, _ in sum & 1 == 1 ? 0x82F6_3B78 ^ (sum >> 1) : sum >> 1 }
+  }
+}

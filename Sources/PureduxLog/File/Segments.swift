@@ -1,0 +1,317 @@
+/// The files of records of one tree, one behind the other. Used by one thread at a time.
+struct Segments {
+  private let key: String
+  private let directory: String
+  private let owner: FileLog
+  /// The positions that the files begin with, in order.
+  private var firsts: [UInt64] = []
+  /// The last file, which is written; none before the first entry.
+  private var last: Disk?
+  /// Where its next record goes.
+  private var end = RecordFormat.headerSize
+  /// Whether something that failed may lie behind that.
+  private var hasRemains = false
+  private var mark: Disk?
+  private(set) var head: UInt64 = 0
+
+  /// Looks at the last file, and sets aside what was being written when somebody died.
+  init(in directory: String, of key: String, for owner: FileLog) throws(LogError) {
+    self.key = key
+    self.directory = directory
+    self.owner = owner
+    firsts = try onDisk { () throws(Disk.Failure) in
+      try Disk.names(in: directory).compactMap(FileNames.first(ofSegment:)).sorted()
+    }
+    let acknowledged = try AcknowledgedMark.read(path(FileNames.mark))
+    guard let first = firsts.last else {
+      if let acknowledged { throw .damaged(position: acknowledged.first, "The files of the log \(key) are missing.") }
+      return
+    }
+    try open(first, acknowledged)
+  }
+
+  private func path(_ name: String) -> String { directory + "/" + name }
+
+  private func onDisk<Result>(_ body: () throws(Disk.Failure) -> Result) throws(LogError) -> Result {
+    do { return try body() } catch { throw error.logError }
+  }
+
+  // MARK: Opening
+
+  private mutating func open(_ first: UInt64, _ acknowledged: AcknowledgedMark?) throws(LogError) {
+    if let acknowledged, acknowledged.first > first {
+      throw .damaged(position: acknowledged.first, "A file of the log \(key) is missing.")
+    }
+    let acknowledgedEnd = acknowledged.flatMap { $0.first == first ? Int($0.end) : nil }
+    let file = try onDisk { () throws(Disk.Failure) in try Disk(path(FileNames.segment(first)), .writing) }
+    let size = try onDisk { () throws(Disk.Failure) in try file.size() }
+    let header = try onDisk { () throws(Disk.Failure) in try file.read(RecordFormat.headerSize, at: 0) }
+    head = first - 1
+    guard RecordFormat.first(ofHeader: header) == first else {
+      // It was being made when somebody died, if nobody was told of anything in it.
+      guard acknowledgedEnd == nil, RecordFormat.header(first: first).starts(with: header) else {
+        throw .damaged(position: first, "\(file.path) does not begin as a file of this log.")
+      }
+      try setAside(file, from: 0, size)
+      return try onDisk { () throws(Disk.Failure) in
+        try file.write(RecordFormat.header(first: first), at: 0)
+        try file.sync()
+        last = file
+      }
+    }
+    let isCut = try scan(file, size)
+    if let acknowledgedEnd, end < acknowledgedEnd {
+      throw .damaged(position: head + 1, "An entry of the log \(key) that was acknowledged cannot be read.")
+    }
+    if end < size {
+      // Where nothing tells what was acknowledged, it has to look as what dies in the middle leaves.
+      guard acknowledged != nil || isCut else {
+        throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read.")
+      }
+      try setAside(file, from: end, size)
+    }
+    last = file
+  }
+
+  /// Finds the end of what can be read, and says whether what lies behind it is the beginning of a record, or nothing.
+  private mutating func scan(_ file: Disk, _ size: Int) throws(LogError) -> Bool {
+    var (bytes, start) = ([UInt8](), end)
+    while true {
+      switch RecordFormat.parse(bytes, at: end - start) {
+      case .record(let record, let next):
+        guard record.position == head + 1 else { return false }
+        head += 1
+        end = start + next
+      case .invalid:
+        return try onDisk { () throws(Disk.Failure) in try file.read(size - end, at: end).allSatisfy { $0 == 0 } }
+      case .short(let count):
+        if count > size - end { return true }
+        start = end
+        bytes = try onDisk { () throws(Disk.Failure) in try file.read(max(count, 1 << 20), at: start) }
+      }
+    }
+  }
+
+  /// Moves what lies behind an offset to a file of its own.
+  private func setAside(_ file: Disk, from offset: Int, _ size: Int) throws(LogError) {
+    let tail = FileLog.TornTail(
+      key: key, position: head + 1, bytes: size - offset, path: path(FileNames.torn(head + 1)))
+    try onDisk { () throws(Disk.Failure) in
+      if size > offset {
+        let torn = try Disk(tail.path, .creating)
+        try torn.write(try file.read(size - offset, at: offset), at: try torn.size())
+        try torn.sync()
+        try Disk.syncDirectory(directory)
+      }
+      try file.truncate(to: offset)
+      try file.sync()
+    }
+    if size > offset { owner.report(tail) }
+  }
+
+  // MARK: Writing
+
+  /// Appends entries. When it returns they are safe; where it throws none of them is there.
+  mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
+    do {
+      if let last, hasRemains { try takeBack(last) }
+      if last == nil || end >= owner.options.segmentBytes { try begin(head + 1) }
+      guard let last else { return [] }
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(entries.reduce(0) { $0 + RecordFormat.recordOverhead + $1.count })
+      let records = entries.enumerated().map {
+        LogRecord(position: head + 1 + UInt64($0.offset), bytes: $0.element)
+      }
+      for record in records { RecordFormat.append(record, to: &bytes) }
+      hasRemains = true
+      try owner.fail(.write, last, bytes.count)
+      try last.write(bytes, at: end)
+      try sync(last)
+      hasRemains = false
+      end += bytes.count
+      head += UInt64(records.count)
+      acknowledge()
+      return records
+    } catch {
+      if let last, hasRemains { try? takeBack(last) }
+      throw error.logError
+    }
+  }
+
+  /// Takes back what may lie behind the end: after a failure nobody knows what of it is on the disk.
+  private mutating func takeBack(_ file: Disk) throws(Disk.Failure) {
+    try owner.fail(.truncate, file, 0)
+    try file.truncate(to: end)
+    try sync(file)
+    hasRemains = false
+  }
+
+  private func sync(_ file: Disk) throws(Disk.Failure) {
+    try owner.fail(.sync, file, 0)
+    if owner.options.syncs { try file.sync() }
+  }
+
+  /// Begins a file.
+  private mutating func begin(_ first: UInt64) throws(Disk.Failure) {
+    try owner.fail(.write, nil, RecordFormat.headerSize)
+    if firsts.isEmpty {
+      try Disk.makeDirectory(directory)
+      try Disk.syncDirectory(owner.directory)
+    }
+    let file = try Disk(path(FileNames.segment(first)), .creating)
+    try file.truncate(to: 0)
+    try file.write(RecordFormat.header(first: first), at: 0)
+    try sync(file)
+    try Disk.syncDirectory(directory)
+    firsts.append(first)
+    last = file
+    end = RecordFormat.headerSize
+  }
+
+  /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
+  /// damage. After the death of a machine it may be older.
+  private mutating func acknowledge() {
+    guard let first = firsts.last else { return }
+    do {
+      if mark == nil { mark = try Disk(path(FileNames.mark), .creating) }
+      try mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
+    } catch {
+      mark = nil
+      try? Disk.remove(path(FileNames.mark))
+    }
+  }
+
+  // MARK: Reading
+
+  /// What comes next, about so many bytes of it, and where to go on.
+  func read(_ reader: SegmentReader, atMost limit: Int) throws(LogError) -> ([LogRecord], SegmentReader) {
+    var reader = reader
+    guard reader.position < head, let start = firsts.last(where: { $0 <= reader.position + 1 }) else {
+      if let first = firsts.first, reader.position < head { throw .truncated(first: first) }
+      return ([], reader)
+    }
+    if reader.segment != start || reader.next != reader.position + 1 { reader.begin(start) }
+    var records: [LogRecord] = []
+    do {
+      let file = try Disk(path(FileNames.segment(start)), .reading)
+      if reader.offset == RecordFormat.headerSize,
+        RecordFormat.first(ofHeader: try file.read(RecordFormat.headerSize, at: 0)) != start
+      {
+        throw LogErrorOrFailure.log(.damaged(position: start, "\(file.path) does not begin as a file of this log."))
+      }
+      var bytes = try file.read(limit, at: reader.offset)
+      var offset = 0
+      let lastOfFile = firsts.first { $0 > start }.map { $0 - 1 } ?? head
+      while reader.next <= lastOfFile {
+        switch RecordFormat.parse(bytes, at: offset) {
+        case .record(let record, let end) where record.position == reader.next:
+          if record.position > reader.position { records.append(record) }
+          reader.advance(by: end - offset)
+          offset = end
+          continue
+        case .short(let count) where !records.isEmpty && count > bytes.count - offset && bytes.count >= limit:
+          return (records, reader)
+        case .short(let count) where bytes.count - offset < count:
+          let more = try file.read(max(count, limit), at: reader.offset)
+          if more.count >= count {
+            (bytes, offset) = (more, 0)
+            continue
+          }
+        default: break
+        }
+        throw LogErrorOrFailure.log(.damaged(position: reader.next, "\(file.path) cannot be read."))
+      }
+      return (records, reader)
+    } catch let error as LogErrorOrFailure {
+      throw error.logError
+    } catch {
+      throw (error as? Disk.Failure)?.logError ?? .unavailable("\(error)")
+    }
+  }
+
+  /// Removes the files that have nothing behind a position.
+  mutating func truncate(through position: UInt64) throws(LogError) {
+    try onDisk { () throws(Disk.Failure) in
+      while firsts.count > 1, firsts[1] <= position + 1 {
+        try Disk.remove(path(FileNames.segment(firsts[0])))
+        firsts.removeFirst()
+      }
+    }
+  }
+}
+
+/// What a read may fail with.
+private enum LogErrorOrFailure: Error {
+  case log(LogError)
+
+  var logError: LogError {
+    switch self {
+    case .log(let error): error
+    }
+  }
+}
+
+/// How far somebody who reads a tree's files has come.
+struct SegmentReader: Sendable {
+  /// The position of the last record that was handed out.
+  private(set) var position: UInt64
+  /// The file that was read last, and where in it the next record lies; that record's position.
+  private(set) var segment: UInt64?
+  private(set) var offset = RecordFormat.headerSize
+  private(set) var next: UInt64 = 0
+
+  init(after position: UInt64) { self.position = position }
+
+  mutating func begin(_ first: UInt64) {
+    segment = first
+    offset = RecordFormat.headerSize
+    next = first
+  }
+
+  mutating func advance(by size: Int) {
+    position = max(position, next)
+    next += 1
+    offset += size
+  }
+}
+
+/// How far the entries of a tree had been acknowledged: the last file, and the offset in it.
+struct AcknowledgedMark: Equatable {
+  var first: UInt64
+  var end: UInt64
+
+  var bytes: [UInt8] {
+    var writer = ByteWriter(capacity: 20)
+    writer.put(first)
+    writer.put(end)
+    writer.put(RecordFormat.checksum(of: writer.bytes))
+    return writer.bytes
+  }
+
+  init(first: UInt64, end: UInt64) {
+    self.first = first
+    self.end = end
+  }
+
+  /// None where there is none, or it cannot be read.
+  static func read(_ path: String) throws(LogError) -> AcknowledgedMark? {
+    do {
+      var reader = ByteReader(try Disk(path, .reading).read(20, at: 0))
+      guard let first = reader.take(UInt64.self), let end = reader.take(UInt64.self), let sum = reader.take(UInt32.self)
+      else { return nil }
+      let mark = AcknowledgedMark(first: first, end: end)
+      return RecordFormat.checksum(of: Array(mark.bytes.prefix(16))) == sum ? mark : nil
+    } catch {
+      if error.isMissing { return nil }
+      throw error.logError
+    }
+  }
+}
+
+extension FileLog {
+  /// Fails where a test wants it to.
+  func fail(_ call: DiskFaults.Call, _ file: Disk?, _ count: Int) throws(Disk.Failure) {
+    guard let code = faults?.failure(call, count) else { return }
+    throw Disk.Failure(call: "\(call)", path: file?.path ?? directory, code: code)
+  }
+}

@@ -1,0 +1,130 @@
+/// Makes exactly once, and in each writer's order, of a log that repeats entries and may take them in another order
+/// (G11): a pure state machine, the same on every replica. Part of a snapshot.
+struct Fold: Equatable, Sendable {
+  static let firstChain: UInt64 = 14_695_981_039_346_656_037
+  /// How many writers are remembered: those that wrote last.
+  static let writerLimit = 1024
+  /// For how many of the last entries the chain is remembered.
+  static let markLimit = 256
+
+  /// The position of the last entry that was applied.
+  private(set) var position: UInt64 = 0
+  /// A hash over all that was committed, in order.
+  private(set) var chain = Fold.firstChain
+  /// How many actions have been committed.
+  private(set) var commits: UInt64 = 0
+  /// How many could not be decoded, and entries that are none.
+  private(set) var skipped: UInt64 = 0
+  private var writers: [UInt64: Writer] = [:]
+  /// The last marks, which lie in a ring. Not part of a snapshot: what is older than that is not compared.
+  private var marks: [LogEntry.Mark] = []
+  private var nextMark = 0
+
+  private struct Writer: Equatable {
+    /// The number of its last action that was committed or skipped.
+    var last: UInt64
+    /// Where that was.
+    var position: UInt64
+  }
+
+  /// What is to be done with an action of an entry.
+  enum Verdict: Equatable {
+    case commit
+    /// It was there before.
+    case repeated
+    /// One of its writer's is missing before it, and will come, and this one again behind it.
+    case early
+    /// As `early`, but nothing is known of the writer, which has to begin anew.
+    case forgotten
+  }
+
+  mutating func take(_ number: UInt64, of writer: UInt64, at position: UInt64) -> Verdict {
+    guard let last = writers[writer]?.last else {
+      guard number == 1 else { return .forgotten }
+      forgetOldest()
+      accept(number, of: writer, at: position)
+      return .commit
+    }
+    if number <= last { return .repeated }
+    guard number == last + 1 else { return .early }
+    accept(number, of: writer, at: position)
+    return .commit
+  }
+
+  private mutating func accept(_ number: UInt64, of writer: UInt64, at position: UInt64) {
+    writers[writer] = Writer(last: number, position: position)
+    commits += 1
+    mix(writer)
+    mix(number)
+  }
+
+  /// By the positions of their last actions, which are the same on every replica.
+  private mutating func forgetOldest() {
+    guard writers.count >= Self.writerLimit else { return }
+    let kept = writers.sorted { ($0.value.position, $0.key) > ($1.value.position, $1.key) }
+    writers = Dictionary(uniqueKeysWithValues: kept.prefix(Self.writerLimit / 2).map { ($0.key, $0.value) })
+  }
+
+  mutating func skip() { skipped += 1 }
+
+  /// An entry has been applied.
+  ///
+  /// - Parameter fingerprint: A hash of the state that it led to.
+  mutating func ended(at position: UInt64, fingerprint: UInt64?) {
+    self.position = position
+    if let fingerprint { mix(fingerprint) }
+    let mark = mark
+    if marks.count < Self.markLimit { marks.append(mark) } else { marks[nextMark] = mark }
+    nextMark = (nextMark + 1) % Self.markLimit
+  }
+
+  /// What is told to others.
+  var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain) }
+
+  /// Whether somebody who had applied as much as that had come to the same; true where that is not known any more.
+  func agrees(with seen: LogEntry.Mark) -> Bool {
+    for offset in 1...max(1, marks.count) where !marks.isEmpty {
+      let mark = marks[(nextMark + Self.markLimit - offset) % Self.markLimit % marks.count]
+      if mark.position <= seen.position { return mark.position < seen.position || mark == seen }
+    }
+    return true
+  }
+
+  private mutating func mix(_ value: UInt64) {
+    chain = (chain ^ value) &* 1_099_511_628_211
+    chain ^= chain >> 29
+  }
+}
+
+extension Fold {
+  func encode(into bytes: inout ByteWriter) {
+    bytes.put(position)
+    bytes.put(chain)
+    bytes.put(commits)
+    bytes.put(skipped)
+    bytes.put(UInt32(writers.count))
+    for (id, writer) in writers.sorted(by: { $0.key < $1.key }) {
+      bytes.put(id)
+      bytes.put(writer.last)
+      bytes.put(writer.position)
+    }
+  }
+
+  init?(_ reader: inout ByteReader) {
+    guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
+      let commits = reader.take(UInt64.self), let skipped = reader.take(UInt64.self),
+      let count = reader.take(UInt32.self)
+    else { return nil }
+    for _ in 0..<count {
+      guard let id = reader.take(UInt64.self), let last = reader.take(UInt64.self),
+        let position = reader.take(UInt64.self)
+      else { return nil }
+      writers[id] = Writer(last: last, position: position)
+    }
+    self.position = position
+    self.chain = chain
+    self.commits = commits
+    self.skipped = skipped
+    ended(at: position, fingerprint: nil)
+  }
+}

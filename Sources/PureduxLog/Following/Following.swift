@@ -1,0 +1,418 @@
+import Puredux
+import Synchronization
+
+/// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
+/// shell around two state machines, `Outbox` and `Fold`.
+///
+/// It holds the tree, and the tree holds it, until the root store has ended.
+final class Following<State: Sendable, Action: Sendable>: Sendable {
+  typealias Turn = Sequencer<Action>.Turn
+  typealias Phase = LogStatistics.Phase
+
+  /// An entry as it comes from the log, decoded off the tree's executor.
+  private enum Decoded: Sendable {
+    /// What could not be decoded is nil.
+    case entry(LogEntry.Header, [Action?])
+    case unreadable
+    case newerSchema
+  }
+
+  private struct Sending {
+    var outbox: Outbox
+    var writer = UInt64.random(in: 1 ... .max)
+    var seen: LogEntry.Mark
+    /// The last position that is known to exist.
+    var head: UInt64
+    var phase: Phase
+    var troubleSince: Duration?
+    var stop: LogStop?
+    var skipped: UInt64 = 0
+    var isPumping = false
+    var isWatching = false
+    var tree: SequencedTree<State, Action>?
+    var follower: Task<Void, Never>?
+    var recovery: CheckedContinuation<Void, any Error>?
+    var recoveryFailure: (any Error)?
+  }
+
+  /// Used in turns only.
+  private struct Applying {
+    var fold: Fold
+    var bytesSinceSnapshot = 0
+    var isSaving = false
+    /// The position that the store is up to date at.
+    var goal: UInt64
+    let start: UInt64
+  }
+
+  private let log: any OrderedLog
+  private let actions: LogCoding<Action>
+  private let states: LogCoding<State>?
+  private let options: LogOptions
+  private let clock: LogClock
+  private let fingerprint: (@Sendable (State) -> UInt64)?
+  private let onPhase: (@Sendable (Phase) -> Void)?
+  private let sending: Mutex<Sending>
+  private let applying: Mutex<Applying>
+  /// What `dispatch` asks: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
+  private let admission = Atomic<UInt8>(0)
+
+  init(
+    log: any OrderedLog, head: UInt64, stored: Fold, actions: LogCoding<Action>, states: LogCoding<State>?,
+    options: LogOptions, clock: LogClock, fingerprint: (@Sendable (State) -> UInt64)?,
+    onPhase: (@Sendable (Phase) -> Void)?
+  ) {
+    self.log = log
+    self.actions = actions
+    self.states = states
+    self.options = options
+    self.clock = clock
+    self.fingerprint = fingerprint
+    self.onPhase = onPhase
+    sending = Mutex(
+      Sending(
+        outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
+        phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
+    applying = Mutex(Applying(fold: stored, goal: head, start: stored.position))
+  }
+
+  var side: Sequencer<Action>.LogSide {
+    Sequencer<Action>.LogSide(
+      submit: { self.submit($0) }, refusal: { self.refusal }, statistics: { self.statistics },
+      rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
+  }
+
+  // MARK: To the log
+
+  /// On the tree's executor.
+  private func submit(_ action: Action) -> StoreError? {
+    guard let bytes = try? actions.encode(action) else { return .rejected(reason: "The action cannot be encoded.") }
+    let now = clock.now()
+    let (refused, watches) = sending.withLock { sending -> (StoreError?, Bool) in
+      if let stop = sending.stop { return (.stopped(stop), false) }
+      if bytes.count + 4 > sending.outbox.limits.bytes {
+        return (.rejected(reason: "The action is larger than an entry of the log may be."), false)
+      }
+      sending.outbox.append(bytes, at: now)
+      if sending.outbox.isFull { admission.store(1, ordering: .relaxed) }
+      defer { sending.isWatching = true }
+      return (nil, !sending.isWatching)
+    }
+    if refused == nil { pump() }
+    if watches { Task { await self.watch() } }
+    return refused
+  }
+
+  /// Gives the log what may go to it. One at a time does, as entries are to be appended in order.
+  private func pump() {
+    while true {
+      let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
+        guard !sending.isPumping, let entry = sending.outbox.next(at: clock.now()) else { return nil }
+        sending.isPumping = true
+        return (entry, sending.writer, sending.seen)
+      }
+      guard let (entry, writer, seen) = next else { return }
+      let bytes = LogEntry.encode(
+        writer: writer, first: entry.first, seen: seen, schema: actions.schema, actions: entry.actions)
+      log.append(bytes) { self.appended(entry.id, $0) }
+      sending.withLock { $0.isPumping = false }
+    }
+  }
+
+  private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
+    let (changed, tree) = sending.withLock { sending in
+      let before = sending.outbox.trouble
+      switch outcome {
+      case .success(let position):
+        sending.head = max(sending.head, position)
+        sending.outbox.ended(id, nil, at: clock.now())
+      case .failure(let error): sending.outbox.ended(id, error, at: clock.now())
+      }
+      return (before?.trouble != sending.outbox.trouble?.trouble, sending.tree)
+    }
+    if changed { tree?.perform { self.tellTrouble(in: $0) } }
+    pump()
+  }
+
+  /// Tries again what has failed or is missing, as long as something waits.
+  private func watch() async {
+    while await clock.sleep(for: options.retryInterval) {
+      let now = clock.now()
+      let (isOver, overdue, tree) = sending.withLock { sending -> (Bool, Int, SequencedTree<State, Action>?) in
+        guard !sending.outbox.isEmpty, let tree = sending.tree, sending.stop == nil else {
+          sending.isWatching = false
+          return (true, 0, nil)
+        }
+        _ = sending.outbox.retry(at: now, patience: options.patience)
+        return (false, options.sendLimit.map { sending.outbox.count(before: now - $0) } ?? 0, tree)
+      }
+      if isOver { return }
+      if overdue > 0 { tree?.perform { $0.refuseVisits(.outcomeUnknown, ofFirst: overdue) } }
+      pump()
+    }
+  }
+
+  // MARK: From the log
+
+  /// Follows the log, and returns when the store is up to date.
+  func recover(_ tree: SequencedTree<State, Action>) async throws {
+    onPhase?(sending.withLock { $0.phase })
+    sending.withLock { $0.tree = tree }
+    if applying.withLock({ $0.goal <= $0.start }) {
+      await inTurn(of: tree) { self.enter(.following, in: $0) }
+      begin()
+      return
+    }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let failure = sending.withLock { sending -> (any Error)? in
+          if sending.recoveryFailure == nil { sending.recovery = continuation }
+          return sending.recoveryFailure
+        }
+        if let failure { continuation.resume(throwing: failure) } else { begin() }
+      }
+    } onCancel: {
+      endRecovery(CancellationError())
+    }
+  }
+
+  private func begin() {
+    let follower = Task { await self.follow() }
+    sending.withLock { $0.follower = follower }
+  }
+
+  private func endRecovery(_ failure: (any Error)?) {
+    let waiting = sending.withLock { sending in
+      if let failure, sending.recovery == nil { sending.recoveryFailure = failure }
+      return sending.recovery.take()
+    }
+    if let failure { waiting?.resume(throwing: failure) } else { waiting?.resume() }
+  }
+
+  private func follow() async {
+    while !Task.isCancelled, let tree = sending.withLock({ $0.tree }) {
+      guard let problem = await applyAll(of: tree) else { return }
+      switch problem {
+      case .truncated, .damaged, .refused, .inUse:
+        let position = applying.withLock { $0.fold.position } + 1
+        await inTurn(of: tree) { self.stop(.unreadable(position: position), in: $0) }
+        return endRecovery(problem)
+      case .unavailable, .full:
+        await inTurn(of: tree) { self.enter(.waiting(problem.trouble), in: $0) }
+      }
+      guard await clock.sleep(for: options.retryInterval) else { return }
+    }
+  }
+
+  /// Applies what the log delivers until it cannot go on, and returns why; nil where the store needs no more.
+  private func applyAll(of tree: SequencedTree<State, Action>) async -> LogError? {
+    do {
+      for try await records in log.records(after: applying.withLock { $0.fold.position }) {
+        let decoded = records.map { ($0.position, $0.bytes.count, decode($0.bytes)) }
+        await inTurn(of: tree) { self.apply(decoded, in: $0, of: tree) }
+        if sending.withLock({ $0.stop != nil || $0.tree == nil }) { return nil }
+      }
+    } catch {
+      return Task.isCancelled ? nil : (error as? LogError) ?? .unavailable("\(error)")
+    }
+    return Task.isCancelled ? nil : .unavailable("The log's entries have come to an end.")
+  }
+
+  private func inTurn(
+    of tree: SequencedTree<State, Action>, _ body: @escaping @Sendable (Turn) -> Void
+  ) async {
+    await withCheckedContinuation { continuation in
+      tree.perform { turn in
+        body(turn)
+        continuation.resume()
+      }
+    }
+  }
+
+  private func decode(_ bytes: [UInt8]) -> Decoded {
+    switch LogEntry.decode(bytes) {
+    case .unreadable: .unreadable
+    case .newerFormat: .newerSchema
+    case .entry(let header, let encoded):
+      header.schema > actions.schema
+        ? .newerSchema : .entry(header, encoded.map { try? actions.decode($0, header.schema) })
+    }
+  }
+
+  private func apply(
+    _ entries: [(UInt64, Int, Decoded)], in turn: Turn, of tree: SequencedTree<State, Action>
+  ) {
+    for (position, size, entry) in entries {
+      let isNew = applying.withLock { applying in
+        if position > applying.fold.position { applying.bytesSinceSnapshot += size }
+        return position > applying.fold.position
+      }
+      guard isNew, !turn.hasEnded, sending.withLock({ $0.stop == nil }) else { continue }
+      switch entry {
+      case .newerSchema: return stop(.newerSchema(position: position), in: turn)
+      case .unreadable: applying.withLock { $0.fold.skip() }
+      case .entry(let header, let actions):
+        guard applying.withLock({ $0.fold.agrees(with: header.seen) }) else {
+          return stop(.diverged(position: header.seen.position), in: turn)
+        }
+        for (offset, action) in actions.enumerated() {
+          apply(action, header.first + UInt64(offset), of: header.writer, at: position, in: turn)
+        }
+      }
+      let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }
+      let (mark, skipped) = applying.withLock { applying in
+        applying.fold.ended(at: position, fingerprint: fingerprint)
+        return (applying.fold.mark, applying.fold.skipped)
+      }
+      sending.withLock { sending in
+        sending.seen = mark
+        sending.skipped = skipped
+        sending.head = max(sending.head, position)
+      }
+    }
+    progress(in: turn)
+    saveSnapshot(in: turn, of: tree)
+    pump()
+  }
+
+  private func apply(
+    _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, in turn: Turn
+  ) {
+    let verdict = applying.withLock { applying in
+      let verdict = applying.fold.take(number, of: writer, at: position)
+      if verdict == .commit, action == nil { applying.fold.skip() }
+      return verdict
+    }
+    let isOwn = sending.withLock { sending in
+      guard writer == sending.writer else { return false }
+      switch verdict {
+      case .commit:
+        sending.outbox.applied(at: clock.now())
+        if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
+      case .early: sending.outbox.rewind()
+      case .forgotten:
+        sending.writer = .random(in: 1 ... .max)
+        sending.outbox.renumber()
+      case .repeated: break
+      }
+      return true
+    }
+    guard verdict == .commit else { return }
+    switch (action, isOwn) {
+    case (let action?, true): turn.commitOwn(action)
+    case (let action?, false): turn.commitForeign(action)
+    case (nil, true): _ = turn.giveUpFirst(.rejected(reason: "The action cannot be decoded."))
+    case (nil, false): break
+    }
+  }
+
+  // MARK: What it is doing
+
+  private var refusal: DispatchResult? {
+    switch admission.load(ordering: .relaxed) {
+    case 0: nil
+    case 1: .overloaded
+    default: sending.withLock { $0.stop }.map { .stopped($0) }
+    }
+  }
+
+  private var statistics: LogStatistics {
+    sending.withLock { sending in
+      LogStatistics(
+        phase: sending.phase, position: sending.seen.position,
+        waiting: sending.troubleSince.map { clock.now() - $0 },
+        behind: sending.head - min(sending.head, sending.seen.position),
+        pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped)
+    }
+  }
+
+  private func enter(_ phase: Phase, in turn: Turn) {
+    let isNew = sending.withLock { sending in
+      if sending.phase == phase { return false }
+      switch sending.phase {
+      case .stopped, .ended:
+        guard case .ended = phase else { return false }
+      default: break
+      }
+      sending.phase = phase
+      if case .waiting = phase {
+        sending.troubleSince = sending.troubleSince ?? clock.now()
+      } else {
+        sending.troubleSince = nil
+      }
+      return true
+    }
+    if isNew { onPhase?(phase) }
+  }
+
+  private func tellTrouble(in turn: Turn) {
+    let trouble = sending.withLock { $0.outbox.trouble }
+    if let trouble { enter(.waiting(trouble.trouble), in: turn) } else { progress(in: turn) }
+  }
+
+  private func progress(in turn: Turn) {
+    let (position, goal, start) = applying.withLock { ($0.fold.position, $0.goal, $0.start) }
+    if position < goal { return enter(.recovering(position - start, of: goal - start), in: turn) }
+    if sending.withLock({ $0.outbox.trouble }) == nil { enter(.following, in: turn) }
+    endRecovery(nil)
+  }
+
+  private func stop(_ reason: LogStop, in turn: Turn) {
+    sending.withLock { $0.stop = reason }
+    admission.store(2, ordering: .relaxed)
+    enter(.stopped(reason), in: turn)
+    // What was on its way may be committed elsewhere.
+    while turn.giveUpFirst(.outcomeUnknown) {}
+    endRecovery(StoreError.stopped(reason))
+  }
+
+  // MARK: The end
+
+  private func rootClosed() {
+    sending.withLock { $0.tree }?.perform { _ in
+      guard !self.sending.withLock({ $0.outbox.isEmpty }) else { return }
+      Task {
+        _ = await self.clock.sleep(for: self.options.endingLimit)
+        self.sending.withLock { $0.tree }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
+      }
+    }
+  }
+
+  /// On the tree's executor.
+  private func rootEnded() {
+    let follower = sending.withLock { sending in
+      sending.phase = .ended
+      sending.tree = nil
+      return sending.follower.take()
+    }
+    follower?.cancel()
+    onPhase?(.ended)
+    endRecovery(StoreError.terminated)
+  }
+
+  // MARK: Snapshots
+
+  private func saveSnapshot(in turn: Turn, of tree: SequencedTree<State, Action>) {
+    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots else { return }
+    let fold = applying.withLock { applying -> Fold? in
+      guard applying.bytesSinceSnapshot >= limit, !applying.isSaving, applying.fold.position >= applying.goal else {
+        return nil
+      }
+      applying.bytesSinceSnapshot = 0
+      applying.isSaving = true
+      return applying.fold
+    }
+    guard let fold, let state = tree.withState(in: turn, { $0 }) else { return }
+    Task {
+      if let bytes = try? StoredState(state: state, fold: fold).encode(by: states) {
+        do {
+          try await snapshots.save(LogSnapshot(position: fold.position, bytes: bytes))
+          if self.options.truncatesBehindSnapshots { try await self.log.truncate(through: fold.position) }
+        } catch {
+          // A snapshot is a cache: the next one may succeed.
+        }
+      }
+      self.applying.withLock { $0.isSaving = false }
+    }
+  }
+}

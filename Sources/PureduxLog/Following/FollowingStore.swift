@@ -1,0 +1,94 @@
+public import Puredux
+
+extension RootStore {
+  /// A root store whose order is that of a log: every store that follows the same log, in whichever process, commits
+  /// the same actions in the same order (G11). Returns when it has applied all that was in the log.
+  ///
+  ///     let log = try FileLog(directory: "data")
+  ///     let board = try await RootStore(following: log["boards/17"], initialState: Board(), schema: 1) { $0.apply($1) }
+  ///     try await board.send(.rename("Plans"))  // In the log, and committed here.
+  ///
+  /// It is a root store as any other, with child stores, scopes, interceptors and sequences, and keeps the contract.
+  /// What differs is in the contract under G11 to G13: an action is committed when it has come back from the log;
+  /// reducers and the root's middleware run on every replica and have to be functions of state and action; interceptors
+  /// run where the action was given.
+  ///
+  /// Actions and states are stored as JSON. For other bytes, or actions that are not `Codable`, bring codings.
+  ///
+  /// - Parameters:
+  ///   - log: The log of this tree.
+  ///   - initialState: The state before the first entry. The same on every replica.
+  ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
+  ///   - options: Limits and times.
+  ///   - fingerprint: A hash of the state that is the same in every process, for finding replicas whose states differ
+  ///     (`LogStop.diverged`): called after each entry, on the tree's executor. Without it only the order is compared.
+  ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
+  /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
+  ///   must not apply, and `CancellationError`.
+  public init(
+    following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
+    fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
+    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+  ) async throws where State: Codable, Action: Codable {
+    try await self.init(
+      following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
+      options: options, fingerprint: fingerprint, onPhase: onPhase, reducers: [Reducer(reducer)], executor: executor,
+      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+  }
+
+  /// With codings of its own.
+  ///
+  /// - Parameters:
+  ///   - actions: How actions become bytes.
+  ///   - states: How states become the bytes of snapshots; without it there are none.
+  public init(
+    following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
+    options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
+    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+  ) async throws {
+    try await self.init(
+      following: log, initialState: initialState, actions: actions, states: states, options: options,
+      fingerprint: fingerprint, onPhase: onPhase, reducers: [Reducer(reducer)], executor: executor,
+      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+  }
+
+  private init(
+    following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
+    options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, reducers: [Reducer<State, Action>],
+    executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
+    interceptors: [Interceptor<State, Action>], reporting: (@Sendable (EffectReport) -> Void)?,
+    carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
+    history: History<State, Action>?
+  ) async throws {
+    let head = try await log.head()
+    var stored = StoredState(state: initialState, fold: Fold())
+    if let states, !options.ignoresSnapshots, let newest = try? await log.snapshots?.newest(),
+      let read = StoredState(newest.bytes, by: states)
+    {
+      stored = read
+    }
+    let following = Following(
+      log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options,
+      clock: LogClock(clock), fingerprint: fingerprint, onPhase: onPhase)
+    self.init(
+      initialState: stored.state, reducers: reducers, executor: executor, priority: priority, clock: clock,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
+      sequencer: Sequencer(following.side))
+    try await following.recover(sequenced!)
+    if !interceptors.isEmpty { interceptActions(with: Interceptor(combining: interceptors)) }
+  }
+}

@@ -1,0 +1,33 @@
+/// How a store follows its log. The defaults are made for a service that would rather wait than fail.
+public struct LogOptions: Sendable {
+  /// How many actions go to the log as one entry, where that many wait.
+  public var actionsPerEntry = 256
+  /// How many entries are on their way to the log at a time.
+  public var entriesUnderWay = 4
+  /// How many bytes of actions may wait for the log: at that many `dispatch` answers `.overloaded`. A `send` waits, and
+  /// adds its own.
+  public var pendingBytes = 16 << 20
+  /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
+  public var sendLimit: Duration?
+  /// What has failed is tried again after that long.
+  public var retryInterval = Duration.milliseconds(250)
+  /// What has not come back after that long goes to the log once more.
+  public var patience = Duration.seconds(2)
+  /// How long a store that has ended waits for what it has accepted to be in the log. After that, what was not is told
+  /// `.outcomeUnknown`, and is lost where nobody waits for it.
+  public var endingLimit = Duration.seconds(10)
+  /// A snapshot is saved after that many bytes of entries, where the log keeps snapshots. `nil` saves none.
+  public var snapshotBytes: Int? = 4 << 20
+  /// Whether the log is truncated behind each snapshot. What a snapshot does not have is gone then.
+  public var truncatesBehindSnapshots = false
+  /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`.
+  public var ignoresSnapshots = false
+
+  public init() {}
+
+  func limits(entryLimit: Int) -> Outbox.Limits {
+    Outbox.Limits(
+      actions: max(1, actionsPerEntry), bytes: max(1, min(1 << 20, entryLimit) - LogEntry.overhead),
+      entries: max(1, entriesUnderWay), pendingBytes: max(1, pendingBytes))
+  }
+}

@@ -1,0 +1,139 @@
+/// What has been accepted here and has not come back from the log: a pure state machine.
+///
+/// Actions are numbered, and go to the log in entries, several of which may be on their way. Whatever becomes of those,
+/// an action stays until it has been applied; where one is missing everything from there on goes once more.
+struct Outbox {
+  struct Limits {
+    /// How many actions go into one entry, and how many bytes.
+    var actions = 256
+    var bytes = 1 << 20
+    /// How many entries are on their way at a time.
+    var entries = 4
+    /// How many bytes wait before `dispatch` is refused.
+    var pendingBytes = 16 << 20
+  }
+
+  private struct Item {
+    let bytes: [UInt8]
+    /// When it was accepted.
+    let time: Duration
+  }
+
+  /// An entry that is to be appended: what its outcome is told with, and what is in it.
+  struct Entry {
+    let id: Int
+    let first: UInt64
+    let actions: ArraySlice<[UInt8]>
+  }
+
+  let limits: Limits
+  private var items: [Item] = []
+  /// Where the first item that has not been applied is.
+  private var head = 0
+  private var firstNumber: UInt64 = 1
+  /// How many of those are on their way.
+  private var sentCount = 0
+  /// The entries that are on their way, since the last time that all went once more.
+  private var underWay: Set<Int> = []
+  private var nextID = 0
+  private(set) var bytes = 0
+  /// Why the log takes nothing, if it does not: one entry is tried at a time then.
+  private(set) var trouble: LogError?
+  private var isTrying = false
+  /// When something was last given to the log, or came back.
+  private var lastProgress = Duration.zero
+
+  init(limits: Limits) { self.limits = limits }
+
+  var count: Int { items.count - head }
+  var isEmpty: Bool { count == 0 }
+  var isFull: Bool { bytes >= limits.pendingBytes }
+
+  /// Takes an action behind those that are there.
+  mutating func append(_ action: [UInt8], at time: Duration) {
+    if isEmpty { lastProgress = time }
+    items.append(Item(bytes: action, time: time))
+    bytes += action.count
+  }
+
+  /// The next entry to be given to the log, if one may be now.
+  mutating func next(at time: Duration) -> Entry? {
+    if trouble != nil, !isTrying { return nil }
+    guard underWay.count < (trouble == nil ? limits.entries : 1), sentCount < count else { return nil }
+    let start = head + sentCount
+    var (end, size) = (start, 0)
+    while end < items.count, end - start < limits.actions {
+      size += items[end].bytes.count + 4
+      if size > limits.bytes, end > start { break }
+      end += 1
+    }
+    let entry = Entry(id: nextID, first: firstNumber + UInt64(sentCount), actions: items[start..<end].map(\.bytes)[...])
+    nextID += 1
+    underWay.insert(entry.id)
+    sentCount += end - start
+    isTrying = false
+    lastProgress = time
+    return entry
+  }
+
+  /// What the log says of an entry. One of before all went once more says nothing.
+  mutating func ended(_ id: Int, _ error: LogError?, at time: Duration) {
+    guard underWay.remove(id) != nil else { return }
+    if let error {
+      trouble = error
+      rewind()
+    } else {
+      trouble = nil
+      lastProgress = time
+    }
+  }
+
+  /// The first action has been applied.
+  mutating func applied(at time: Duration) {
+    guard !isEmpty else { return }
+    bytes -= items[head].bytes.count
+    head += 1
+    firstNumber += 1
+    sentCount = max(0, sentCount - 1)
+    lastProgress = time
+    if head >= 64, head * 2 >= items.count {
+      items.removeFirst(head)
+      head = 0
+    }
+  }
+
+  /// The number of the first action that has not been applied.
+  var firstPending: UInt64 { firstNumber }
+
+  /// All goes once more: something is missing. What is on its way may come all the same; repeats do no harm.
+  mutating func rewind() {
+    sentCount = 0
+    underWay = []
+  }
+
+  /// All goes once more, under other numbers, from one on: of another writer.
+  mutating func renumber() {
+    rewind()
+    firstNumber = 1
+  }
+
+  /// Time has gone on: whether something is to be tried again.
+  ///
+  /// - Parameter patience: How long nothing may come back before all goes once more.
+  mutating func retry(at time: Duration, patience: Duration) -> Bool {
+    guard !isEmpty else { return false }
+    if trouble != nil {
+      isTrying = true
+      return true
+    }
+    guard sentCount > 0, time - lastProgress >= patience else { return false }
+    rewind()
+    lastProgress = time
+    return true
+  }
+
+  /// How many were accepted before a time.
+  func count(before time: Duration) -> Int {
+    items[head...].prefix { $0.time < time }.count
+  }
+}

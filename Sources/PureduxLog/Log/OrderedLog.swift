@@ -1,0 +1,92 @@
+import Puredux
+
+/// The log of one tree on an engine: entries of bytes in one order, which is the same for all who follow it.
+///
+/// This is all that an engine has to do to be followed (`RootStore(following:)`). It may repeat entries, take one whose
+/// append is said to have failed, and take those of one writer in another order than they were given where it retries:
+/// what follows it makes exactly once and in order of that (G11). `checkOrderedLog`, of the product
+/// `PureduxLogTesting`, tests an engine of yours.
+public protocol OrderedLog: Sendable {
+  /// Begins to append an entry and returns at once. Entries get their places in the order of the calls, as far as
+  /// nothing fails.
+  ///
+  /// - Parameter outcome: Called once, from anywhere but within this call: with the position, when the entry is as safe
+  ///   as the engine makes it; or with why that is not known. An entry whose outcome is a failure may still come.
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void)
+
+  /// The entries after a position, in order, and then those that come, until the consumer stops. Delivers them as they
+  /// are there, several at a time; may deliver some again. Throws where it cannot go on: `LogError.truncated` where the
+  /// next one has been removed, `.damaged` where it cannot be read, and `.unavailable` where it may be tried again.
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error>
+
+  /// The position of the last entry that was appended before this call; 0 where there is none.
+  func head() async throws(LogError) -> UInt64
+
+  /// Removes entries up to a position, or fewer: as many as the engine likes.
+  func truncate(through position: UInt64) async throws(LogError)
+
+  /// How many bytes an entry may have.
+  var entryLimit: Int { get }
+
+  /// Where the snapshots of this tree are; none by default.
+  var snapshots: (any SnapshotStore)? { get }
+}
+
+extension OrderedLog {
+  public var entryLimit: Int { 1 << 20 }
+  public var snapshots: (any SnapshotStore)? { nil }
+}
+
+/// An entry of a log.
+public struct LogRecord: Sendable, Hashable {
+  /// Rises from entry to entry, from one on; there may be gaps.
+  public var position: UInt64
+  public var bytes: [UInt8]
+
+  public init(position: UInt64, bytes: [UInt8]) {
+    self.position = position
+    self.bytes = bytes
+  }
+}
+
+/// Where the snapshots of a tree are kept. A snapshot is a cache of what the log says: one that is lost or cannot be
+/// read costs time, and no more unless the log was truncated behind it.
+public protocol SnapshotStore: Sendable {
+  /// The newest snapshot, or none.
+  func newest() async throws(LogError) -> LogSnapshot?
+
+  /// Keeps a snapshot in place of those before it. One that is older than what is kept changes nothing.
+  func save(_ snapshot: LogSnapshot) async throws(LogError)
+}
+
+/// A state of a tree, as bytes, and the position in the log that it was the state at.
+public struct LogSnapshot: Sendable, Hashable {
+  public var position: UInt64
+  public var bytes: [UInt8]
+
+  public init(position: UInt64, bytes: [UInt8]) {
+    self.position = position
+    self.bytes = bytes
+  }
+}
+
+/// What can go wrong with a log. The texts are for people.
+public enum LogError: Error, Sendable, Hashable {
+  /// It cannot be reached or did not answer: what it was asked may have been done or not. Later it may work.
+  case unavailable(String)
+  /// There is no room. Later there may be.
+  case full(String)
+  /// Another process, or another log in this one, has it open.
+  case inUse(String)
+  /// It takes no such entry, key or snapshot, and never will.
+  case refused(String)
+  /// An entry that was there has been removed; the first one left has this position.
+  case truncated(first: UInt64)
+  /// What is stored is not what was written: from this position on it cannot be read. Nothing has been changed.
+  case damaged(position: UInt64, String)
+
+  /// What a store that waits says.
+  var trouble: LogTrouble {
+    if case .full = self { .full } else { .unavailable }
+  }
+}

@@ -1,0 +1,248 @@
+import Puredux
+public import PureduxLog
+import Synchronization
+
+/// What a log does against its contract.
+public struct LogViolation: Error, CustomStringConvertible, Sendable {
+  /// The part of the contract, such as "order".
+  public let part: String
+  public let description: String
+
+  init(_ part: String, _ text: String) {
+    self.part = part
+    description = "\(part): \(text)"
+  }
+}
+
+/// Checks that a log keeps the contract of `OrderedLog`: order, positions, following from anywhere, truncation,
+/// snapshots, cancellation, and that stores that follow it commit every action once.
+///
+///     try await checkOrderedLog { key in NATSLog(connection, stream: "test", subject: key) }
+///
+/// - Parameter open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same
+///   log again.
+/// - Throws: `LogViolation`, or what the log throws.
+public func checkOrderedLog(_ open: @Sendable (_ key: String) async throws -> any OrderedLog) async throws {
+  try await checkEmpty(open("empty"))
+  try await checkOrder(open("order"))
+  try await checkConcurrentAppends(open("concurrent"))
+  try await checkFollowing(open("following"))
+  try await checkPositions(open("positions"))
+  try await checkSizes(open("sizes"))
+  try await checkCancellation(open("cancellation"))
+  try await checkTruncation(open("truncation"))
+  if let snapshots = try await open("snapshots").snapshots { try await checkSnapshots(snapshots) }
+  try await checkReopening(open)
+  try await checkSeparation(open("one"), open("another"))
+  try await checkStores(open("stores"))
+}
+
+extension OrderedLog {
+  func append(_ entry: [UInt8]) async throws -> UInt64 {
+    try await withCheckedThrowingContinuation { continuation in
+      append(entry) { continuation.resume(with: $0.mapError { $0 as any Error }) }
+    }
+  }
+
+  /// Appends entries one behind the other, without waiting for the one before.
+  func append(_ entries: [[UInt8]]) async throws -> [UInt64] {
+    let (outcomes, continuation) = AsyncStream.makeStream(of: (Int, Result<UInt64, LogError>).self)
+    for (index, entry) in entries.enumerated() { append(entry) { continuation.yield((index, $0)) } }
+    var positions = [UInt64](repeating: 0, count: entries.count)
+    var missing = entries.count
+    if missing == 0 { return [] }
+    for await (index, outcome) in outcomes {
+      positions[index] = try outcome.get()
+      missing -= 1
+      if missing == 0 { break }
+    }
+    return positions
+  }
+
+  /// What is delivered after a position, up to another, without what is delivered again.
+  func read(after position: UInt64, through end: UInt64) async throws -> [LogRecord] {
+    var all: [LogRecord] = []
+    var last = position
+    if end <= position { return [] }
+    for try await records in records(after: position) {
+      for record in records where record.position > last {
+        all.append(record)
+        last = record.position
+      }
+      if last >= end { return all }
+    }
+    throw LogViolation("following", "the entries end before position \(end)")
+  }
+}
+
+private func entries(_ range: Range<Int>, of writer: Int = 0) -> [[UInt8]] {
+  range.map { Array("\(writer) \($0)".utf8) }
+}
+
+private func checkEmpty(_ log: any OrderedLog) async throws {
+  let head = try await log.head()
+  guard head == 0 else { throw LogViolation("positions", "the head of an empty log is \(head)") }
+  guard try await log.snapshots?.newest() == nil else { throw LogViolation("snapshots", "an empty log has one") }
+}
+
+private func checkOrder(_ log: any OrderedLog) async throws {
+  let written = entries(0..<300)
+  let positions = try await log.append(written)
+  guard zip(positions, positions.dropFirst()).allSatisfy({ $0 < $1 }), positions.first ?? 1 > 0 else {
+    throw LogViolation("order", "entries have not got rising positions in the order of the calls: \(positions)")
+  }
+  let head = try await log.head()
+  guard head == positions.last else { throw LogViolation("positions", "the head is \(head), not \(positions.last!)") }
+  let read = try await log.read(after: 0, through: head)
+  guard read.map(\.bytes) == written, read.map(\.position) == positions else {
+    throw LogViolation("order", "what is read is not what was appended")
+  }
+}
+
+private func checkConcurrentAppends(_ log: any OrderedLog) async throws {
+  let positions = try await withThrowingTaskGroup { tasks in
+    for writer in 0..<8 {
+      tasks.addTask {
+        var positions: [UInt64: [UInt8]] = [:]
+        for entry in entries(0..<40, of: writer) { positions[try await log.append(entry)] = entry }
+        return positions
+      }
+    }
+    return try await tasks.reduce(into: [UInt64: [UInt8]]()) { all, some in all.merge(some) { $1 } }
+  }
+  guard positions.count == 320 else { throw LogViolation("positions", "two entries have the same one") }
+  for record in try await log.read(after: 0, through: try await log.head()) {
+    guard positions[record.position] == record.bytes else {
+      throw LogViolation("order", "at \(record.position) there is not what was acknowledged for it")
+    }
+  }
+}
+
+private func checkFollowing(_ log: any OrderedLog) async throws {
+  let written = entries(0..<500)
+  try await withThrowingTaskGroup { tasks in
+    for _ in 0..<3 {
+      tasks.addTask {
+        var (read, last) = ([[UInt8]](), UInt64(0))
+        for try await records in log.records(after: 0) {
+          for record in records where record.position > last {
+            read.append(record.bytes)
+            last = record.position
+          }
+          if read.count >= written.count { break }
+        }
+        guard read == written else { throw LogViolation("following", "not all that was appended came, in order") }
+      }
+    }
+    for entry in written { _ = try await log.append(entry) }
+    try await tasks.waitForAll()
+  }
+}
+
+private func checkPositions(_ log: any OrderedLog) async throws {
+  let positions = try await log.append(entries(0..<60))
+  for start in stride(from: 0, to: 60, by: 7) {
+    let read = try await log.read(after: positions[start], through: positions[59])
+    guard read.map(\.position) == Array(positions[(start + 1)...]) else {
+      throw LogViolation("following", "after \(positions[start]) came \(read.map(\.position))")
+    }
+  }
+}
+
+private func checkSizes(_ log: any OrderedLog) async throws {
+  let largest = [UInt8](repeating: 7, count: min(log.entryLimit, 4 << 20))
+  let written = [[0], [UInt8](repeating: 0, count: 5000), largest, [1]]
+  let positions = try await log.append(written)
+  guard try await log.read(after: 0, through: positions[3]).map(\.bytes) == written else {
+    throw LogViolation("sizes", "entries of 1, 5,000 and \(largest.count) bytes are not read as they were appended")
+  }
+}
+
+private func checkCancellation(_ log: any OrderedLog) async throws {
+  let position = try await log.append([1])
+  let waiting = Task {
+    var count = 0
+    for try await records in log.records(after: position) { count += records.count }
+    return count
+  }
+  waiting.cancel()
+  // Throwing is an end, too.
+  if let count = try? await waiting.value, count > 0 {
+    throw LogViolation("cancellation", "there is something after the head")
+  }
+}
+
+private func checkTruncation(_ log: any OrderedLog) async throws {
+  let positions = try await log.append(entries(0..<100))
+  try await log.truncate(through: positions[49])
+  let read = try await log.read(after: positions[49], through: positions[99])
+  guard read.count == 50 else { throw LogViolation("truncation", "entries behind what was truncated are gone") }
+  let head = try await log.head()
+  guard head == positions[99] else { throw LogViolation("truncation", "the head has changed") }
+  do {
+    let all = try await log.read(after: 0, through: positions[99])
+    guard all.count == 100 else {
+      throw LogViolation("truncation", "what is left begins in the middle, and nobody is told")
+    }
+  } catch LogError.truncated(let first) {
+    guard first <= positions[50] else { throw LogViolation("truncation", "too much is gone") }
+  }
+  let last = try await log.append([1])
+  guard last > positions[99] else { throw LogViolation("truncation", "positions begin anew") }
+}
+
+private func checkSnapshots(_ snapshots: any SnapshotStore) async throws {
+  let large = LogSnapshot(position: 20, bytes: [UInt8](repeating: 3, count: 3 << 20))
+  try await snapshots.save(LogSnapshot(position: 10, bytes: [1]))
+  try await snapshots.save(large)
+  try await snapshots.save(LogSnapshot(position: 15, bytes: [2]))
+  guard try await snapshots.newest() == large else { throw LogViolation("snapshots", "the newest is not the last") }
+  try await snapshots.save(LogSnapshot(position: 30, bytes: []))
+  guard try await snapshots.newest() == LogSnapshot(position: 30, bytes: []) else {
+    throw LogViolation("snapshots", "a newer one has not taken the place of the one before")
+  }
+}
+
+private func checkReopening(_ open: (String) async throws -> any OrderedLog) async throws {
+  let positions = try await open("reopened").append(entries(0..<20))
+  let again = try await open("reopened")
+  let next = try await again.append([9])
+  guard next > positions[19], try await again.read(after: 0, through: next).count == 21 else {
+    throw LogViolation("reopening", "what was appended before is not there")
+  }
+}
+
+private func checkSeparation(_ one: any OrderedLog, _ other: any OrderedLog) async throws {
+  let first = try await one.append([1])
+  let second = try await other.append([2])
+  guard try await one.read(after: 0, through: first).map(\.bytes) == [[1]],
+    try await other.read(after: 0, through: second).map(\.bytes) == [[2]], try await one.head() == first
+  else { throw LogViolation("separation", "the logs of two trees meet") }
+}
+
+private func checkStores(_ log: any OrderedLog) async throws {
+  let (one, other) = (try await list(log), try await list(log))
+  try await withThrowingTaskGroup { tasks in
+    for (replica, store) in [one, other].enumerated() {
+      for writer in 0..<4 {
+        tasks.addTask {
+          for number in 0..<25 { try await store.send("\(replica)-\(writer) \(number)") }
+        }
+      }
+    }
+    try await tasks.waitForAll()
+  }
+  var lists: [[String]] = []
+  for store in [one, other] {
+    for await list in store.states() where list.count >= 200 { lists.append(list); break }
+  }
+  guard lists[0] == lists[1], Set(lists[0]).count == 200, lists[0].count == 200 else {
+    throw LogViolation("stores", "two replicas have not come to the same, with every action once")
+  }
+  await one.shutdown()
+  await other.shutdown()
+}
+
+private func list(_ log: any OrderedLog) async throws -> RootStore<[String], String> {
+  try await RootStore(following: log, initialState: []) { $0.append($1) }
+}

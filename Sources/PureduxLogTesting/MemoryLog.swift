@@ -1,0 +1,102 @@
+public import PureduxLog
+import Synchronization
+
+/// A log in memory: for tests, of stores that follow one, and of several replicas in one process. It loses everything
+/// with the process.
+///
+///     let log = MemoryLog()
+///     let first = try await RootStore(following: log, initialState: 0) { $0 += $1 }
+///     let second = try await RootStore(following: log, initialState: 0) { $0 += $1 }
+///     try await first.send(2)
+public final class MemoryLog: OrderedLog, SnapshotStore {
+  private struct Contents {
+    var records: [LogRecord] = []
+    /// The position of the last entry that was removed.
+    var truncated: UInt64 = 0
+    var snapshot: LogSnapshot?
+    var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+    var nextID = 0
+
+    var head: UInt64 { truncated + UInt64(records.count) }
+  }
+
+  private let contents = Mutex(Contents())
+
+  public init() {}
+
+  public var snapshots: (any SnapshotStore)? { self }
+
+  public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let (position, waiting) = contents.withLock { contents in
+      let position = contents.head + 1
+      contents.records.append(LogRecord(position: position, bytes: entry))
+      defer { contents.waiting = [:] }
+      return (position, contents.waiting)
+    }
+    for continuation in waiting.values { continuation.resume() }
+    Task { outcome(.success(position)) }
+  }
+
+  public func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let last = Mutex(position)
+    return AsyncThrowingStream {
+      while !Task.isCancelled {
+        let after = last.withLock { $0 }
+        if let records = try self.next(after: after) {
+          last.withLock { $0 = records.last?.position ?? after }
+          return records
+        }
+        await self.wait(after: after)
+      }
+      return nil
+    }
+  }
+
+  private func next(after position: UInt64) throws(LogError) -> [LogRecord]? {
+    let (records, truncated) = contents.withLock { contents -> ([LogRecord], UInt64) in
+      let start = position > contents.truncated ? Int(position - contents.truncated) : 0
+      return (Array(contents.records.dropFirst(start).prefix(512)), contents.truncated)
+    }
+    if position < truncated { throw .truncated(first: truncated + 1) }
+    return records.isEmpty ? nil : records
+  }
+
+  /// Returns when there is something, or the task is cancelled.
+  private func wait(after position: UInt64) async {
+    let id = contents.withLock { contents in
+      contents.nextID += 1
+      return contents.nextID
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = contents.withLock { contents in
+          if contents.head > position || Task.isCancelled { return true }
+          contents.waiting[id] = continuation
+          return false
+        }
+        if isOver { continuation.resume() }
+      }
+    } onCancel: {
+      contents.withLock { $0.waiting.removeValue(forKey: id) }?.resume()
+    }
+  }
+
+  public func head() async throws(LogError) -> UInt64 { contents.withLock { $0.head } }
+
+  public func truncate(through position: UInt64) async throws(LogError) {
+    contents.withLock { contents in
+      guard position > contents.truncated else { return }
+      let count = min(UInt64(contents.records.count), position - contents.truncated)
+      contents.records.removeFirst(Int(count))
+      contents.truncated += count
+    }
+  }
+
+  public func newest() async throws(LogError) -> LogSnapshot? { contents.withLock { $0.snapshot } }
+
+  public func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    contents.withLock { contents in
+      if contents.snapshot.map({ $0.position < snapshot.position }) ?? true { contents.snapshot = snapshot }
+    }
+  }
+}

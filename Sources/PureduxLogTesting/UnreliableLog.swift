@@ -1,0 +1,128 @@
+public import PureduxLog
+import Synchronization
+
+/// A log that misbehaves in all the ways that `OrderedLog` allows, by a seed: it says that appends failed that took
+/// place, loses some, repeats some, lets later ones overtake earlier ones, delivers entries again, and breaks off. What
+/// it has acknowledged it keeps. Stands in for a network in tests.
+public final class UnreliableLog: OrderedLog {
+  /// How often something happens, of a hundred.
+  public struct Rates: Sendable {
+    public var lost = 10
+    public var unacknowledged = 10
+    public var repeated = 10
+    public var overtaken = 10
+    public var broken = 10
+    public var redelivered = 10
+
+    public init() {}
+  }
+
+  private struct Mischief {
+    var random: SeededGenerator
+    var isReliable = false
+    /// What others overtake.
+    var held: [@Sendable () -> Void] = []
+  }
+
+  private enum Fate { case kept, lost, unacknowledged, repeated, overtaken }
+
+  private let log: any OrderedLog
+  private let rates: Rates
+  private let mischief: Mutex<Mischief>
+
+  public init(_ log: any OrderedLog, seed: UInt64, rates: Rates = Rates()) {
+    self.log = log
+    self.rates = rates
+    mischief = Mutex(Mischief(random: SeededGenerator(seed: seed)))
+  }
+
+  public var entryLimit: Int { log.entryLimit }
+  public var snapshots: (any SnapshotStore)? { log.snapshots }
+
+  /// From now on it does nothing wrong.
+  public func becomeReliable() {
+    for append in mischief.withLock({ mischief in
+      mischief.isReliable = true
+      defer { mischief.held = [] }
+      return mischief.held
+    }) { append() }
+  }
+
+  public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let append: @Sendable () -> Void = { [log] in log.append(entry, outcome: outcome) }
+    switch fate() {
+    case .kept: append()
+    case .lost: Task { outcome(.failure(.unavailable("It was lost."))) }
+    case .unacknowledged:
+      log.append(entry) { _ in outcome(.failure(.unavailable("The acknowledgement was lost."))) }
+    case .repeated:
+      append()
+      log.append(entry) { _ in }
+    case .overtaken:
+      mischief.withLock { $0.held.append(append) }
+      return
+    }
+    for held in mischief.withLock({ mischief in
+      defer { mischief.held = [] }
+      return mischief.held
+    }) { held() }
+  }
+
+  private func fate() -> Fate {
+    mischief.withLock { mischief in
+      guard !mischief.isReliable else { return .kept }
+      var left = Int.random(in: 0..<100, using: &mischief.random)
+      for (rate, fate) in [
+        (rates.lost, Fate.lost), (rates.unacknowledged, .unacknowledged), (rates.repeated, .repeated),
+        (rates.overtaken, .overtaken),
+      ] {
+        if left < rate { return fate }
+        left -= rate
+      }
+      return .kept
+    }
+  }
+
+  private func happens(_ rate: Int) -> Bool {
+    mischief.withLock { !$0.isReliable && Int.random(in: 0..<100, using: &$0.random) < rate }
+  }
+
+  public func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let task = Task { [self] in
+      var last: [LogRecord] = []
+      do {
+        for try await records in log.records(after: position) {
+          if happens(rates.broken) { throw LogError.unavailable("The connection broke.") }
+          if happens(rates.redelivered) { continuation.yield(last) }
+          continuation.yield(records)
+          last = records
+        }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in task.cancel() }
+    return stream
+  }
+
+  public func head() async throws(LogError) -> UInt64 { try await log.head() }
+
+  public func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+/// Random numbers that a seed determines: SplitMix64.
+public struct SeededGenerator: RandomNumberGenerator, Sendable {
+  private var state: UInt64
+
+  public init(seed: UInt64) { state = seed }
+
+  public mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+}

@@ -1,0 +1,73 @@
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import Testing
+
+@Suite struct FollowingTests {
+  enum CounterAction: Codable, Equatable { case add(Int), note(String) }
+
+  struct Counter: Codable, Equatable, Sendable {
+    var total = 0
+    var notes: [String] = []
+
+    mutating func apply(_ action: CounterAction) {
+      switch action {
+      case .add(let number): total += number
+      case .note(let text): notes.append(text)
+      }
+    }
+  }
+
+  func follow(_ log: any OrderedLog, options: LogOptions = LogOptions()) async throws -> RootStore<
+    Counter, CounterAction
+  > {
+    try await RootStore(following: log, initialState: Counter(), options: options) { $0.apply($1) }
+  }
+
+  @Test("what is sent is committed when it returns, and read back after a restart")
+  func restart() async throws {
+    let log = MemoryLog()
+    let store = try await follow(log)
+    let total = try await store.send(.add(2)) { $0.total }
+    #expect(total == 2)
+    store.dispatch(.add(3))
+    #expect(await store.state.total == 5)
+    await store.shutdown()
+    let again = try await follow(log)
+    #expect(await again.state.total == 5)
+  }
+
+  @Test("two replicas come to one order")
+  func replicas() async throws {
+    let log = MemoryLog()
+    let (first, second) = (try await follow(log), try await follow(log))
+    await withTaskGroup { tasks in
+      for (name, store) in [("a", first), ("b", second)] {
+        for writer in 0..<4 {
+          tasks.addTask {
+            for number in 0..<50 { try? await store.send(.note("\(name)\(writer)-\(number)")) }
+          }
+        }
+      }
+    }
+    let head = try await log.head()
+    for store in [first, second] {
+      for await _ in store.states() { if await store.statistics.log?.position == head { break } }
+    }
+    let (one, other) = (await first.state.notes, await second.state.notes)
+    #expect(one == other)
+    #expect(one.count == 400)
+    #expect(Set(one).count == 400)
+  }
+
+  @Test("a child's action is reduced by its path where it came from, and by the root elsewhere")
+  func child() async throws {
+    let log = MemoryLog()
+    let (here, there) = (try await follow(log), try await follow(log))
+    let child = here.childStore(initialState: 0) { local, _ in local += 1 }
+    try await child.send(.add(4))
+    #expect(await child.state.1 == 1)
+    #expect(await child.state.0.total == 4)
+    for await state in there.states() where state.total == 4 { break }
+  }
+}

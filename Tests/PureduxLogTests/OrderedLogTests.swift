@@ -1,0 +1,44 @@
+import Foundation
+import PureduxLog
+import PureduxLogTesting
+import Testing
+
+/// A directory that goes with its test.
+final class TemporaryDirectory: Sendable {
+  let path: String
+
+  init() throws {
+    path = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+  }
+
+  deinit { try? FileManager.default.removeItem(atPath: path) }
+}
+
+@Suite struct OrderedLogTests {
+  @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(1)))
+  func memory() async throws {
+    let logs = Logs()
+    try await checkOrderedLog { await logs[$0] }
+  }
+
+  @Test("the log in files keeps the contract of logs", .timeLimit(.minutes(1)), arguments: [200, 8 << 20])
+  func files(segmentBytes: Int) async throws {
+    let directory = try TemporaryDirectory()
+    var options = FileLog.Options()
+    options.segmentBytes = segmentBytes
+    let log = try FileLog(directory: directory.path, options: options)
+    try await checkOrderedLog { log[$0] }
+  }
+
+  actor Logs {
+    private var logs: [String: MemoryLog] = [:]
+
+    subscript(key: String) -> MemoryLog {
+      if let log = logs[key] { return log }
+      let log = MemoryLog()
+      logs[key] = log
+      return log
+    }
+  }
+}
