@@ -195,8 +195,8 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
       switch problem {
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } + 1
-        await inTurn(of: tree) { self.stop(.unreadable(position: position), in: $0) }
-        return endRecovery(problem)
+        endRecovery(problem)
+        return await inTurn(of: tree) { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
         await inTurn(of: tree) { self.enter(.waiting(problem.trouble), in: $0) }
       }
@@ -289,7 +289,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
       case .commit:
         sending.outbox.applied(at: clock.now())
         if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
-      case .early: sending.outbox.rewind()
+      case .early: sending.outbox.foundGap()
       case .forgotten:
         sending.writer = .random(in: 1 ... .max)
         sending.outbox.renumber()

@@ -40,6 +40,8 @@ struct Outbox {
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
   private(set) var trouble: LogError?
   private var isTrying = false
+  /// Whether all has gone once more since something came back.
+  private var isRepeating = false
   /// When something was last given to the log, or came back.
   private var lastProgress = Duration.zero
 
@@ -96,6 +98,9 @@ struct Outbox {
     firstNumber += 1
     sentCount = max(0, sentCount - 1)
     lastProgress = time
+    // What comes back has arrived, whatever was said of it.
+    trouble = nil
+    isRepeating = false
     if head >= 64, head * 2 >= items.count {
       items.removeFirst(head)
       head = 0
@@ -111,6 +116,13 @@ struct Outbox {
     underWay = []
   }
 
+  /// One of those that came back was early: something is missing before it. Those that were on their way with it are
+  /// early, too, and say nothing new.
+  mutating func foundGap() {
+    if !isRepeating { rewind() }
+    isRepeating = true
+  }
+
   /// All goes once more, under other numbers, from one on: of another writer.
   mutating func renumber() {
     rewind()
@@ -122,14 +134,13 @@ struct Outbox {
   /// - Parameter patience: How long nothing may come back before all goes once more.
   mutating func retry(at time: Duration, patience: Duration) -> Bool {
     guard !isEmpty else { return false }
-    if trouble != nil {
-      isTrying = true
-      return true
+    let isOverdue = sentCount > 0 && time - lastProgress >= patience
+    if isOverdue {
+      rewind()
+      lastProgress = time
     }
-    guard sentCount > 0, time - lastProgress >= patience else { return false }
-    rewind()
-    lastProgress = time
-    return true
+    if trouble != nil { isTrying = true }
+    return isOverdue || isTrying
   }
 
   /// How many were accepted before a time.

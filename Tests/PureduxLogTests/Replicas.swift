@@ -1,0 +1,60 @@
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+
+/// What the stores of these tests hold: every action in order.
+struct Ledger: Codable, Equatable, Sendable {
+  var entries: [String] = []
+}
+
+typealias LedgerStore = RootStore<Ledger, String>
+
+func ledger(
+  _ log: any OrderedLog, options: LogOptions = .quick, clock: any Clock<Duration> = ContinuousClock(),
+  fingerprint: (@Sendable (Ledger) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+  interceptor: (@Sendable (String, Dispatch<String>) async -> Void)? = nil,
+  middleware: [Middleware<Ledger, String>] = []
+) async throws -> LedgerStore {
+  try await RootStore(
+    following: log, initialState: Ledger(), options: options, fingerprint: fingerprint, onPhase: onPhase,
+    clock: clock, interceptor: interceptor, middleware: middleware
+  ) { $0.entries.append($1) }
+}
+
+extension LogOptions {
+  /// What fails is tried again at once, nearly.
+  static var quick: LogOptions {
+    var options = LogOptions()
+    options.retryInterval = .milliseconds(2)
+    options.patience = .milliseconds(20)
+    return options
+  }
+}
+
+extension RootStore {
+  /// Returns the first state that satisfies a condition.
+  nonisolated func state(where condition: (State) -> Bool) async -> State {
+    for await state in states() where condition(state) { return state }
+    return await state
+  }
+}
+
+/// Where something happened, for a test that waits for it.
+actor Events<Event: Sendable> {
+  private(set) var all: [Event] = []
+  private var waiting: [(Int, CheckedContinuation<Void, Never>)] = []
+
+  func add(_ event: Event) {
+    all.append(event)
+    waiting.removeAll { count, continuation in
+      guard all.count >= count else { return false }
+      continuation.resume()
+      return true
+    }
+  }
+
+  func first(_ count: Int) async -> [Event] {
+    if all.count < count { await withCheckedContinuation { waiting.append((count, $0)) } }
+    return Array(all.prefix(count))
+  }
+}

@@ -1,0 +1,374 @@
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import Synchronization
+import Testing
+
+/// What a tree does whose order is that of a log: G9, G12 and G13.
+@Suite(.timeLimit(.minutes(1))) struct SequencingTests {
+  @Test("nothing is committed before the log has it; what is read waits, and what is followed does not")
+  func notBefore() async throws {
+    let log = GatedLog()
+    let store = try await ledger(log)
+    var states = store.states().makeAsyncIterator()
+    #expect(await states.next()?.entries == [])
+    #expect(store.dispatch("a") == .enqueued)
+    let reading = Task { await store.state }
+    let sending = Task { try await store.send("b") { $0.entries } }
+    #expect(await store.statistics.commits == 0)
+    await log.open()
+    #expect(try await sending.value.contains("b"))
+    #expect(await reading.value.entries.first == "a")
+    #expect(await states.next()?.entries == ["a"])
+  }
+
+  @Test(
+    "a store that is shut down or released commits what it accepted, tells its followers, and then ends",
+    arguments: [false, true])
+  func end(isReleased: Bool) async throws {
+    let log = GatedLog()
+    var store: LedgerStore? = try await ledger(log)
+    let states = store!.states()
+    for number in 0..<5 { store!.dispatch("\(number)") }
+    let sending = Task { [proxy = store!.store()] in try await proxy.send("last") }
+    while await store!.statistics.log?.pendingActions != 6 { await Task.yield() }
+    let ending = isReleased ? nil : Task { [store] in await store!.shutdown() }
+    store = nil
+    await log.open()
+    try await sending.value
+    await ending?.value
+    var last = Ledger()
+    for await state in states { last = state }
+    #expect(last.entries == ["0", "1", "2", "3", "4", "last"])
+  }
+
+  @Test("a child that is released right after it accepted something reduces it all the same")
+  func childReleased() async throws {
+    let log = GatedLog()
+    let store = try await ledger(log)
+    let reduced = Events<String>()
+    var child: StateStore<(Ledger, Int), String>? = store.childStore(initialState: 0) { count, action in
+      count += 1
+      Task { await reduced.add(action) }
+    }
+    let states = child!.states()
+    child!.dispatch("a")
+    child = nil
+    await log.open()
+    #expect(await reduced.first(1) == ["a"])
+    var last: (Ledger, Int)?
+    for await state in states { last = state }
+    #expect(last?.1 == 1)
+    #expect(last?.0.entries == ["a"])
+  }
+
+  @Test("a child's last action goes through the log, and comes before its end")
+  func atEnd() async throws {
+    let log = MemoryLog()
+    let store = try await ledger(log)
+    let child = store.childStore(initialState: 0, atEnd: "left") { count, _ in count += 1 }
+    try await child.send("joined")
+    let states = child.states()
+    await child.shutdown()
+    var counts: [Int] = []
+    for await state in states { counts.append(state.1) }
+    #expect(counts == [1, 2])
+    #expect(await store.state.entries == ["joined", "left"])
+  }
+
+  @Test("interceptors run where the action was given, and never in replay")
+  func interceptors() async throws {
+    let log = MemoryLog()
+    let (here, there) = (Events<String>(), Events<String>())
+    let first = try await ledger(
+      log,
+      interceptor: { action, dispatch in
+        await here.add(action)
+        if action == "ask" { dispatch("answer") }
+      })
+    let second = try await ledger(log, interceptor: { action, _ in await there.add(action) })
+    try await first.send("ask")
+    _ = await second.state { $0.entries.count == 2 }
+    #expect(await here.first(2) == ["ask", "answer"])
+    try await second.send("other")
+    #expect(await there.first(1) == ["other"])
+    await first.shutdown()
+    await second.shutdown()
+    let third = Events<String>()
+    let again = try await ledger(log, interceptor: { action, _ in await third.add(action) })
+    #expect(await again.state.entries == ["ask", "answer", "other"])
+    await again.shutdown()
+    #expect(await third.all.isEmpty)
+    #expect(await there.all == ["other"])
+  }
+
+  @Test("a child's middleware decides before the log, and the root's decides alike everywhere")
+  func middleware() async throws {
+    let log = MemoryLog()
+    let guarding = Middleware<Ledger, String> { action, context, next in
+      if action == "forbidden" { return context.reject("Forbidden.") }
+      next(action)
+    }
+    let first = try await ledger(log, middleware: [guarding])
+    let second = try await ledger(log, middleware: [guarding])
+    let child = first.childStore(
+      initialState: 0, stateMapping: { $0.entries.count + $1 },
+      middleware: [
+        Middleware { action, context, next in
+          if action == "stopped" { return context.reject("Stopped.") }
+          next(action + "!")
+        }
+      ]
+    ) { count, _ in count += 1 }
+    await #expect(throws: StoreError.rejected(reason: "Stopped.")) { try await child.send("stopped") }
+    #expect(try await log.head() == 0)
+    try await child.send("said")
+    await #expect(throws: StoreError.rejected(reason: "Forbidden.")) { try await first.send("forbidden") }
+    #expect(try await log.head() == 2)
+    #expect(await child.state == 2)
+    try await second.send("more")
+    #expect(await second.state.entries == ["said!", "more"])
+    #expect(await first.state { $0.entries.count == 2 }.entries == ["said!", "more"])
+  }
+
+  @Test("what is carried is there in the commit and its effects")
+  func carried() async throws {
+    let seen = Events<Int>()
+    let store = try await RootStore<Ledger, String>(
+      following: MemoryLog(), initialState: Ledger(), interceptor: { _, _ in await seen.add(Request.id) },
+      carrying: .values(of: Request.$id)
+    ) { state, action in state.entries.append("\(action)\(Request.id)") }
+    Request.$id.withValue(7) { _ = store.dispatch("a") }
+    try await Request.$id.withValue(8) { try await store.send("b") }
+    #expect(await store.state.entries == ["a7", "b8"])
+    #expect(await Set(seen.first(2)) == [7, 8])
+  }
+
+  enum Request { @TaskLocal static var id = 0 }
+
+  @Test("from what waits for the log beyond a bound on, dispatch is refused, and send waits")
+  func overloaded() async throws {
+    let log = GatedLog()
+    var options = LogOptions.quick
+    options.pendingBytes = 1000
+    let store = try await ledger(log, options: options)
+    let action = String(repeating: "x", count: 100)
+    var accepted = 0
+    while store.dispatch(action) == .enqueued {
+      accepted += 1
+      _ = await store.statistics
+      if accepted > 100_000 { break }
+    }
+    #expect(store.dispatch(action) == .overloaded)
+    #expect(await store.statistics.log?.pendingBytes ?? 0 >= 1000)
+    let sending = Task { try await store.send("sent") }
+    await log.open()
+    try await sending.value
+    #expect(await store.state.entries.count == accepted + 1)
+    #expect(store.dispatch("again") == .enqueued)
+    #expect(await store.state.entries.last == "again")
+  }
+
+  @Test("a send whose time is over does not know, and its action may still come")
+  func outcomeUnknown() async throws {
+    let log = GatedLog()
+    var options = LogOptions.quick
+    options.sendLimit = .milliseconds(1)
+    let store = try await ledger(log, options: options)
+    await #expect(throws: StoreError.outcomeUnknown) { try await store.send("late") }
+    await log.open()
+    #expect(await store.state.entries == ["late"])
+  }
+
+  @Test("a store that ends while the log is away does not wait for ever")
+  func endsWithoutLog() async throws {
+    let log = GatedLog()
+    var options = LogOptions.quick
+    options.endingLimit = .milliseconds(5)
+    let store = try await ledger(log, options: options)
+    let sending = Task { try await store.send("lost") }
+    while await store.statistics.log?.pendingActions != 1 { await Task.yield() }
+    await store.shutdown()
+    await #expect(throws: StoreError.outcomeUnknown) { try await sending.value }
+    #expect(store.dispatch("late") == .terminated)
+    #expect(await store.statistics.log?.phase == .ended)
+  }
+
+  @Test("what cannot be encoded is rejected, and what cannot be decoded is skipped by all")
+  func codings() async throws {
+    struct Unwritable: Error {}
+    let log = MemoryLog()
+    let coding = LogCoding<String> { action in
+      if action == "unwritable" { throw Unwritable() }
+      return Array(action.utf8)
+    } decode: { bytes, _ in
+      if bytes.first == UInt8(ascii: "!") { throw Unwritable() }
+      return String(decoding: bytes, as: UTF8.self)
+    }
+    let store = try await RootStore<Ledger, String>(
+      following: log, initialState: Ledger(), actions: coding, states: nil
+    ) { $0.entries.append($1) }
+    await #expect(throws: StoreError.rejected(reason: "The action cannot be encoded.")) {
+      try await store.send("unwritable")
+    }
+    #expect(try await log.head() == 0)
+    await #expect(throws: StoreError.rejected(reason: "The action cannot be decoded.")) { try await store.send("!") }
+    try await store.send("fine")
+    #expect(await store.state.entries == ["fine"])
+    #expect(await store.statistics.log?.skipped == 1)
+    log.append([1, 2, 3]) { _ in }
+    try await store.send("after what is no entry")
+    #expect(await store.statistics.log?.skipped == 2)
+  }
+
+  @Test("older schemas are upcast; a newer one stops the store, which can be read")
+  func schemas() async throws {
+    let log = MemoryLog()
+    func open(_ schema: UInt32) async throws -> LedgerStore {
+      try await RootStore(
+        following: log, initialState: Ledger(),
+        actions: .json(schema: schema) { bytes, _ in "old " + String(decoding: bytes, as: UTF8.self) }, states: nil
+      ) { $0.entries.append($1) }
+    }
+    let first = try await open(1)
+    try await first.send("a")
+    let second = try await open(2)
+    #expect(await second.state.entries == ["old \"a\""])
+    try await second.send("b")
+    while await first.statistics.log?.phase != .stopped(.newerSchema(position: 2)) { await Task.yield() }
+    #expect(first.dispatch("c") == .stopped(.newerSchema(position: 2)))
+    await #expect(throws: StoreError.stopped(.newerSchema(position: 2))) { try await first.send("c") }
+    #expect(await first.state.entries == ["a"])
+    await #expect(throws: StoreError.stopped(.newerSchema(position: 2))) { try await open(1) }
+    await first.shutdown()
+  }
+
+  @Test("a replica whose state is another one is found with the next entry of each writer, by its position")
+  func divergence() async throws {
+    let log = MemoryLog()
+    func open(_ suffix: String) async throws -> LedgerStore {
+      try await RootStore(
+        following: log, initialState: Ledger(),
+        fingerprint: { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } }
+      ) { $0.entries.append($1 + ($1 == "bad" ? suffix : "")) }
+    }
+    let (one, other) = (try await open(""), try await open("x"))
+    try await one.send("good")
+    _ = await other.state { $0.entries.count == 1 }
+    try await one.send("bad")
+    _ = await other.state { $0.entries.count == 2 }
+    // That entry tells what `other` has applied, and `one` finds it; `other` goes on until `one` would write.
+    await #expect(throws: StoreError.self) {
+      try await other.send("next")
+      try await one.send("next")
+    }
+    while await one.statistics.log?.phase != .stopped(.diverged(position: 2)) { await Task.yield() }
+    #expect(await one.state.entries == ["good", "bad"])
+    await one.shutdown()
+    await other.shutdown()
+  }
+
+  @Test("recovery tells how far it is, in order, and then the store follows, and ends")
+  func phases() async throws {
+    let log = MemoryLog()
+    let writer = try await ledger(log, options: LogOptions())
+    for number in 0..<1500 { try await writer.send("\(number)") }
+    let phases = Mutex<[LogStatistics.Phase]>([])
+    let store = try await ledger(log, onPhase: { phase in phases.withLock { $0.append(phase) } })
+    #expect(await store.state.entries.count == 1500)
+    await store.shutdown()
+    let told = phases.withLock { $0 }
+    #expect(told.first == .recovering(0, of: 1500))
+    #expect(Array(told.suffix(2)) == [.following, .ended])
+    let progress = told.compactMap { if case .recovering(let done, of: 1500) = $0 { done } else { nil } }
+    #expect(progress == progress.sorted() && progress.count >= 2)
+    await writer.shutdown()
+  }
+
+  @Test("a snapshot is what replay begins with, and one that cannot be read is left aside")
+  func snapshots() async throws {
+    let log = MemoryLog()
+    var options = LogOptions.quick
+    options.snapshotBytes = 2000
+    let store = try await ledger(log, options: options)
+    for number in 0..<100 { try await store.send("\(number)") }
+    while try await log.newest() == nil { await Task.yield() }
+    let expected = await store.state
+    await store.shutdown()
+    let position = try #require(try await log.newest()).position
+    let starts = Mutex<[LogStatistics.Phase]>([])
+    let again = try await ledger(log, onPhase: { phase in starts.withLock { $0.append(phase) } })
+    #expect(await again.state == expected)
+    #expect(starts.withLock { $0.first } == .recovering(0, of: 100 - position))
+    await again.shutdown()
+    try await log.save(LogSnapshot(position: 1000, bytes: [1, 2, 3]))
+    #expect(try await (ledger(log)).state == expected)
+  }
+
+  @Test("a log that is truncated behind its snapshots is replayed from the newest; without that the reason is told")
+  func truncation() async throws {
+    let log = MemoryLog()
+    var options = LogOptions.quick
+    options.snapshotBytes = 500
+    options.truncatesBehindSnapshots = true
+    let store = try await ledger(log, options: options)
+    for number in 0..<100 { try await store.send("\(number)") }
+    let expected = await store.state
+    await store.shutdown()
+    #expect(try await ledger(log).state == expected)
+    options.ignoresSnapshots = true
+    await #expect(throws: LogError.self) { try await ledger(log, options: options) }
+  }
+
+  @Test("opening a store can be cancelled while the log delivers nothing")
+  func cancelled() async throws {
+    let log = SilentLog()
+    let opening = Task { try await ledger(log) }
+    while !log.isFollowed.withLock({ $0 }) { await Task.yield() }
+    opening.cancel()
+    await #expect(throws: CancellationError.self) { try await opening.value }
+  }
+}
+
+/// A log that keeps its acknowledgements and entries back until it is opened.
+actor GatedLog: OrderedLog {
+  private nonisolated let log = MemoryLog()
+  private nonisolated let held = Mutex<[@Sendable () -> Void]?>([])
+
+  nonisolated func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let isHeld = held.withLock { held in
+      guard held != nil else { return false }
+      held?.append { [log] in log.append(entry, outcome: outcome) }
+      return true
+    }
+    if !isHeld { log.append(entry, outcome: outcome) }
+  }
+
+  func open() {
+    for append in held.withLock({ $0.take() }) ?? [] { append() }
+  }
+
+  nonisolated func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    log.records(after: position)
+  }
+
+  nonisolated func head() async throws(LogError) -> UInt64 { try await log.head() }
+  nonisolated func truncate(through position: UInt64) async throws(LogError) {
+    try await log.truncate(through: position)
+  }
+}
+
+/// A log that says that there is something, and never delivers it.
+final class SilentLog: OrderedLog {
+  let isFollowed = Mutex(false)
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {}
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    isFollowed.withLock { $0 = true }
+    return AsyncThrowingStream { _ in }
+  }
+
+  func head() async throws(LogError) -> UInt64 { 3 }
+  func truncate(through position: UInt64) async throws(LogError) {}
+}
