@@ -79,8 +79,7 @@
 }
 
 extension StateQueue {
-  /// Room for values of one size, in segments: of some 4 KB each, except for the first of an empty queue, which is
-  /// small.
+  /// Room for values of one size, in segments of some 4 KB, except for the first of an empty queue, which is small.
   @usableFromInline @safe final class Slots {
     @usableFromInline typealias Slot = UnsafeMutableRawPointer
 
