@@ -40,7 +40,7 @@ extension AnyWaiter {
 }
 
 extension Waiter {
-  /// The waiter that this one was made from. Unsafe: it must have been a waiter for the same type of value.
+  /// The waiter that an `AnyWaiter` was made from. Unsafe: it must have been a waiter for the same type of value.
   @unsafe @inlinable init(_ waiter: AnyWaiter) {
     unsafe self.init(unsafeBitCast(waiter.bits, to: UnsafeContinuation<Value, Never>.self))
   }

@@ -6,7 +6,7 @@
 ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(5), attempts: 4))
 ///       .catching { .failed($0) }
 ///
-/// Ids belong to the store that the action was given to: those of two stores never meet. From the commit on that
+/// Ids belong to the store that the action was given to: those of two stores never meet. As of the commit that
 /// cancels an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that it dispatches through
 /// the `Dispatch` it was given is committed, even if it ignores its cancellation. What it dispatches to a store or
 /// proxy that it obtained otherwise is not taken back.

@@ -6,7 +6,7 @@ extension Interceptor {
   ///       .search($0)
   ///     }
   ///
-  /// From the commit on after which the part is absent, its effects are cancelled, and nothing of them is committed.
+  /// As of the commit after which the part is absent, its effects are cancelled, and nothing of them is committed.
   ///
   /// - Parameters:
   ///   - toPart: The part's state; if it is absent, the interceptor is not asked.
@@ -37,8 +37,8 @@ extension Interceptor {
   ///       if case .room(let id, let action) = action { (id, action) } else { nil }
   ///     } into: { .room($0, $1) }
   ///
-  /// Ids of effects belong to the element: those of two elements never meet. From the commit on after which an element
-  /// is absent, its effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked
+  /// Ids of effects belong to the element: those of two elements never meet. As of the commit after which an element is
+  /// absent, its effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked
   /// about checks the elements that have effects in progress. Effects of the state look at every element at each commit
   /// that the store publishes.
   ///

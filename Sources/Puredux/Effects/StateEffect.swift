@@ -5,7 +5,7 @@
 ///     .onChange(of: \.query) { query in .run { … }.after(.milliseconds(300)) }
 ///     .forEach(\.downloads) { download in .run { dispatch in … } }
 ///
-/// The state at the beginning counts, too. Work is begun and cancelled in commit order; from the commit on that cancels
+/// The state at the beginning counts, too. Work is begun and cancelled in commit order; as of the commit that cancels
 /// it, nothing that it dispatches is committed, even if it ignores its cancellation. There are never two running for
 /// one element: work that begins anew waits until the work that it replaces has returned. Work that has returned is not
 /// begun again for the same value (G8).

@@ -36,7 +36,7 @@
   func forgetAtEnd(_ memory: SelectorCache.Memory) {}
   func forgetMemories() {}
 
-  /// Drops the state of a store that is gone.
+  /// Drops the state of a released store.
   final func release() {
     own?.release()
     forgetMemories()

@@ -1,8 +1,8 @@
-/// A store's node in its tree, whatever the type of the actions: all that can be asked of it but to take an action.
+/// A store's node in its tree, whatever the type of the actions: all that it can be asked except to take an action.
 @usableFromInline protocol AnyStoreNode: CommandQueue {
   var id: StoreID { get }
   var parentNode: (any AnyStoreNode)? { get }
-  /// Whether this store or one above it is closed, if only to others than its own effects.
+  /// Whether this store or one above it is closed, at least to all but its own effects.
   var isClosed: Bool { get }
   /// Whether nothing gets into it any more, not even from its own effects.
   var hasEnded: Bool { get }

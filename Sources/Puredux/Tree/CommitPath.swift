@@ -9,7 +9,7 @@
   /// What is called for every commit. A structure, because generic code wraps a bare closure once more, in two objects,
   /// each time it passes it on.
   @usableFromInline struct OnCommit {
-    /// Called before the commit, with the action in its place.
+    /// Called before the commit, with the action in place.
     @usableFromInline let prepare: ((inout Action) -> Void)?
     /// Called after the commit, also with the store that the action was given to.
     @usableFromInline let tell: (inout Action, StoreNode<Action>) -> Void

@@ -9,7 +9,7 @@ public enum DispatchResult: Sendable, Equatable {
   case unmapped
 }
 
-/// Dispatches actions to one store: passed to an effect, to answer the store that its action was given to (G8).
+/// Dispatches actions to one store: passed to an effect, to respond to the store its action was given to (G8).
 ///
 /// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the
 /// store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns `.enqueued` until the effect has ended.

@@ -515,7 +515,7 @@ extension StoreNode {
 }
 
 extension Tree {
-  /// How a store that is gone is released.
+  /// How a store is released.
   @usableFromInline enum ReleaseWay {
     case ordered(schedules: Bool)
     case endedBefore

@@ -43,7 +43,7 @@ extension Tree {
 extension Tree {
   @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
 
-  /// The values now of the task-locals that the tree carries.
+  /// The present values of the task-locals that the tree carries.
   @usableFromInline nonisolated var carriedContext: CarriedContext? {
     extras.withObject { $0.carried?.capture() } ?? nil
   }
