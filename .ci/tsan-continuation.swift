@@ -1,8 +1,9 @@
-// What .ci/tsan-suppressions is for, without anything of this library: one task waits by a continuation, and a thread
-// resumes it, maybe before it waits. All that the two share is handed over by an atomic. Built with `-sanitize=thread`,
-// the thread sanitizer says that `UnsafeContinuation.resume(returning:)`, which reads in the task's frame where the result
-// belongs, races with what the task does there when it runs on: the runtime, where a task is resumed before it waits,
-// does not tell the sanitizer who comes after whom. Once this prints no report any more, the suppression can go.
+// The reason for .ci/tsan-suppressions, without any part of this library: one task waits by a continuation, and a
+// thread resumes it, possibly before it waits. An atomic hands over all that the two share. Built with
+// `-sanitize=thread`, the thread sanitizer reports that `UnsafeContinuation.resume(returning:)`, which reads from the
+// task's frame where the result belongs, races with what the task does there when it continues: if a task is resumed
+// before it waits, the runtime does not tell the sanitizer which comes first. Once this prints no report, the
+// suppression can go.
 import Foundation
 import Synchronization
 

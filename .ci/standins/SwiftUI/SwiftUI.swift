@@ -1,4 +1,4 @@
-// Stands in for SwiftUI where there is none, so that the snippets of the guide are compiled: the declarations that they use, and nothing behind them.
+// Replaces SwiftUI where there is none, so that the snippets of the guide can be compiled: the declarations that they use, and nothing behind them.
 
 @MainActor @preconcurrency
 public protocol View {
@@ -10,7 +10,7 @@ extension Never: View {
   public var body: Never { fatalError() }
 }
 
-/// A view that is none.
+/// An empty view.
 public struct EmptyView: View {
   public init() {}
   public var body: Never { fatalError() }

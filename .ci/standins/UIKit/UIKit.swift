@@ -1,4 +1,4 @@
-// Stands in for UIKit where there is none, so that the snippet of the guide is compiled: the declarations that it uses, and nothing behind them.
+// Replaces UIKit where there is none, so that the snippet of the guide can be compiled: the declarations that it uses, and nothing behind them.
 
 @MainActor
 open class UIViewController {

@@ -26,19 +26,19 @@
     return element
   }
 
-  /// Everything, in order.
+  /// All elements, in order.
   @inlinable var all: [Element] { storage[head...].compactMap { $0 } }
 
-  /// Everything, in order; the queue is empty afterwards.
+  /// All elements, in order; the queue is empty afterwards.
   @inlinable mutating func popAll() -> ContiguousArray<Element> { ContiguousArray(takeAll().all) }
 
-  /// Everything, as it is; the queue is empty afterwards.
+  /// The whole queue, as it is; this one is empty afterwards.
   @inlinable mutating func takeAll() -> Queue {
     defer { self = Queue() }
     return self
   }
 
-  /// Changes the element that many places behind the first.
+  /// Changes the element at an offset from the first.
   @inlinable mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result {
     body(&storage[head + offset])
   }

@@ -1,17 +1,17 @@
-/// First in, first out, in segments: growing never moves what is there, and dropping from the front never shifts the
-/// rest, so that a queue of a million elements holds nobody up longer than one of ten.
+/// First in, first out, in segments: growing never moves the existing elements, and dropping from the front never
+/// shifts the rest, so that a queue of a million elements delays its users no longer than one of ten.
 ///
-/// Copies share their segments: a copy costs nothing, and a change after it no more than the segment that changes and
-/// the list of segments.
+/// Copies share their segments: a copy costs nothing, and a change after it costs no more than the segment that changes
+/// and the list of segments.
 @usableFromInline struct SegmentedQueue<Element> {
-  /// The binary logarithm of how many elements a segment has.
+  /// The binary logarithm of the number of elements in a segment.
   @usableFromInline let shift: Int
   @usableFromInline var segments = Queue<ContiguousArray<Element?>>()
   /// How many elements of the first segment have been taken out.
   @usableFromInline var head = 0
   @usableFromInline var count = 0
 
-  /// - Parameter segmentLength: How many elements a segment has at least.
+  /// - Parameter segmentLength: The minimum number of elements in a segment.
   @inlinable init(segmentLength: Int = 256) {
     shift = Int.bitWidth - (max(segmentLength, 1) - 1).leadingZeroBitCount
   }
@@ -33,7 +33,7 @@
     head += 1
     if count == 0 {
       head = 0
-      // A small one keeps its room, so that a reader who is one behind does not allocate at each turn.
+      // A small segment keeps its capacity, so that a reader that is one behind does not allocate each time.
       if segments.count == 1, (segments[0]?.capacity ?? 0) <= 16 {
         segments.update(0) { $0?.removeAll(keepingCapacity: true) }
       } else {
@@ -46,20 +46,20 @@
     return element
   }
 
-  /// The element that many places behind the first.
+  /// The element at an offset from the first.
   @inlinable subscript(offset: Int) -> Element? {
     let (segment, offset) = place(of: offset)
-    // In its place: the subscript of a queue would count the segment.
+    // In place: the subscript of a queue would retain the segment.
     return segments.storage[segments.head + segment]?[offset]
   }
 
-  /// Changes the element that many places behind the first.
+  /// Changes the element at an offset from the first.
   @inlinable mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result? {
     let (segment, offset) = place(of: offset)
     return segments.update(segment) { $0 == nil ? nil : body(&$0![offset]) }
   }
 
-  /// Everything, in order.
+  /// All elements, in order.
   @inlinable var all: [Element] {
     var all: [Element] = []
     all.reserveCapacity(count)

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What stands between an action and the reducers of its path, from a store up to the root: middleware and histories;
-/// and who is told of the commit, of the child stores on it.
+/// What an action passes through besides the reducers of its path, from a store up to the root: middleware and
+/// histories; and what the child stores on the path call for the commit.
 @usableFromInline final class CommitStages<Action: Sendable>: AnyCommitStages<Action> {
   /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed.
   @usableFromInline typealias Handle = (Action, CommitStages<Action>.Context) -> Void
@@ -13,7 +13,7 @@ import Synchronization
   @usableFromInline let onCommit: CommitPath<Action>.OnCommit?
   @usableFromInline let sequencer: Sequencer<Action>?
 
-  /// None where there are only reducers.
+  /// Nil if there are only reducers.
   @inlinable init?(
     handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit? = nil, last: Action? = nil,
     sequencer: Sequencer<Action>? = nil, commit: @escaping CommitPath<Action>.Commit
@@ -24,7 +24,7 @@ import Synchronization
     self.onCommit = onCommit
     self.sequencer = sequencer
     let context = Context(commit: commit, record: record, onCommit: onCommit)
-    // Not one closure that looks: what is called is not counted where it is known to be there.
+    // Not one closure that checks: calling a closure that is known to exist counts no references.
     if let sequencer {
       super.init(last: last, process: sequencer.process(handle, context))
     } else if let handle {
@@ -42,15 +42,15 @@ import Synchronization
     }
   }
 
-  /// Those of a store's path. SAFETY: there are no others.
+  /// The stages of a store's path. SAFETY: there are no others.
   @inlinable static func known(_ stages: AnyCommitStages<Action>?) -> CommitStages? {
     stages.map { unsafe unsafeDowncast($0, to: CommitStages.self) }
   }
 }
 
 extension CommitStages {
-  /// An action on its way through middleware and histories. One for all actions of a store, as no two are on their way
-  /// at a time.
+  /// An action on its way through middleware and histories. One object for all actions of a store, as only one of them
+  /// is on its way at a time.
   @usableFromInline @safe final class Context {
     @usableFromInline let reduce: CommitPath<Action>.Commit
     @usableFromInline let record: CommitStages<Action>.Record?
@@ -58,11 +58,11 @@ extension CommitStages {
 
     // Without the run-time checks for overlapping accesses.
     //
-    // SAFETY: reached from the tree's isolation only, where one section is entered at a time (`Tree.enter`); an access
+    // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`); an access
     // copies a value out or sets it.
 
-    /// The store that the action was given to. SAFETY: set only while the tree has an action of that store processed,
-    /// and so holds it.
+    /// The store that the action was given to. SAFETY: set only while the tree processes an action of that store, and
+    /// so holds the store.
     @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
     /// Its identity.
     @usableFromInline @exclusivity(unchecked) var currentID = StoreID.root
@@ -87,13 +87,13 @@ extension CommitStages {
       unsafe rejection = nil
     }
 
-    /// Returns why the action was not committed, where it was not.
+    /// Returns why the action was not committed, if it was not.
     @inlinable func end() -> StoreError? {
       unsafe current = nil
       return unsafe hasCommitted ? nil : .rejected(reason: rejection)
     }
 
-    /// Commits what the middleware made of the action.
+    /// Commits the action that the middleware has passed on.
     @inlinable func commit(_ action: Action) {
       guard let node = unsafe current else { return }
       if let divert = unsafe divert { return divert(action, self) }
@@ -114,24 +114,24 @@ extension CommitStages {
       unsafe node._withUnsafeGuaranteedRef { $0.tree.countCommit() }
     }
 
-    /// The store that the action was given to, or the last one, where none is on its way.
+    /// The store that the action was given to, or the last such store, if no action is on its way.
     @inlinable var storeID: StoreID { unsafe currentID }
     @inlinable var isCommitted: Bool { unsafe hasCommitted }
 
     @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 
-    /// None while no action is on its way.
+    /// Nil while no action is on its way.
     @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
   }
 }
 
-/// What a store does with an action. The state that it owns and the state that it shows differ in a child store.
+/// What a store does with an action. In a child store, the state that it owns and the state that it shows differ.
 @usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let reducer: Reducer<Owned, Action>
   @usableFromInline let middleware: Middleware<State, Action>?
   @usableFromInline let emission: Emission<State>
   @usableFromInline let history: History<Owned, Action>?
-  /// What a child store is given at its end.
+  /// The action that a child store is given at its end.
   @usableFromInline let last: Action?
 
   @inlinable init(
@@ -147,8 +147,8 @@ extension CommitStages {
 }
 
 extension Source {
-  /// Publishes what a root store owns, where anybody follows it. Kept out of what commits where nobody does: that is
-  /// small enough, then, to be one function with the closure around it, which saves a copy of the action.
+  /// Publishes the state of a root store, if it has followers. Kept out of the code that commits without followers:
+  /// that is then small enough to be one function with the closure around it, which saves a copy of the action.
   @inline(never) @inlinable func publish(_ own: OwnState<State>) {
     guard hasSubscribers, let state = own.value else { return }
     var propagation = AnySource.Propagation()
@@ -160,7 +160,7 @@ extension Source {
 extension CommitPath {
   @usableFromInline typealias Stages = CommitStages<Action>
 
-  /// A root store's.
+  /// A root store's path.
   @inlinable init<State: Sendable>(
     root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>,
     sequencer: Sequencer<Action>? = nil
@@ -184,8 +184,8 @@ extension CommitPath {
     self.init(commit: commit, stages: stages, source: source)
   }
 
-  /// A child store's, which goes on with its parent's. Who is told of a root store's commits can be changed, and so
-  /// belongs to the tree.
+  /// A child store's path, which continues with its parent's. What is called for a root store's commits can be changed,
+  /// and so belongs to the tree.
   @inlinable init<Local: Sendable, State: Sendable>(
     child own: OwnState<Local>, shownBy source: Source<State>, features: StoreFeatures<Local, State, Action>,
     onCommit: OnCommit?, under parent: borrowing CommitPath, depth: Int
@@ -218,7 +218,7 @@ extension CommitPath {
     self.init(commit: commit, stages: stages, source: source)
   }
 
-  /// The closures of a store, for one below it whose release is not to release all of those above by recursion.
+  /// The closures of a store, for one below it whose release must not recursively release all of those above.
   @usableFromInline borrowing func chained() -> (Commit, Stages?) {
     let commit = Chained(commit)
     let above = Stages.known(stages)

@@ -1,24 +1,24 @@
 import Synchronization
 
-/// What a store did last: the commits that its reducers made, with the states in between.
+/// The most recent commits of a store: what its reducers did, with the states in between.
 ///
-/// Make one, give it to a root or child store, and read it whenever you like, also when the store is gone:
+/// Make one, give it to a root or child store, and read it whenever you like, even when the store is gone:
 ///
 ///     let history = History<Human, HumanAction>(limit: 100)
 ///     let store = RootStore(initialState: Human(), history: history, reducer: reduce)
 ///     …
 ///     for entry in history.entries { print(entry.position, entry.store, entry.action, entry.state) }
 ///
-/// A root store's has every commit of its tree, a child store's those that passed through it: of actions given to it,
-/// or to a store below. Its states are those that the store itself owns.
+/// A root store's history has every commit of its tree, a child store's those that passed through it: of actions given
+/// to it, or to a store below. The states are those that the store itself owns.
 ///
 /// It keeps at most `limit` commits, and the states of each: before, and after every reducer. So every reducer has to
-/// copy the collections that it changes; a store that has no history pays nothing. Meant for one store: where several
-/// share one, it has what all of them did, as it came.
+/// copy the collections that it changes; a store without a history pays nothing. Meant for one store: if several share
+/// one, it has the commits of all of them, in the order in which they came.
 public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// One commit.
   public struct Entry: Sendable {
-    /// What one reducer made of the state.
+    /// The state after one reducer.
     public struct Step: Sendable {
       public let reducer: String?
       public let state: State
@@ -29,7 +29,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
       }
     }
 
-    /// The action that was reduced: what middleware made of it, where there is any.
+    /// The action that was reduced: the one that middleware passed on, if there is any.
     public let action: Action
     /// The store that the action was given to.
     public let store: StoreID
@@ -52,7 +52,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   @usableFromInline struct Contents: Sendable {
     @usableFromInline var entries: SegmentedQueue<Entry>
-    /// How many stores keep their history here, and whether there were some that have ended.
+    /// How many stores keep their history here, and whether the last of them has ended.
     @usableFromInline var stores = 0
     @usableFromInline var hasEnded = false
     @usableFromInline var channel = Channel<Entry>()
@@ -63,14 +63,14 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// How many commits it keeps.
   public let limit: Int
   @usableFromInline let contents: LockedValue<Contents>
-  /// Records a commit. A closure, which is specialized where a history is made: who has none pays for none.
+  /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
   @usableFromInline let recording:
     @Sendable (History, Action, CommitStages<Action>.Context, [Reducer<State, Action>], OwnState<State>) -> Void
 
-  /// - Parameter limit: How many commits it keeps; below one counts as one.
+  /// - Parameter limit: How many commits it keeps; a limit below one counts as one.
   @inlinable public init(limit: Int) {
     self.limit = max(limit, 1)
-    // A short history has short segments, so that it has little room for what it has dropped.
+    // A short history has short segments, so that dropped entries take up little room.
     let segmentLength = min(max(self.limit, 16), 256)
     contents = LockedValue(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
     recording = { history, action, context, steps, own in history.recordNow(action, context, by: steps, in: own) }
@@ -78,15 +78,15 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   /// The commits that it has kept, the oldest first. A value: filter it, or replay it.
   ///
-  /// What was dispatched and is not committed yet is not in it: to have all of that, `send`, or read the store's state,
-  /// before.
+  /// Actions that have been dispatched but not committed are not in it: to include them, `send`, or read the store's
+  /// state, first.
   ///
-  /// Reading it holds no commit up, however much there is.
+  /// Reading it delays no commit, however many entries there are.
   public var entries: [Entry] { contents.withLock { $0.entries }.all }
 
-  /// The commits that it has kept, and then each that follows, with none between lost. Ends with the store.
+  /// The commits that it has kept, and then each that follows, with none lost in between. Ends with the store.
   ///
-  /// The buffering policy is as that of `states()`; it holds for those that follow.
+  /// The buffering policy is like that of `states()`; it applies to the commits that follow.
   public func commits(
     bufferingPolicy: AsyncStream<Entry>.Continuation.BufferingPolicy = .unbounded
   ) -> AsyncStream<Entry> {
@@ -123,7 +123,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     ended?.finish()
   }
 
-  /// Has the reducers work on the state one by one, and keeps what each made of it.
+  /// Runs the reducers on the state one by one, and keeps the state after each.
   @usableFromInline func record(
     _ action: Action, _ context: CommitStages<Action>.Context, by steps: [Reducer<State, Action>],
     in own: OwnState<State>

@@ -1,7 +1,7 @@
-/// Wraps the reducers of a store: sees each action before they do, and the state after.
+/// Wraps the reducers of a store: sees each action before they do, and the state afterwards.
 ///
 /// Synchronous, on the tree's executor, for every action given to the store or to one below it. It passes the action on
-/// by calling `next`, passes on another by calling `next` with that, or stops it by not calling `next`:
+/// by calling `next`, replaces it by calling `next` with another, or stops it by not calling `next`:
 ///
 ///     let audit = Middleware<Account, AccountAction> { action, context, next in
 ///       guard action.amount > 0 else { return context.reject("Nothing to book.") }
@@ -12,17 +12,17 @@
 ///     let store = RootStore(initialState: Account(), middleware: [audit, .timing { print($0, $1) }], reducer: reduce)
 ///
 /// The order of steps: the middleware of the store that the action was given to, in order; that of each store above it;
-/// then all reducers of the path; the states are published and the interceptor is asked; and then the middleware goes
-/// on behind its `next`, in reverse. What it passes on is what all reducers of the path, the histories and the
-/// interceptor get. So an action is reduced by its whole path or not at all (G2), and nobody sees anything between.
-/// Calling `next` more than once makes a commit of each, one right behind the other.
+/// then all reducers of the path; the states are published and the interceptor is asked; and then the middleware
+/// continues after its `next`, in reverse order. What it passes on is what all reducers of the path, the histories and
+/// the interceptor get. So an action is reduced by its whole path or not at all (G2), and nobody sees anything in
+/// between. Calling `next` more than once makes a commit each time, one right after the other.
 ///
-/// What middleware dispatches, through `context.dispatch` or any store, comes later in the order (G10). Of an action
-/// that it stops `dispatch` cannot tell, as it returns before; `send` throws `StoreError.rejected`.
+/// What middleware dispatches, through `context.dispatch` or any store, comes later in the order (G10). If it stops an
+/// action, `dispatch` cannot report that, as it has returned before; `send` throws `StoreError.rejected`.
 ///
 /// **Middleware or interceptor?** Middleware decides about actions, and measures: it holds up the tree while it runs,
-/// so it must be short and cannot `await`. An interceptor does work that an action sets off: it runs beside the tree,
-/// may take its time, and comes too late to stop anything.
+/// so it must be short and cannot `await`. An interceptor does work that an action triggers: it runs alongside the
+/// tree, may take its time, and comes too late to stop anything.
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline typealias Handle =
     @Sendable (
@@ -40,7 +40,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     self.handle = handle
   }
 
-  /// Several as one: before the reducers in order, after them in reverse.
+  /// Combines several into one: in order before the reducers, in reverse order after them.
   @inlinable public init(_ middleware: [Middleware]) {
     guard let last = middleware.last else {
       self.init { action, _, next in next(action) }
@@ -53,7 +53,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Handles an action, and then has what is above the store, or the commit, handle what it passes on.
+  /// Handles an action; what it passes on is handled by the middleware above the store, or committed.
   @inlinable func handling(
     showing source: Source<State>, above: CommitStages<Action>.Handle?
   ) -> CommitStages<Action>.Handle {
@@ -68,8 +68,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// What middleware can see and do beside passing the action on. Valid while it handles the action:
-/// kept for longer, it dispatches nothing (`.terminated`).
+/// What middleware can see and do besides passing the action on. Valid while it handles the action: if it is kept for
+/// longer, it dispatches nothing (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @usableFromInline let source: Source<State>
   @usableFromInline let context: CommitStages<Action>.Context
@@ -79,30 +79,30 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
     self.context = context
   }
 
-  /// The state of the store that the middleware belongs to: the one before until `next` is called, and then the one
-  /// after.
+  /// The state of the store that the middleware belongs to: the one before the commit until `next` is called, and then
+  /// the one after it.
   ///
-  /// Who holds it while calling `next` makes the reducers copy the collections that they change in it. In a child store
+  /// Holding it while calling `next` makes the reducers copy the collections that they change in it. In a child store
   /// it is composed at each call.
   @inlinable public var state: State {
     var state: State?
     source.withState { state = $0 }
-    // Actions come from stores that somebody held when they were accepted: those on their path have a state until they
-    // are committed.
+    // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
+    // until the actions are committed.
     return state!
   }
 
   /// The store that the action was given to: the middleware's own, or one below it.
   @inlinable public var store: StoreID { context.storeID }
 
-  /// Whether the action has been committed: no before `next`, and no after it where other middleware has stopped the
+  /// Whether the action has been committed: false before `next`, and false after it if other middleware has stopped the
   /// action.
   @inlinable public var isCommitted: Bool { context.isCommitted }
 
   /// Dispatches to the store that the action was given to.
   @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: context.node) }
 
-  /// Says why the action is stopped: `send` throws `StoreError.rejected` with this reason.
+  /// Gives the reason why the action is stopped: `send` throws `StoreError.rejected` with it.
   @inlinable public func reject(_ reason: RejectionReason) {
     context.reject(reason)
   }

@@ -1,5 +1,5 @@
 extension Middleware {
-  /// Rejects the actions that the closure finds a reason against.
+  /// Rejects the actions for which the closure returns a reason.
   ///
   ///     .guarding { action, room in
   ///       if case .say = action, room.isClosed { "The room is closed." } else { nil }
@@ -13,7 +13,7 @@ extension Middleware {
     }
   }
 
-  /// Reports how long each action took: the middleware further in, the reducers, and publishing.
+  /// Reports how long each action took, including the inner middleware, the reducers and publishing.
   @inlinable public static func timing(
     clock: some Clock<Duration> = ContinuousClock(),
     _ report: @escaping @Sendable (_ action: Action, _ taken: Duration) -> Void
@@ -29,7 +29,7 @@ extension Middleware {
   ///     .logging { print($0.action, $0.changes, $0.taken) }
   ///
   /// Holds the state before the action until it has been reported, so that the reducers copy the collections that they
-  /// change. The changes are computed only when asked for.
+  /// change. The changes are computed only on demand.
   @inlinable public static func logging(
     clock: some Clock<Duration> = ContinuousClock(), _ log: @escaping @Sendable (ActionLog<State, Action>) -> Void
   ) -> Middleware {
@@ -49,7 +49,7 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
   public let action: Action
   /// The store that the action was given to.
   public let store: StoreID
-  /// No where other middleware stopped the action.
+  /// False if other middleware stopped the action.
   public let isCommitted: Bool
   public let before: State
   public let after: State
@@ -64,25 +64,25 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
     self.taken = taken
   }
 
-  /// The parts of the state that differ, found by reflection: each with its path, as `cards[2].text`.
+  /// The parts of the state that differ, found by reflection: each with its path, such as `cards[2].text`.
   public var changes: [StateChange] { StateChange.all(from: before, to: after) }
 }
 
-/// A part of a state that was changed.
+/// A part of a state that has changed.
 public struct StateChange: Sendable, Equatable, CustomStringConvertible {
-  /// Where it is in the state; empty where the state as a whole is meant.
+  /// Its location in the state; empty for the state as a whole.
   public let path: String
-  /// As `String(reflecting:)` shows it; none where the part was added.
+  /// As `String(reflecting:)` shows it; nil if the part was added.
   public let before: String?
-  /// None where it was removed.
+  /// Nil if it was removed.
   public let after: String?
 
   public var description: String {
     "\(path.isEmpty ? "state" : path): \(before ?? "nothing") -> \(after ?? "nothing")"
   }
 
-  /// What differs between two values. Goes into structures, tuples, arrays and optionals; of others it tells that they
-  /// differ as they are shown.
+  /// The differences between two values. Descends into structures, tuples and arrays; other values count as different
+  /// if they are shown differently.
   static func all(from before: Any, to after: Any) -> [StateChange] {
     var changes: [StateChange] = []
     collect(from: before, to: after, path: "", into: &changes)

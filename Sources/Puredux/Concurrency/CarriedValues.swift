@@ -2,14 +2,14 @@
 ///
 ///     let store = RootStore(initialState: Cart(), carrying: .values(of: ServiceContext.$current), reducer: reduce)
 ///
-/// The values that there are where an action is dispatched or sent are there again in its commit (its middleware,
-/// reducers, mappings and interceptors), in its effects, and in the commits and effects of what these dispatch (G8).
-/// Without it none of them sees anything of the dispatcher's but where a `send` is done in its own task.
+/// The values that are set where an action is dispatched or sent are set again in its commit (its middleware, reducers,
+/// mappings and interceptors), in its effects, and in the commits and effects of the actions that these dispatch (G8).
+/// Without it none of them sees the dispatcher's values, except where a `send` is performed in its own task.
 public struct CarriedValues: Sendable {
-  /// The values where this is called.
+  /// Captures the values that are set where this is called.
   let capture: @Sendable () -> CarriedContext
 
-  /// Those of one or several task-local variables.
+  /// The values of one or more task-local variables.
   public static func values<each Value: Sendable>(of locals: repeat TaskLocal<each Value>) -> CarriedValues {
     var all: [CarriedValues] = []
     repeat all.append(CarriedValues(each locals))
@@ -41,9 +41,9 @@ public struct CarriedValues: Sendable {
   }
 }
 
-/// The values that were there at some time.
+/// The values that were set at some point in time.
 @usableFromInline struct CarriedContext: Sendable {
-  /// Does something with the values in their place.
+  /// Runs a closure with these values set.
   let restore: @Sendable (_ body: () -> Void) -> Void
   let restoreAsync: @Sendable (_ body: @Sendable () async -> Void) async -> Void
 

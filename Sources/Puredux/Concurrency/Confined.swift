@@ -1,17 +1,17 @@
 /// The isolation of one tree of stores: proves to the compiler that code runs on the tree's executor.
 @usableFromInline protocol TreeIsolation: Actor {}
 
-/// Something to be done on a tree's executor.
+/// Work to be performed on a tree's executor.
 ///
-/// SAFETY: has no variables; what inherits from it answers for its own. The compiler does not check a class that can be
-/// inherited from.
+/// SAFETY: has no variables; subclasses are responsible for their own. The compiler does not check a class that is not
+/// final.
 @usableFromInline class Command: @unchecked Sendable {
   @usableFromInline init() {}
 
   @usableFromInline func perform(on tree: isolated any TreeIsolation) {}
 }
 
-/// Whatever a closure does.
+/// A command that calls a closure.
 private final class ClosureCommand: Command, @unchecked Sendable {
   private let body: @Sendable (isolated any TreeIsolation) -> Void
 
@@ -23,11 +23,11 @@ private final class ClosureCommand: Command, @unchecked Sendable {
   override func perform(on tree: isolated any TreeIsolation) { body(tree) }
 }
 
-/// Takes commands, which are performed in order, one after the other, on a tree's executor.
+/// Accepts commands, which are performed in order, one after the other, on a tree's executor.
 @usableFromInline protocol CommandQueue: AnyObject, Sendable {
-  /// Gives a command its place in the order; false where none is taken any more.
+  /// Gives a command its place in the order; false if commands are no longer accepted.
   func enqueue(_ command: Command) -> Bool
-  /// Whether an effect is one of the same tree.
+  /// Whether an effect belongs to the same tree.
   func hosts(_ effect: RunningEffect) -> Bool
 }
 
@@ -43,12 +43,12 @@ extension Command {
   }
 }
 
-/// A reference to what lives on a tree's executor. Anybody may hold it and pass it on; only code that runs there can
-/// look inside.
+/// A reference to a value that lives on a tree's executor. Any code may hold it and pass it on; only code that runs
+/// there can look inside.
 ///
-/// SAFETY: the value is reached through `callAsFunction` and `withValue`, which the compiler lets nobody call but from
-/// a tree's isolation, and in `map`, whose closures store it in another confined value. One tree's values never meet
-/// another tree: a store makes them from its parent's. Whoever takes `unconfined` says why that is sound where it does.
+/// SAFETY: the value is reached through `callAsFunction` and `withValue`, which the compiler allows to be called only
+/// from a tree's isolation, and in `map`, whose closures store it in another confined value. Values of one tree never
+/// reach another tree: a store makes them from its parent's. Each use of `unconfined` states why it is sound.
 @usableFromInline struct Confined<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
   @unsafe @usableFromInline let unconfined: Value
 
@@ -56,14 +56,14 @@ extension Command {
     unsafe unconfined = value
   }
 
-  /// Shows the value in its place.
+  /// Passes the value to a closure, in place.
   @inlinable func withValue<Result: ~Copyable, Failure: Error>(
     on tree: isolated any TreeIsolation, _ body: (borrowing Value) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try unsafe body(unconfined)
   }
 
-  /// Another confined value that is made from this one and a second one of the same tree, without a look inside.
+  /// Makes another confined value from this one and a second one of the same tree, without exposing either.
   @inlinable func map<Second, Other: ~Copyable>(
     with second: Confined<Second>, _ make: (borrowing Value, Second) -> Other
   ) -> Confined<Other> {
@@ -80,7 +80,7 @@ extension Confined {
 
   @inlinable func callAsFunction(on tree: isolated any TreeIsolation) -> Value { unsafe unconfined }
 
-  /// Another confined value that is made from this one, without a look inside.
+  /// Makes another confined value from this one, without exposing it.
   @inlinable func map<Other: ~Copyable>(_ make: (Value) -> Other) -> Confined<Other> {
     unsafe Confined<Other>(storing: make(unconfined))
   }

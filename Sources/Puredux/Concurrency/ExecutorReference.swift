@@ -1,7 +1,7 @@
 /// A serial executor, looked up once and kept alive.
 ///
-/// SAFETY: the reference that is not counted lies beside the object that keeps its executor alive. The main actor's
-/// lives for ever.
+/// SAFETY: the unowned reference is stored next to the object that keeps its executor alive. The main actor's executor
+/// lives forever.
 @usableFromInline @safe struct ExecutorReference: Sendable {
   @usableFromInline let unowned: UnownedSerialExecutor
   @usableFromInline let owner: (any AnyObject & Sendable)?

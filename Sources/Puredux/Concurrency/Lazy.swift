@@ -1,9 +1,9 @@
 import Synchronization
 
-/// An object that is made when it is first needed, and stays as long as its owner: eight bytes where it is not.
+/// An object that is made when it is first needed, and lives as long as its owner: eight bytes until then.
 ///
-/// SAFETY: the reference is counted once, is never replaced, and is released when the owner goes and nobody can ask any
-/// more.
+/// SAFETY: the reference is retained once, is never replaced, and is released when the owner is destroyed, when nothing
+/// can ask for it any more.
 @usableFromInline @safe struct Lazy<Object: AnyObject>: ~Copyable {
   @usableFromInline let reference: LazyReference
 
@@ -13,7 +13,7 @@ import Synchronization
 
   @inlinable @inline(__always) var exists: Bool { unsafe reference.pointer.load(ordering: .relaxed) != nil }
 
-  /// The object, where there is one.
+  /// Passes the object to a closure, if it exists.
   @inlinable @inline(__always) func withObject<Result>(_ body: (Object) -> Result) -> Result? {
     guard let pointer = unsafe reference.pointer.load(ordering: .acquiring) else { return nil }
     return unsafe Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
@@ -30,8 +30,8 @@ import Synchronization
   }
 }
 
-/// What `Lazy` is, whatever its object: a deinitializer is not specialized, and to look up a generic type in it costs
-/// more than all that it does.
+/// The part of `Lazy` that does not depend on the object's type: a deinitializer is not specialized, and looking up a
+/// generic type in it costs more than everything else it does.
 @usableFromInline @safe struct LazyReference: ~Copyable {
   @usableFromInline let pointer: Atomic<UnsafeMutableRawPointer?>
 

@@ -2,9 +2,9 @@ import Synchronization
 
 /// A value behind a lock.
 ///
-/// A `Mutex` whose handing over is also told by an atomic that is compiled into the client: on Linux the contended path
-/// of `Mutex` lies in a library that the thread sanitizer does not see into, so that it would report races where there
-/// are none, in this library's tests and in those of everybody who uses it. The two plain moves that this costs are not
+/// A `Mutex` whose handover is also signalled by an atomic that is compiled into the client: on Linux the contended
+/// path of `Mutex` is in a library that the thread sanitizer cannot see into, so that it would report races that do not
+/// exist, in this library's tests and in those of all its users. The two plain moves that this costs are not
 /// measurable.
 @usableFromInline struct LockedValue<Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>

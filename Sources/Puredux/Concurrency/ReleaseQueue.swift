@@ -10,17 +10,17 @@
 
 /// Releases objects one after the other, so that a long chain of them is not released recursively.
 ///
-/// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over here, and
-/// does not hold it any more: the release that is under way picks it up when it is done with the first.
+/// An object whose release leads to another's, as a child store's leads to its parent's, hands that one over to the
+/// queue and no longer holds it: the release in progress picks it up when it is done with the first.
 @usableFromInline final class ReleaseQueue: Sendable {
-  /// By the thread that releases: nobody's objects go on another's, which may hold a lock of the user's.
+  /// Keyed by the releasing thread: an object is not released by another thread, which may hold a lock of the user's.
   private let waiting = LockedValue<[UInt: [any Sendable]]>([:])
 
-  /// Of all trees: chains are handed over here only every so many levels (`Depth`).
+  /// Shared by all trees: chains hand objects over here only every so many levels (`Depth`).
   @usableFromInline static let deep = ReleaseQueue()
 
-  /// - Parameter take: Takes the object from who hands it over. Called under the lock, so that nobody but the queue
-  ///   holds it from then on.
+  /// - Parameter take: Takes the object from its holder. Called under the lock, so that from then on only the queue
+  ///   holds it.
   @usableFromInline func release(_ take: () -> any Sendable) {
     let thread = currentThread
     let isFirst = waiting.withLock { waiting in

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Whether what an effect dispatches is not wanted any more. Set on the tree's executor, in commit order; or from
-/// anywhere, by who cancels a subscription.
+/// Whether the actions that an effect dispatches are no longer wanted. Set on the tree's executor, in commit order, or
+/// from anywhere when a subscription is cancelled.
 ///
-/// SAFETY: the flag is atomic; what inherits from it answers for its own. The compiler does not check a class that can
-/// be inherited from.
+/// SAFETY: the flags are atomic; subclasses are responsible for their own state. The compiler does not check a class
+/// that is not final.
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)

@@ -1,19 +1,19 @@
 import Synchronization
 
-/// What runs effects.
+/// An object that runs effects.
 protocol EffectHost: AnyObject, Sendable {
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
 }
 
-/// What an effect waits for, in the task that does its work.
+/// Something that an effect waits for, in the task that does its work.
 @usableFromInline final class EffectPause: Sendable {
   enum Cause { case states, time }
 
   let cause: Cause
-  /// Whether what it waits for has not come, as far as can be told by a look.
+  /// Whether the effect still has to wait, as far as can be seen now.
   private let isPending: @Sendable () -> Bool
   private let isOver = Atomic(false)
-  /// As `look` has found.
+  /// What `look` found.
   private let isDue = Atomic(false)
 
   init(for cause: Cause, while isPending: @escaping @Sendable () -> Bool) {
@@ -21,35 +21,35 @@ protocol EffectHost: AnyObject, Sendable {
     self.isPending = isPending
   }
 
-  /// Whether what it waits for has not come. Of a sleep, as `look` has found: the clock may be the user's, and this is
-  /// asked under a lock.
+  /// Whether the effect still has to wait. For a sleep, this is what `look` found: the clock may be the user's, and
+  /// this is called under a lock.
   var holds: Bool {
     if isOver.load(ordering: .acquiring) { return false }
     return cause == .time ? !isDue.load(ordering: .relaxed) : isPending()
   }
 
-  /// Sees whether its time has come.
+  /// Checks whether its time has come.
   func look() { isDue.store(!isPending(), ordering: .relaxed) }
 
   @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
 }
 
-/// An effect that runs, or has run: what tells the tasks that are part of it. That is an object of its own and not an
-/// address, which comes to be that of something else.
+/// An effect that runs, or has run: identifies the tasks that are part of it. An object and not just an address, as an
+/// address is reused.
 @usableFromInline final class RunningEffect: Sendable {
-  /// The innermost effect that the current task is part of, or was: a task may be left behind.
+  /// The innermost effect that the current task is or was part of: a task may outlive its effect.
   @TaskLocal static var current: RunningEffect?
 
-  /// What runs it.
+  /// The object that runs it.
   let runner: any EffectHost
   /// The store that it belongs to, if any.
   let store: (any AnyObject & Sendable)?
-  /// Its number among those of its runner.
+  /// Its number among the effects of its runner.
   let number: Int
-  /// Those that its runner is part of, as the store is one that they made.
+  /// The effects that its runner is part of, because they made the store.
   let outer: [RunningEffect]
   private let isOver = Atomic(false)
-  /// What tells the task that does the work from its child tasks and those that it has made.
+  /// Distinguishes the task that does the work from its child tasks and from the tasks that it has made.
   private let mainTask = Atomic(0)
 
   init(
@@ -62,24 +62,24 @@ protocol EffectHost: AnyObject, Sendable {
     self.outer = outer
   }
 
-  /// Written under the lock of the runner.
+  /// Written under the runner's lock.
   var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
-  /// The current task does the work of this effect.
+  /// Records that the current task does the work of this effect.
   func beginsHere() { mainTask.store(Self.currentTask, ordering: .relaxed) }
 
   /// Whether the current task is the one that does the work.
   @usableFromInline var isHere: Bool { mainTask.load(ordering: .relaxed) == Self.currentTask }
 
-  /// SAFETY: nothing of the task is kept but a number.
+  /// SAFETY: only a number is kept of the task.
   private static var currentTask: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }
 
-  /// It waits for something.
+  /// Reports that it waits for something.
   func pauses(by pause: EffectPause) { runner.effect(self, pausesBy: pause) }
 
   func end() { isOver.store(true, ordering: .relaxed) }
 
-  /// Those that run, of the effects that the current task is part of.
+  /// The effects that the current task is part of and that still run.
   static var ofCurrentTask: [RunningEffect] {
     guard let current else { return [] }
     return (current.outer + [current]).filter { !$0.hasEnded }

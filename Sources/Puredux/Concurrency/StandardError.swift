@@ -8,11 +8,11 @@
   import Darwin
 #endif
 
-/// Standard error, for what nobody asked to be told otherwise.
+/// Standard error, for reports that are not directed elsewhere.
 package struct StandardError: TextOutputStream {
   package init() {}
 
-  /// SAFETY: the string's own bytes, which stay where they are while the closure runs.
+  /// SAFETY: these are the string's own bytes, which stay in place while the closure runs.
   package mutating func write(_ string: String) {
     var string = string
     string.withUTF8 { bytes in _ = unsafe Platform.write(bytes.baseAddress, bytes.count) }

@@ -1,7 +1,7 @@
 /// Where the stores of a tree run.
 ///
-/// A tree has one serial executor: its root store, its child stores and everything that is done with their states share
-/// it, which is what lets an action pass through a whole path of stores without a hop.
+/// A tree has one serial executor, shared by its root store, its child stores and everything that is done with their
+/// states. This is what lets an action pass through a whole path of stores without a hop.
 public struct StoreExecutor: Sendable {
   enum Kind {
     case own
@@ -13,16 +13,16 @@ public struct StoreExecutor: Sendable {
 
   /// An executor of the tree's own, on the global thread pool. The fastest to reach.
   ///
-  /// It is a default actor's: Swift runs such an actor's jobs on the task executor of the task that asks for them,
-  /// where that prefers one. A task whose executor pauses in the middle of a `send` therefore holds up the tree for
-  /// everybody. Where tasks come with executors that may pause, bring one with `.serial`.
+  /// It is a default actor's: Swift runs such an actor's jobs on the task executor of the calling task, if that task
+  /// prefers one. A task whose executor pauses in the middle of a `send` therefore holds up the tree for everyone. If
+  /// callers' tasks prefer executors that may pause, provide one with `.serial`.
   public static var own: StoreExecutor { StoreExecutor(kind: .own) }
 
   /// The main actor's.
   public static var mainActor: StoreExecutor { StoreExecutor(kind: .mainActor) }
 
-  /// An executor that the caller brings, kept alive by the tree. The tree depends on no other: it goes on while the
-  /// thread pool is blocked.
+  /// An executor that the caller provides, kept alive by the tree. The tree depends on no other: it keeps running while
+  /// the thread pool is blocked.
   public static func serial(_ executor: any SerialExecutor) -> StoreExecutor {
     StoreExecutor(kind: .brought(executor))
   }

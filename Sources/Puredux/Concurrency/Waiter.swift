@@ -1,8 +1,8 @@
 /// A task that waits to be handed a value.
 ///
-/// An unchecked continuation, as one is made for each delivery. SAFETY: whoever keeps a waiter (cursors, an inbox, an
-/// effect group, a late visit) keeps it in exactly one place, removes it there to hand it out, and every caller that is
-/// handed one resumes it.
+/// An unchecked continuation, as one is made for each delivery. SAFETY: whatever keeps a waiter (cursors, an inbox, an
+/// effect group, a late visit) keeps it in exactly one place and removes it from there to hand it out, and every caller
+/// that receives one resumes it.
 @usableFromInline @safe struct Waiter<Value: Sendable>: Sendable {
   @usableFromInline let continuation: UnsafeContinuation<Value, Never>
 
@@ -24,7 +24,7 @@
   }
 }
 
-/// A waiter whatever it waits for: so that what keeps waiters is compiled once, and not once for each type of value.
+/// A waiter for a value of any type, so that the code that keeps waiters is compiled once, not once per type of value.
 @usableFromInline struct AnyWaiter: Hashable, Sendable {
   @usableFromInline let bits: UInt
 
@@ -32,15 +32,15 @@
 }
 
 extension AnyWaiter {
-  /// SAFETY: a continuation is one reference to its task, whatever its types. It is counted by nobody: resuming it
-  /// takes it.
+  /// SAFETY: a continuation is a single reference to its task, whatever its types. The reference is not counted:
+  /// resuming the continuation consumes it.
   @inlinable init<Value>(_ waiter: Waiter<Value>) {
     self.init(bits: unsafe unsafeBitCast(waiter.continuation, to: UInt.self))
   }
 }
 
 extension Waiter {
-  /// The waiter that another was made from. Unsafe: it has to have been one for the same type of value.
+  /// The waiter that an `AnyWaiter` was made from. Unsafe: it must have been a waiter for the same type of value.
   @unsafe @inlinable init(_ waiter: AnyWaiter) {
     unsafe self.init(unsafeBitCast(waiter.bits, to: UnsafeContinuation<Value, Never>.self))
   }

@@ -1,6 +1,6 @@
 extension Dispatch {
   /// Sleeps on the clock that the store is made with, for what an effect does between two dispatches: a test that
-  /// brings its own clock need not wait. A time of zero or less is none.
+  /// provides its own clock need not wait. A duration of zero or less is none.
   ///
   ///     .while(\.isPolling) {
   ///       .run { dispatch in
@@ -11,7 +11,7 @@ extension Dispatch {
   ///       }.retried(.constant(.seconds(30)))
   ///     }
   ///
-  /// - Throws: `CancellationError` where the task is cancelled.
+  /// - Throws: `CancellationError` if the task is cancelled.
   public func sleep(for duration: Duration) async throws {
     if let node {
       let effect = RunningEffect.current.flatMap { node.hosts($0) ? $0 : nil }

@@ -1,4 +1,4 @@
-/// Work that an action sets off, as a value: what an interceptor answers, in commit order and with the state of that
+/// Work that an action triggers, as a value: what an interceptor returns, in commit order and with the state of that
 /// commit (`Interceptor.effects`). The work itself is a task of the store that the action was given to (G8).
 ///
 ///     .run { dispatch in dispatch(.found(try await search(text))) }
@@ -6,15 +6,15 @@
 ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(5), attempts: 4))
 ///       .catching { .failed($0) }
 ///
-/// Ids belong to the store that the action was given to: those of two stores never meet. From the commit on that
+/// Ids belong to the store that the action was given to: those of two stores never meet. As of the commit that
 /// cancels an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that it dispatches through
-/// the `Dispatch` that it was handed is committed, also where it ignores its cancellation. What it gives to a store or
-/// a proxy that it has otherwise is not taken back.
+/// the `Dispatch` it was given is committed, even if it ignores its cancellation. What it dispatches to a store or
+/// proxy that it obtained otherwise is not taken back.
 ///
-/// Time is that of the clock which the store is made with. Adopted from The Composable Architecture and Actomaton,
+/// Time is measured by the clock that the store is made with. Adopted from The Composable Architecture and Actomaton,
 /// where effects have ids, too.
 public struct Effect<Action: Sendable>: Sendable {
-  /// What an effect does; it is handed what gives actions to its store.
+  /// The work of an effect; it is given a way to dispatch to its store.
   public typealias Work = @Sendable (Dispatch<Action>) async throws -> Void
 
   @usableFromInline indirect enum Content: Sendable {
@@ -30,9 +30,9 @@ public struct Effect<Action: Sendable>: Sendable {
     var delay = Duration.zero
     var retry: RetryPolicy?
     var recover: (@Sendable (any Error) -> Action?)?
-    /// What is carried along with the action that it is an effect of.
+    /// The task-local values carried along with the action that it is an effect of.
     var context: CarriedContext?
-    /// The parts of the state that it is cancelled with.
+    /// The parts of the state whose absence cancels it.
     var owners: [EffectOwner] = []
 
     @usableFromInline init(_ work: @escaping Work) { self.work = work }
@@ -42,26 +42,26 @@ public struct Effect<Action: Sendable>: Sendable {
 
   @usableFromInline init(_ content: Content) { self.content = content }
 
-  /// A task of the store. What it throws is an action where `catching` says so, and is reported otherwise; what it
-  /// throws after it was cancelled is neither.
+  /// A task of the store. An error that it throws becomes an action if `catching` says so, and is reported otherwise;
+  /// an error thrown after its cancellation is neither.
   @inlinable public static func run(_ work: @escaping Work) -> Effect { Effect(.run(Run(work))) }
 
-  /// Cancels what runs or waits under an id in the store that the action was given to. Nothing where there is none.
+  /// Cancels what runs or waits under an id in the store that the action was given to. Does nothing if there is none.
   public static func cancel(_ id: some Hashable & Sendable) -> Effect { Effect(.cancel(EffectID(id))) }
 
-  /// Several, in order.
+  /// Several effects, in order.
   public static func all(_ effects: Effect...) -> Effect { Effect(combining: effects) }
 
-  /// Several as one, in order.
+  /// Combines several effects into one, in order.
   public init(combining effects: [Effect]) {
     self.init(.all(effects.flatMap(\.parts)))
   }
 
-  /// Those that it consists of.
+  /// The effects that it consists of.
   var parts: [Effect] { if case .all(let parts) = content { parts } else { [self] } }
 
-  /// Gives the work an id, by which it can be cancelled, and says how it behaves beside others of that id. Of several
-  /// effects (`.all`) each gets the id and the policy: with `.latest` the last of them cancels the others.
+  /// Gives the work an id, by which it can be cancelled, and says how it behaves alongside others with that id. Of
+  /// several effects (`.all`) each gets the id and the policy: with `.latest` the last of them cancels the others.
   public func id(_ id: some Hashable & Sendable, _ policy: EffectPolicy = .latest) -> Effect {
     let id = EffectID(id)
     return changing {
@@ -70,28 +70,28 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// Waits before the work, which counts as running meanwhile. A time of zero or less is none.
+  /// Waits before the work, which counts as running meanwhile. A delay of zero or less is none.
   public func after(_ delay: Duration) -> Effect {
     changing { $0.delay = delay }
   }
 
-  /// Begins the work again where it throws. Not where it was cancelled or its store has ended.
+  /// Begins the work again if it throws, unless it was cancelled or its store has ended.
   public func retried(_ policy: RetryPolicy) -> Effect {
     changing { $0.retry = policy }
   }
 
-  /// Makes an action of what the work throws, after all that it is retried. What it makes none of is reported.
+  /// Turns the error that the work throws, after all retries, into an action. If it returns nil, the error is reported.
   public func catching(_ recover: @escaping @Sendable (any Error) -> Action?) -> Effect {
     changing { $0.recover = recover }
   }
 
-  /// The same work for a store of other actions.
+  /// The same work for a store with other actions.
   public func map<Other: Sendable>(_ toOther: @escaping @Sendable (Action) -> Other) -> Effect<Other> {
     switch content {
     case .cancel(let id): return Effect<Other>(.cancel(id))
     case .all(let parts): return Effect<Other>(.all(parts.map { $0.map(toOther) }))
     case .run(let run):
-      // The work is handed what takes its own actions.
+      // The work is given a dispatch for its own actions.
       let work = run.work
       var mapped = Effect<Other>.Run { dispatch in try await work(dispatch.map(toOther)) }
       mapped.id = run.id
@@ -104,7 +104,7 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// With ids that belong to one element of several.
+  /// The same effects, with ids that belong to one element of several.
   func of(element: some Hashable & Sendable) -> Effect {
     switch content {
     case .cancel(let id): return Effect(.cancel(id.of(element: element)))
@@ -115,12 +115,12 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// Cancelled with a part of the state.
+  /// The same effects, cancelled with a part of the state.
   func owned(by owner: EffectOwner) -> Effect {
     changing { $0.owners.append(owner) }
   }
 
-  /// What there is to cancel stays as it is.
+  /// Cancellations stay as they are.
   private func changing(_ change: (inout Run) -> Void) -> Effect {
     switch content {
     case .cancel: return self
@@ -132,35 +132,35 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 }
 
-/// How effects of one id in one store behave beside each other. Each is treated by its own policy when its action is
-/// committed, whatever the policies of those before it were; one that cancels those before it ends their times, too.
+/// How effects with one id in one store behave alongside each other. Each is treated by its own policy when its action
+/// is committed, whatever the policies of those before it were; one that cancels those before it ends their times, too.
 public enum EffectPolicy: Sendable, Hashable {
   /// Cancels those before it, and begins at once.
   case latest
-  /// Only where there is none; otherwise it is left out. An effect that has dispatched this very action still counts.
+  /// Begins only if there is no other; otherwise it is left out. One that has dispatched this very action still counts.
   case first
-  /// Begins when those before it have ended. No more than a number of them wait, and with a limit of zero or less none:
-  /// one more is left out, and reported.
+  /// Begins when those before it have ended. At most `limit` of them wait, none with a limit of zero or less: one more
+  /// is left out, and reported.
   case inTurn(limit: Int = .max)
-  /// Begins where fewer than a number of them run and none waits, and otherwise in its turn. A number below one counts
-  /// as one.
+  /// Begins if fewer than `limit` of them run and none waits, and otherwise in its turn. A limit below one counts as
+  /// one.
   case concurrent(limit: Int)
-  /// Cancels those before it, and begins after a time in which no other has come: those that come meanwhile take its
-  /// place. A time of zero or less is none.
+  /// Cancels those before it, and begins after a time in which no other has come: those that come in the meantime
+  /// replace it. A time of zero or less is none.
   case debounced(for: Duration)
-  /// Begins at once, and then no more than one in this time: of those that come meanwhile, the last one begins at the
+  /// Begins at once, and then at most once in this time: of those that come in the meantime, the last one begins at the
   /// end of it. A time of zero or less is none.
   case throttled(for: Duration)
 }
 
 /// When work that has thrown is begun again.
 public struct RetryPolicy: Sendable {
-  /// How often the work is begun at most.
+  /// The maximum number of attempts.
   public let attempts: Int
   private let delay: @Sendable (_ failures: Int) -> Duration
 
   /// - Parameters:
-  ///   - attempts: How often the work is begun at most. One or less is once.
+  ///   - attempts: The maximum number of attempts. One or less means a single attempt.
   ///   - delay: How long to wait after that many failures.
   public init(attempts: Int, delay: @escaping @Sendable (_ failures: Int) -> Duration) {
     self.attempts = attempts
@@ -185,17 +185,17 @@ public struct RetryPolicy: Sendable {
     }
   }
 
-  /// None where there are no more attempts.
+  /// Nil if there are no more attempts.
   func delay(after failures: Int) -> Duration? { failures < attempts ? delay(failures) : nil }
 }
 
-/// What tells the effects of a store apart.
+/// Tells the effects of a store apart.
 ///
-/// SAFETY: holds what is `Sendable`, which `AnyHashable` forgets.
+/// SAFETY: it holds a `Sendable` value, although `AnyHashable` does not record that.
 @usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {
   private let value: AnyHashable
 
-  /// Of an effect that is the only one of its kind.
+  /// The id of an effect that is the only one of its kind.
   @usableFromInline static let only = EffectID(0)
 
   @usableFromInline init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }

@@ -1,4 +1,4 @@
-/// The clock that a store is made with: the time since then.
+/// The clock that a store is made with: the time elapsed since then.
 struct EffectClock: Sendable {
   private let elapsed: @Sendable () -> Duration
   private let sleep: @Sendable (_ until: Duration) async throws -> Void
@@ -11,10 +11,10 @@ struct EffectClock: Sendable {
 
   var now: Duration { elapsed() }
 
-  /// Returns when it is that time by this clock, or, where that cannot sleep, by the continuous one; at once when the
+  /// Returns when this clock reaches a time, or, if it cannot sleep, when the continuous clock does; at once when the
   /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
   ///
-  /// - Parameter effect: What the current task is part of: where it does its work, that sleeps for so long.
+  /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
   func wait(until time: Duration, in effect: RunningEffect?) async {
     let pause = EffectPause(for: .time) { elapsed() < time }
     if let effect, effect.isHere { effect.pauses(by: pause) }
@@ -36,12 +36,12 @@ struct EffectClock: Sendable {
 }
 
 extension Duration {
-  /// What every clock can add to its time: about a hundred years.
+  /// A duration that every clock can add to its time: about a hundred years.
   static var longest: Duration { .seconds(100 * 365 * 86_400) }
 }
 
 extension Clock<Duration> {
-  /// Returns when a time has passed, by this clock, or, where that cannot sleep, by the continuous one; at once when
-  /// the caller is cancelled.
+  /// Returns when a duration has passed by this clock, or, if it cannot sleep, by the continuous one; at once when the
+  /// caller is cancelled.
   func wait(_ duration: Duration) async { await EffectClock(self).wait(duration, in: nil) }
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What an interceptor sees of the commit that it is asked about. Valid while it is asked.
+/// What an interceptor sees of the commit that it is asked about. Valid during that call.
 public struct EffectContext<State: Sendable, Action: Sendable> {
   @usableFromInline let source: Source<State>
   /// The store that the action was given to: the interceptor's own, or one below it.
@@ -25,8 +25,8 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
 
   /// The state of the interceptor's store right after the commit. In a child store it is composed at each call.
   @inlinable public var state: State {
-    // Actions come from stores that somebody held when they were accepted: those on their path have a state until they
-    // are committed.
+    // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
+    // until the actions are committed.
     current!
   }
 

@@ -1,20 +1,20 @@
 /// What the runner of an effect group is to do next.
 enum EffectInstruction<Effect> {
   case start(ContiguousArray<Effect>)
-  /// Cancel what runs.
+  /// Cancel the running effects.
   case cancel
-  /// Nothing more will come: leave, when all that runs has ended.
+  /// Nothing more will come: leave, when all running effects have ended.
   case leave
 }
 
 extension EffectInstruction: Sendable where Effect: Sendable {}
 
-/// What is waited for where effects are, but may not end by themselves.
+/// What is waited for when effects exist, but may not end by themselves.
 enum EffectIdleness: Sendable {
-  /// That none works on: observers and those that wait for a state of their own tree do not, but a sleep is work that
-  /// is to come to its end.
+  /// That none works: observers and effects that wait for a state of their own tree do not, but a sleep is work that is
+  /// to be completed.
   case nothingWorks
-  /// That each waits for a state, observers, too.
+  /// That each waits for a state, observers included.
   case allFollow
   /// That each waits for a state or sleeps.
   case nothingRuns
@@ -22,14 +22,14 @@ enum EffectIdleness: Sendable {
 
 /// The tasks of one store's effects: a pure state machine, run under its runner's lock.
 ///
-/// One task, the runner, starts the effects as its children, in the order in which they were added, by which they are
-/// numbered, from zero. It comes into being with the first effect and ends when the group does, after all of them.
+/// One task, the runner, starts the effects as its children, in the order in which they were added, which also numbers
+/// them, from zero. It is spawned with the first effect and ends when the group does, after all of them.
 struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   typealias Instruction = EffectInstruction<Effect>
   /// A runner to be woken, and what it is to do.
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
 
-  /// One that does not wait for some effects, of which it is part.
+  /// A waiter that does not wait for some effects, because it is part of them.
   fileprivate struct PartialWaiter {
     let waiter: EndWaiter
     var exempt: Set<Int>
@@ -44,7 +44,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
     init(isObserver: Bool = false) { self.isObserver = isObserver }
 
-    /// Returns what that takes the place of.
+    /// Returns the pause that this one replaces.
     mutating func pause(by pause: EffectPause) -> EffectPause? {
       defer { self.pause = pause }
       return self.pause
@@ -62,10 +62,10 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private enum Phase: Sendable {
-    /// Nothing was added yet, so there is no runner.
+    /// Nothing has been added yet, so there is no runner.
     case unused
     case open
-    /// Takes nothing more, and lets what runs come to its end.
+    /// Accepts nothing more, and lets the running effects finish.
     case finishing
     case cancelling
     case ended
@@ -76,12 +76,12 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var pending = Queue<Effect>()
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
-  /// Those who wait for all effects but some that run, of which they are part.
+  /// Waiters for all effects except some running ones that they are part of.
   private var partialWaiters: ContiguousArray<PartialWaiter> = []
-  /// Those who wait until all is idle but some that run, of which they are part, whether more may come or not.
+  /// Waiters for all to be idle except some running effects that they are part of, whether or not more may come.
   private var idleWaiters: ContiguousArray<PartialWaiter> = []
   private var idleWaiterCount = 0
-  /// The observers among those that have not ended, and those that wait for something.
+  /// The observers among the effects that have not ended, and the effects that wait for something.
   private var standings: [Int: Standing] = [:]
   private var addedCount = 0
   /// How often an effect has been added, has begun to wait for something, or has ended.
@@ -119,7 +119,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     }
   }
 
-  /// What the runner is to do next; with none it waits to be woken.
+  /// What the runner is to do next; if there is nothing, it waits to be woken.
   mutating func next(orPark waiter: RunnerWaiter) -> Instruction? {
     if phase == .unused { phase = .open }
     let instruction = nextInstruction()
@@ -149,7 +149,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (waiter, instruction)
   }
 
-  /// Returns, beside the runner to be woken, who waited for no more than this, and what is to be released.
+  /// Returns, besides the runner to be woken, the waiters that waited only for this, and what is to be released.
   mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: EffectPause?) {
     running -= 1
     changeCount += 1
@@ -159,7 +159,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (wakeRunner(), popPartialWaiters() + popIdleWaiters(), pause)
   }
 
-  /// An effect that runs waits for something. Returns who waited for no more than this, and what is to be released.
+  /// A running effect waits for something. Returns the waiters that waited only for this, and what is to be released.
   mutating func effect(
     _ number: Int, pausesBy pause: EffectPause
   ) -> (told: ContiguousArray<EndWaiter>, replaced: EffectPause?) {
@@ -168,8 +168,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (popIdleWaiters(), replaced)
   }
 
-  /// Whether all is idle but what is exempt; where it is not, the waiter is told when that is so, unless it is
-  /// forgotten by its number before.
+  /// Whether all is idle except what is exempt; if not, the waiter is told when it is, unless it is forgotten by its
+  /// number before.
   mutating func isIdle(
     _ idleness: EffectIdleness, except exempt: Set<Int> = [], orTells waiter: EndWaiter
   ) -> (isIdle: Bool, number: Int) {
@@ -180,7 +180,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (false, idleWaiterCount)
   }
 
-  /// Whether all is idle but what is exempt.
+  /// Whether all is idle except what is exempt.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
     let known = exempt.isEmpty ? standings.count : standings.count { number, _ in !exempt.contains(number) }
     return known == unfinishedCount - exempt.count
@@ -189,10 +189,10 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
-  /// What those wait for that sleep.
+  /// What the sleeping effects wait for.
   var sleeps: [EffectPause] { standings.values.compactMap(\.sleep) }
 
-  /// Who was to be told when all is idle does not wait for it any more.
+  /// A waiter no longer waits for all to be idle.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {
     guard let index = idleWaiters.firstIndex(where: { $0.number == number }) else { return nil }
     return idleWaiters.remove(at: index).waiter
@@ -205,8 +205,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return told
   }
 
-  /// Takes nothing more. Returns, beside the runner to be woken, who waited for no more than this: where nothing was
-  /// ever added, all.
+  /// Accepts nothing more. Returns, besides the runner to be woken, the waiters that waited only for this: all of them,
+  /// if nothing was ever added.
   mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     switch phase {
     case .unused: return (nil, runnerEnded())
@@ -217,7 +217,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (wakeRunner(), popPartialWaiters())
   }
 
-  /// The runner and all effects have ended. Returns who waited for that.
+  /// The runner and all effects have ended. Returns the waiters for that.
   mutating func runnerEnded() -> ContiguousArray<EndWaiter> {
     phase = .ended
     defer {
@@ -228,9 +228,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return endWaiters + partialWaiters.map(\.waiter) + idleWaiters.map(\.waiter)
   }
 
-  /// Whether all is over; where it is not, the end tells the waiter.
+  /// Whether all is over; if not, the waiter is told at the end.
   ///
-  /// - Parameter exempt: Effects that run and are not waited for, nor is then the runner.
+  /// - Parameter exempt: Running effects that are not waited for; if there are any, neither is the runner.
   mutating func hasEnded(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
     if phase == .ended || isOver(except: exempt) { return true }
     if exempt.isEmpty {
@@ -241,7 +241,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return false
   }
 
-  /// Whether nothing will run any more but these, which do.
+  /// Whether nothing will run any more except these, which do.
   private func isOver(except exempt: Set<Int>) -> Bool {
     switch phase {
     case .finishing, .cancelling: !exempt.isEmpty && unfinishedCount == exempt.count
@@ -256,7 +256,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return told
   }
 
-  /// Takes out those that a condition holds for: asked once for each, as what an effect waits for may come at any time.
+  /// Takes out the waiters that a condition holds for: checked once each, as effects' pauses may end at any time.
   private static func pop(
     from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (PartialWaiter) -> Bool
   ) -> ContiguousArray<EndWaiter> {

@@ -1,6 +1,6 @@
-/// The effects of a part of a state, or of one element: cancelled when that goes.
+/// The effects of a part of a state, or of one element: cancelled when that is gone.
 final class EffectOwner: Sendable {
-  /// What runs or waits keeps itself: one that is never begun is not to be kept by this.
+  /// An effect that runs or waits keeps itself alive: one that never begins must not be kept alive by this.
   private struct Member: Sendable {
     weak var effect: IdentifiedEffect?
   }
@@ -9,7 +9,7 @@ final class EffectOwner: Sendable {
 
   init() {}
 
-  /// Whether none is under way.
+  /// Whether none is in progress.
   var isOver: Bool { effects.isEmpty }
 
   private var effects: [IdentifiedEffect] { members.withLock { $0.values.map(\.effect) }.compactMap { $0 } }
@@ -27,16 +27,16 @@ final class EffectOwner: Sendable {
   }
 }
 
-/// The owners of the effects of one interceptor's parts. On its tree's executor.
+/// The owners of the effects of one interceptor's parts. Lives on its tree's executor.
 final class EffectOwners<ID: Hashable> {
   private var owners = SweptTable<ID, EffectOwner>()
 
   subscript(id: ID) -> EffectOwner { owners.value(of: id, orMake: EffectOwner.init, isOver: \.isOver) }
 
-  /// The ids of those that may have effects under way.
+  /// The ids of the owners that may have effects in progress.
   var ids: Dictionary<ID, EffectOwner>.Keys { owners.keys }
 
-  /// Cancels the effects of what is gone.
+  /// Cancels the effects of parts or elements that are gone.
   func cancel(_ gone: [ID]) {
     for id in gone { owners.remove(id)?.cancel() }
   }

@@ -1,5 +1,5 @@
 extension StoreNode {
-  /// Carries out an effect of an action that was given to this store. Only on the tree's executor, in commit order.
+  /// Performs an effect of an action that was given to this store. Only on the tree's executor, in commit order.
   @usableFromInline func perform(_ effect: Effect<Action>) { effects.perform(effect, of: self) }
 }
 
@@ -69,7 +69,7 @@ extension TreeEffects {
     }
   }
 
-  /// What a timer does.
+  /// The work of a timer.
   private func wait(
     in slot: EffectSlot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
@@ -90,8 +90,8 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// Does the work, and has its end told in its turn: what it dispatched and is not committed can be revoked until
-  /// then, so that its end takes its place behind that.
+  /// Does the work, and reports its end in its turn: what the work has dispatched can be revoked until it is committed,
+  /// so the end takes its place behind that.
   func run(
     within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
   ) async {
@@ -106,7 +106,7 @@ extension IdentifiedEffect {
 }
 
 extension Effect.Run {
-  /// Waits, works, and begins again as often as it is to.
+  /// Waits, works, and repeats the work as often as its policy says.
   func perform(
     for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
     _ revocation: Revocation?, _ settings: EffectSettings
@@ -130,11 +130,11 @@ extension Effect.Run {
       do {
         return try await work(dispatch)
       } catch {
-        // Not what comes of a cancellation, or of the end.
+        // Not errors that result from a cancellation, or from the end.
         if Task.isCancelled || revocation?.isRevoked == true || node.hasEnded { return }
         failures += 1
         if let delay = retry?.delay(after: failures) {
-          // One that is begun again at once lets others run.
+          // An immediate retry lets others run first.
           if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
           if Task.isCancelled { return }
         } else if let action = recover?(error) {
@@ -148,7 +148,7 @@ extension Effect.Run {
   }
 }
 
-/// What a tree's effects are given with their store.
+/// The settings of a tree's effects, which are given with their store.
 @usableFromInline struct EffectSettings: Sendable {
   let clock: EffectClock
   let report: @Sendable (EffectReport) -> Void

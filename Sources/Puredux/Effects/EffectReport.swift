@@ -1,17 +1,17 @@
-/// What a store has to tell of its effects beside what they dispatch: handed to the `reporting` closure that the store
-/// is made with, and printed on standard error where there is none.
+/// What a store reports about its effects, besides what they dispatch: passed to the `reporting` closure that the store
+/// is made with, or printed on standard error if there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
   public enum Reason: Sendable {
-    /// The work threw, for the last time that it was to be begun, and nothing makes an action of the error.
+    /// The work threw on its last attempt, and the error was not turned into an action.
     case failed(any Error)
-    /// It was not begun, as too many wait (`EffectPolicy.inTurn`).
+    /// The work was not begun, as too many wait (`EffectPolicy.inTurn`).
     case turnedAway
   }
 
   public let reason: Reason
   /// The store that the effect belongs to.
   public let store: StoreID
-  /// The effect's id, as it describes itself; none where it has none.
+  /// The effect's id, as it describes itself; nil if it has none.
   public let effect: String?
 
   public init(_ reason: Reason, store: StoreID, effect: String? = nil) {
@@ -28,7 +28,7 @@ public struct EffectReport: Sendable, CustomStringConvertible {
     }
   }
 
-  /// Where no closure is given.
+  /// Used if no closure is given.
   @usableFromInline static func print(_ report: EffectReport) {
     var errors = StandardError()
     Swift.print(report, to: &errors)

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Runs one effect group: does what it decides, and nothing else.
+/// Runs one effect group: carries out what it decides, and nothing else.
 @usableFromInline final class EffectRunner: EffectHost {
   @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
   private typealias Instruction = EffectInstruction<Effect>
   private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
 
-  /// The store whose effects these are, where it is one's.
+  /// The store whose effects these are, if they belong to one.
   private let store: (any AnyObject & Sendable)?
 
   @usableFromInline init(of store: (any AnyObject & Sendable)? = nil) { self.store = store }
@@ -16,7 +16,7 @@ import Synchronization
   /// How many effects have been added and have not ended.
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
 
-  /// Adds an effect. Where it is the first, `spawn` is to have `run()` called in a task.
+  /// Adds an effect. If it is the first, `spawn` has to have `run()` called in a task.
   @usableFromInline func add(
     _ effect: @escaping Effect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
   ) {
@@ -52,7 +52,7 @@ import Synchronization
   }
 
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
-    // What is replaced is released outside the lock.
+    // The replaced pause is released outside the lock.
     let outcome = group.withLock { group in
       effect.hasEnded ? nil : group.effect(effect.number, pausesBy: pause)
     }
@@ -83,15 +83,15 @@ import Synchronization
     wake.runner.resume(returning: wake.instruction)
   }
 
-  /// Takes no more effects, and cancels those that run or lets them come to their end.
+  /// Accepts no more effects, and cancels those that run or lets them finish.
   @usableFromInline func end(cancelling: Bool) {
     let end = group.withLock { $0.end(cancelling: cancelling) }
     wake(end.wake)
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when all is idle but what the caller is part of, whether more may come or not; at once when the caller is
-  /// cancelled.
+  /// Returns when all is idle except what the caller is part of, whether or not more may come; at once when the caller
+  /// is cancelled.
   func untilIdle(_ idleness: EffectIdleness, except callers: [RunningEffect]) async {
     let number = Atomic(0)
     let giveUp = { @Sendable [self] in
@@ -111,7 +111,7 @@ import Synchronization
     }
   }
 
-  /// Whether all is idle but what the caller is part of, and how much has happened in the group so far.
+  /// Whether all is idle except what the caller is part of, and how much has happened in the group so far.
   func workload(_ idleness: EffectIdleness, except callers: [RunningEffect]) -> (isIdle: Bool, changeCount: Int) {
     if idleness == .nothingRuns {
       for sleep in group.withLock({ $0.sleeps }) { sleep.look() }
@@ -123,7 +123,7 @@ import Synchronization
     Set(callers.lazy.filter { $0.runner === self && !$0.hasEnded }.map(\.number))
   }
 
-  /// Returns when all effects have ended and the task that ran them is done; where the caller is part of some of them,
+  /// Returns when all effects have ended and the task that ran them is done; if the caller is part of some of them,
   /// when all others have ended.
   func untilEnded(except callers: [RunningEffect]) async {
     await Waiter<Void>.wait { waiter in

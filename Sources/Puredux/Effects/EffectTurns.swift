@@ -1,15 +1,15 @@
-/// What runs and waits under one id in one store: a pure state machine, run under its place's lock.
+/// What runs and waits under one id in one store: a pure state machine, run under its slot's lock.
 ///
-/// Each mutating method returns what is to be done, in order. What it hands out is released outside of the lock.
+/// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock.
 struct EffectTurns<Work: AnyObject> {
   enum Step {
     case start(Work)
-    /// Have a timer ask `timerWoke` when the time has come; it is a task like the others.
+    /// Have a timer call `timerWoke` when the time has come; it is a task like the others.
     case startTimer(Work)
     case cancel(Work)
-    /// It is not begun: another one took its place, or its policy says so.
+    /// The work is not begun: another has taken its place, or its policy says so.
     case leaveOut(Work)
-    /// It is not begun, as too many wait.
+    /// The work is not begun, as too many wait.
     case turnAway(Work)
   }
 
@@ -22,14 +22,14 @@ struct EffectTurns<Work: AnyObject> {
 
   private var running: [ObjectIdentifier: Work] = [:]
   private var waiting = Queue<(work: Work, policy: EffectPolicy)>()
-  /// What begins when its time has come, and the timer that waits for that.
+  /// The work that begins when its time has come, and the timer that waits for that.
   private var held: (work: Work, policy: EffectPolicy, timer: Timer)?
-  /// When what is held begins, or the next one that is throttled may.
+  /// When the held work begins, or when the next that is throttled may.
   private var time: Duration?
 
   fileprivate struct Timer {
     let task: Work
-    /// It wakes then, or before.
+    /// It wakes at this time, or before.
     var wakes: Duration
   }
 
@@ -38,7 +38,7 @@ struct EffectTurns<Work: AnyObject> {
   /// Whether it can be forgotten.
   func isOver(at now: Duration) -> Bool { count == 0 && (time.map { $0 <= now } ?? true) }
 
-  /// - Parameter makeTimer: Called where a timer is needed and there is none.
+  /// - Parameter makeTimer: Called if a timer is needed and there is none.
   mutating func add(
     _ work: Work, _ policy: EffectPolicy, at now: Duration, makeTimer: () -> Work
   ) -> [Step] {
@@ -67,7 +67,7 @@ struct EffectTurns<Work: AnyObject> {
     }
   }
 
-  /// Forgets all that runs and waits.
+  /// Forgets everything that runs and waits.
   mutating func cancelAll() -> [Step] {
     var steps = cancelStarted()
     if let held { steps += [.leaveOut(held.work), .cancel(held.timer.task)] }
@@ -86,7 +86,7 @@ struct EffectTurns<Work: AnyObject> {
     return steps
   }
 
-  /// What a timer is to do, when it begins and whenever it wakes.
+  /// What a timer is to do, when it starts and whenever it wakes.
   mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {
     guard let (work, policy, current) = held, current.task === timer, let time else { return .end }
     guard time <= now else {

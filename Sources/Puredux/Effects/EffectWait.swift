@@ -3,7 +3,7 @@ final class EffectWait: Sendable {
   private let callers: [RunningEffect]
   private let runners: [EffectRunner]
 
-  /// Those that are under way, by the runners that are waited for.
+  /// The waits in progress, by the runners that are waited for.
   private static let all = LockedValue<[ObjectIdentifier: [ObjectIdentifier: EffectWait]]>([:])
 
   private init(of callers: [RunningEffect], for runners: [EffectRunner]) {
@@ -11,7 +11,7 @@ final class EffectWait: Sendable {
     self.runners = runners
   }
 
-  /// Begins a wait. None where it would close a ring of effects that wait for each other, and so would never end.
+  /// Begins a wait. Nil if it would close a cycle of effects that wait for each other, and so would never end.
   static func begin(of callers: [RunningEffect], for runners: [EffectRunner]) -> EffectWait? {
     let wait = EffectWait(of: callers, for: runners)
     let isPossible = all.withLock { all in
@@ -32,7 +32,7 @@ final class EffectWait: Sendable {
     }
   }
 
-  /// Whether one of the effects that this would wait for waits itself for one of the callers, be it by way of others.
+  /// Whether an effect that this would wait for itself waits for one of the callers, directly or by way of others.
   private func closesRing(of waits: [ObjectIdentifier: [ObjectIdentifier: EffectWait]]) -> Bool {
     let awaited = Set(runners.map(ObjectIdentifier.init))
     var visited: Set<ObjectIdentifier> = []

@@ -1,7 +1,7 @@
-/// What has come, gone and changed among the elements of a collection since it was last looked at. Of several elements
-/// with one id the first counts.
+/// What has come, gone and changed among the elements of a collection since the last look. If several elements have the
+/// same id, the first counts.
 ///
-/// Where nothing has changed, that costs a comparison of each element; what differs is looked up by its id.
+/// If nothing has changed, this costs one comparison per element; elements that differ are looked up by their ids.
 @usableFromInline struct ElementChanges<ID: Hashable, Value: Equatable> {
   @usableFromInline typealias Element = (id: ID, value: Value)
 
@@ -11,8 +11,8 @@
 
   @inlinable init() {}
 
-  /// Tells of the ids that have gone, and then, in the collection's order, of those that have come or whose value has
-  /// changed.
+  /// Reports the ids that have gone, and then, in the collection's order, the elements that have come or whose value
+  /// has changed.
   @inlinable mutating func update(
     with elements: some Sequence<Element>, gone: (ID) -> Void, begun: (Element) -> Void
   ) {
@@ -33,7 +33,7 @@
     if !hadDistinct || !update(from: old, to: new[..<newEnd], gone, begun) { updateAll(gone, begun) }
   }
 
-  /// Goes by what differs. False, and nothing has been done, where one of the new elements has the id of another.
+  /// Looks only at what differs. False, with nothing done, if one of the new elements has the id of another.
   @inlinable mutating func update(
     from old: some Sequence<Element>, to new: some Sequence<Element>, _ gone: (ID) -> Void, _ begun: (Element) -> Void
   ) -> Bool {

@@ -1,14 +1,14 @@
-/// An effect with an id, or a timer of such effects: can be cancelled alone.
+/// An effect with an id, or a timer of such effects: can be cancelled on its own.
 final class IdentifiedEffect: Revocation, @unchecked Sendable {
   typealias Work = @Sendable (RunningEffect, IdentifiedEffect) async -> Void
 
   private struct Life: Sendable {
-    /// None once it has begun, or was cancelled.
+    /// Nil once it has begun, or was cancelled.
     var work: Work?
     var task: Task<Void, Never>?
   }
 
-  // SAFETY: what changes lies behind the lock. The compiler does not check what inherits from `Revocation`.
+  // SAFETY: what changes is behind the lock. The compiler does not check subclasses of `Revocation`.
   private let life: LockedValue<Life>
 
   let owners: [EffectOwner]
@@ -19,7 +19,7 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
     super.init()
   }
 
-  /// Does the work, in a task of its own that `cancel` can cancel. Nothing where it was cancelled before.
+  /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
   func run(within running: RunningEffect) async {
     guard let work = life.withLock({ $0.work.take() }) else { return }
     let task = Task { await work(running, self) }
@@ -33,7 +33,7 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
     life.withLock { $0.task = nil }
   }
 
-  /// Nothing that it dispatches is committed any more; what runs is cancelled.
+  /// Nothing that it dispatches is committed any more; its running work is cancelled.
   func cancel() {
     revoke()
     for owner in owners { owner.ended(self) }
@@ -51,9 +51,9 @@ final class EffectSlot: Sendable {
 
 /// The effects of one store that have ids.
 ///
-/// SAFETY: the slots are reached by `TreeEffects.perform`, `cancel` and `namedCounts` only, which are called on the
-/// tree's executor, where one section is entered at a time (`Tree.enter`); or by its release, when nobody else can
-/// look. What else changes lies behind the lock.
+/// SAFETY: the slots are reached only by `TreeEffects.perform`, `cancel` and `namedCounts`, which are called on the
+/// tree's executor, where one section is entered at a time (`Tree.enter`); or by its release, when nothing else can
+/// access them. Everything else that changes is behind the lock.
 final class EffectSlots: @unchecked Sendable {
   private var slots = SweptTable<EffectID, EffectSlot>()
   /// How many effects of the state run under each name.
@@ -65,7 +65,7 @@ final class EffectSlots: @unchecked Sendable {
     slots.value(of: id, orMake: EffectSlot.init) { slot in slot.turns.withLock { $0.isOver(at: now) } }
   }
 
-  /// An effect of the state has begun or ended. From anywhere.
+  /// An effect of the state has begun or ended. Can be called from anywhere.
   func count(_ name: String?, by change: Int) {
     guard let name else { return }
     named.withLock { named in

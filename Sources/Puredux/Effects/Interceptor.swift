@@ -1,28 +1,28 @@
-/// Side effects: asynchronous work that an action sets off.
+/// Side effects: asynchronous work that an action triggers.
 ///
-/// Every action that passes a store, be it given to that store or to one below it, reaches the store's interceptor
-/// once, after the reducers, in commit order; those of a child store are asked before those of the stores above it. For
-/// an action that is for it the interceptor starts a task, which belongs to the store that the action was given to: it
-/// is cancelled when that store ends and never outlives it, and the actions it dispatches go to that store (G8). No
-/// commit waits for it. Tasks are started in commit order, and run side by side: they may come to their dispatches in
-/// any order.
+/// Every action that passes a store, whether given to that store or to one below it, reaches the store's interceptor
+/// once, after the reducers, in commit order; the interceptors of child stores are asked before those of the stores
+/// above them. For an action that it handles, the interceptor starts a task, which belongs to the store that the action
+/// was given to: it is cancelled when that store ends and never outlives it, and the actions it dispatches go to that
+/// store (G8). No commit waits for it. Tasks are started in commit order, and run side by side: they may reach their
+/// dispatches in any order.
 ///
 ///     let interceptor = Interceptor<AppState, AppAction>(for: Search.self) { search, dispatch in
 ///       dispatch(SearchResult(await index.find(search.text)))
 ///     }
 ///
-/// `Interceptor.effects` decides with the state of the commit, and answers an `Effect`, which can have an id, a delay
+/// `Interceptor.effects` decides with the state of the commit, and returns an `Effect`, which can have an id, a delay
 /// and more. The initializers are its short forms.
 ///
-/// Starting a task costs a microsecond or two. Saying that an action is not for it costs an interceptor nanoseconds,
-/// which is what the initializers with a condition, a type or a pattern are for.
+/// Starting a task costs a microsecond or two. Declining an action costs an interceptor nanoseconds, which is what the
+/// initializers with a condition, a type or a pattern are for.
 public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
-  /// What one store asks, on the tree's executor.
+  /// What one store calls, on the tree's executor.
   @usableFromInline struct Asked {
-    /// Called before each commit, where the interceptor wants to know of the state then; and without a source after
-    /// each commit that it is not asked about, to forget that.
+    /// Called before each commit, if the interceptor needs the state at that point; and, without a source, after each
+    /// commit that it is not asked about, to forget that state.
     @usableFromInline let prepare: ((inout Action, Source<State>?) -> Void)?
-    /// Given the action in its place, as reducers are.
+    /// Given the action in place, as reducers are.
     @usableFromInline let decide: (inout Action, EffectContext<State, Action>) -> Effect<Action>?
 
     @inlinable init(
@@ -34,7 +34,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Made for each store that has the interceptor. None where it asks of no commit.
+  /// Made for each store that has the interceptor. Nil if it is not asked about any commit.
   @usableFromInline let makeAsked: (@Sendable () -> Asked)?
   @usableFromInline let stateEffects: [StateEffect<State, Action>]
 
@@ -69,15 +69,15 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     Interceptor(decide: { action, context in decide(action, context) })
   }
 
-  /// As `effects`, with something that is taken from the state before the commit.
+  /// Like `effects`, with a value taken from the state before the commit.
   ///
   ///     .effects(before: \.isEmpty) { action, wasEmpty, context in
   ///       wasEmpty && !context.state.isEmpty ? .run { … } : nil
   ///     }
   ///
-  /// - Parameter before: Called before each commit of the store that has the state then: where a lifted part was
-  ///   absent, the interceptor is not asked. What it answers is held during the commit: of a part of
-  ///   the state that reducers change, take a figure and not the part itself, or they copy it.
+  /// - Parameter before: Called before each commit of the store, if it has the state at that point: if a lifted part
+  ///   was absent, the interceptor is not asked. The value is held during the commit: of a part of the state that
+  ///   reducers change, take a number and not the part itself, or they copy it.
   @inlinable public static func effects<Before>(
     before: @escaping @Sendable (State) -> Before,
     _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?
@@ -93,7 +93,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Effects of the state, and not of actions: work that goes on for as long as something in the store's state is so.
+  /// Effects of the state, not of actions: work that goes on for as long as something holds for the store's state.
   ///
   ///     .effects(ofState: .while(\.isPolling) { .run { … } }, .forEach(\.jobs) { job in .run { … } })
   ///
@@ -107,7 +107,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     self.init(decide: { action, _ in .run { [action] dispatch in await run(action, dispatch) } })
   }
 
-  /// Runs for the actions that a condition holds for. The condition is asked on the tree's executor: it should be
+  /// Runs for the actions for which a condition holds. The condition is evaluated on the tree's executor: it should be
   /// cheap.
   @inlinable public init(
     where isMeant: @escaping @Sendable (Action) -> Bool,
@@ -125,7 +125,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     self.init(matching: { $0 as? Meant }, run)
   }
 
-  /// Runs for the actions that a pattern finds something in, and is handed what it found.
+  /// Runs for the actions that a pattern matches, and is given what the pattern found.
   ///
   ///     Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in … }
   @inlinable public init<Found: Sendable>(
@@ -138,12 +138,12 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Several interceptors as one: each of them is asked, in order.
+  /// Combines several interceptors into one: each of them is asked, in order.
   @inlinable public init(combining interceptors: [Interceptor]) {
     self = Self.all(nil, interceptors) ?? Interceptor()
   }
 
-  /// Those that a store is made with; none where there are none.
+  /// The interceptor that a store is made with; nil if there is none.
   @inlinable static func all(
     _ run: (@Sendable (Action, Dispatch<Action>) async -> Void)?, _ others: [Interceptor]
   ) -> Interceptor? {
@@ -156,7 +156,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     return first?.and(others) ?? others
   }
 
-  /// Halves, so that any number of them may be asked and released by recursion.
+  /// In halves, so that any number of them can be asked and released recursively.
   private static func combined(_ interceptors: ArraySlice<Interceptor>) -> Interceptor? {
     guard interceptors.count > 1 else { return interceptors.first }
     let middle = interceptors.startIndex + interceptors.count / 2
@@ -172,7 +172,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     return Interceptor(asked: both, stateEffects: stateEffects + other.stateEffects)
   }
 
-  /// What a store does at each commit that the interceptor is asked of, with the state that the source shows.
+  /// What a store calls at each commit that the interceptor is asked about, with the state that the source shows.
   @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
     guard let asked = makeAsked?() else { return nil }
     return CommitPath<Action>.OnCommit(
@@ -182,7 +182,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       })
   }
 
-  /// Runs the actions that are an `AsyncAction`.
+  /// Runs every action that is an `AsyncAction`.
   @inlinable public static var asyncActions: Interceptor {
     Interceptor(matching: { $0 as? any AsyncAction<Action> }) { action, dispatch in
       await action.execute(dispatch: dispatch)
@@ -221,7 +221,7 @@ public protocol AsyncAction<Action>: Sendable {
   func execute(dispatch: Dispatch<Action>) async
 }
 
-/// A value that closures of one store share, on its tree's executor.
+/// A value that closures of one store share, on the tree's executor.
 @usableFromInline final class Kept<Value> {
   @usableFromInline var value: Value?
 

@@ -1,16 +1,16 @@
 extension Interceptor {
-  /// An interceptor of a part, as one of the whole: the side effects of a feature that knows its own state and actions
-  /// only. What it dispatches become actions of the whole.
+  /// Turns the interceptor of a part into one of the whole: the side effects of a feature that knows only its own state
+  /// and actions. The actions that it dispatches become actions of the whole.
   ///
   ///     search.lifted(state: { $0.search }, action: { if case .search(let action) = $0 { action } else { nil } }) {
   ///       .search($0)
   ///     }
   ///
-  /// From the commit on after which the part is absent, its effects are cancelled, and nothing of them is committed.
+  /// As of the commit after which the part is absent, its effects are cancelled, and nothing of them is committed.
   ///
   /// - Parameters:
-  ///   - toPart: The part's state; where it is absent the interceptor is not asked.
-  ///   - toPartAction: The part's action in one of the whole; none where it is not for this part.
+  ///   - toPart: The part's state; if it is absent, the interceptor is not asked.
+  ///   - toPartAction: Extracts the part's action from one of the whole; nil if the action is not for this part.
   ///   - toWholeAction: Makes an action of the whole.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     state toPart: @escaping @Sendable (Whole) -> State?,
@@ -31,20 +31,20 @@ extension Interceptor {
 }
 
 extension Interceptor {
-  /// An interceptor of the elements of a dictionary, as one of the whole: the action says which one.
+  /// Turns the interceptor of a dictionary's elements into one of the whole: the action says which element.
   ///
   ///     room.lifted(elements: { $0.rooms }) { action in
   ///       if case .room(let id, let action) = action { (id, action) } else { nil }
   ///     } into: { .room($0, $1) }
   ///
-  /// Ids of effects belong to the element: those of two never meet. From the commit on after which an element is absent
-  /// its effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked of looks
-  /// for the elements that have effects under way. Effects of the state look at every element at each commit that the
-  /// store publishes.
+  /// Ids of effects belong to the element: those of two elements never meet. As of the commit after which an element is
+  /// absent, its effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked
+  /// about checks the elements that have effects in progress. Effects of the state look at every element at each commit
+  /// that the store publishes.
   ///
   /// - Parameters:
-  ///   - elements: For an element that is absent the interceptor is not asked.
-  ///   - toElement: The element and its action; none where the action is for none of them.
+  ///   - elements: If an element is absent, the interceptor is not asked.
+  ///   - toElement: The element and its action; nil if the action is for none of them.
   ///   - toWholeAction: Makes an action of the whole.
   public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     elements: @escaping @Sendable (Whole) -> [ID: State],
@@ -60,7 +60,7 @@ extension Interceptor {
     }
   }
 
-  /// As for a dictionary, for the elements of an array, by their `id`: the first with that id.
+  /// Like the version for a dictionary, for the elements of an array, by their `id`: the first element with that id.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     elements: @escaping @Sendable (Whole) -> [State],
     action toElement: @escaping @Sendable (WholeAction) -> (id: State.ID, action: Action)?,
@@ -96,9 +96,9 @@ extension Interceptor {
 
 extension Interceptor.Asked {
   /// - Parameters:
-  ///   - toPart: The part's state, by what the action says of it.
+  ///   - toPart: The part's state, by the id that comes with the action.
   ///   - toWhole: Given the part's effect, as one of the whole.
-  ///   - gone: Which of those that own effects are absent.
+  ///   - gone: Which of the owners of effects are absent.
   fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     part toPart: @escaping @Sendable (Whole, ID) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
@@ -139,7 +139,7 @@ extension Interceptor.Asked {
 }
 
 extension StateEffect {
-  /// An effect of a part's state, as one of the whole's. While the part is absent there is none.
+  /// Turns an effect of a part's state into one of the whole's. While the part is absent there is no effect.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     state toPart: @escaping @Sendable (Whole) -> State?,
     into toWholeAction: @escaping @Sendable (Action) -> WholeAction
@@ -164,7 +164,7 @@ extension StateEffect {
       return StateFollowing { whole in
         let last = current.value.take() ?? [:]
         var new: [ID: StateFollowing<State>] = [:]
-        // Of several with one id the first.
+        // The first of several with the same id.
         for (id, state) in all(whole) where new[id] == nil {
           let following = last[id] ?? makeFollowing(sink.map(of: id) { toWholeAction(id, $0) })
           new[id] = following
@@ -179,7 +179,7 @@ extension StateEffect {
   }
 }
 
-/// The source of a part's states, for one store: of the part that it was asked for last. Nobody can follow it.
+/// The source of a part's states, for one store: of the part that was asked for last. It cannot be followed.
 private final class PartSource<Whole: Sendable, Part: Sendable, ID> {
   private let toPart: (Whole, ID) -> Part?
   private let current = Kept<ID>()

@@ -6,10 +6,10 @@
 ///     }
 ///     store.subscribe(observer: observer)
 ///
-/// A `for await` loop over `states()` does the same inside a task of one's own. An observer is for work that should
+/// A `for await` loop over `states()` does the same inside a task of your own. An observer is for work that should
 /// belong to the store: it runs as a task of the store, which is cancelled when the store ends and never outlives it.
 public final class Observer<State: Sendable>: Sendable {
-  /// Whether an observer wants more.
+  /// Whether an observer wants more states.
   public enum Status: Sendable, Equatable {
     case active
     case dead
@@ -23,7 +23,7 @@ public final class Observer<State: Sendable>: Sendable {
   /// - Parameters:
   ///   - bufferingPolicy: What is kept while the observer is busy, as for `states()`.
   ///   - equating: Leaves out a state that equals the one before.
-  ///   - observe: Called with each state; answers whether it wants more.
+  ///   - observe: Called with each state; returns whether it wants more.
   public init(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual,
@@ -60,11 +60,11 @@ extension Confined {
 }
 
 extension ObserverCalls {
-  /// What a subscription begins with when its turn has come.
+  /// What a subscription starts when its turn has come.
   struct Turn: Sendable {
     let subscription: ObserverSubscription
     let node: any AnyStoreNode
-    /// Follows the store to the end of the subscription. Returns what has come after it that belongs to the same store.
+    /// Follows the store until the end of the subscription. Returns its successor, if that belongs to the same store.
     let follow: @Sendable (RunningEffect) async -> Turn?
 
     /// Only on the tree's executor, while the store has not ended.
@@ -72,7 +72,7 @@ extension ObserverCalls {
       node.effects.start({ await run(within: $0) }, of: node, isObserver: true)
     }
 
-    /// As `start`, from anywhere, where the store has not ended.
+    /// Like `start`, from anywhere, if the store has not ended.
     func startInOrder() {
       let isAccepted = node.enqueue { _ in
         if subscription.isCurrent { start() }
@@ -87,17 +87,17 @@ extension ObserverCalls {
   }
 }
 
-/// The calls of an observer: does what its turns decide, and nothing else.
+/// The calls of an observer: carries out what its turns decide, and nothing else.
 final class ObserverCalls: Sendable {
   private let turns = LockedValue(ObserverTurns<ObserverSubscription, ObserverCalls.Turn>())
 
-  /// Makes a subscription the observer's, in place of the one before, which is cancelled.
+  /// Makes a subscription the observer's, replacing the previous one, which is cancelled.
   func subscribe(_ subscription: ObserverSubscription) {
     let (replaced, _) = turns.withLock { $0.subscribe(subscription) }
     replaced?.cancel()
   }
 
-  /// The place of a subscription in the order has come. True where it begins now.
+  /// A subscription's place in the order has come. True if it begins now.
   func arrive(_ turn: ObserverCalls.Turn) -> Bool {
     turns.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
   }
@@ -110,8 +110,8 @@ final class ObserverCalls: Sendable {
     turns.withLock { $0.beginCall(by: subscription) }
   }
 
-  /// A call has returned. What waited for that begins; what belongs to the same store is returned, to be run by the
-  /// same task.
+  /// A call has returned. Starts the turn that waited for that, or returns it, to be run by the same task, if it
+  /// belongs to the same store.
   func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
     guard let turn = turns.withLock({ $0.endCall() }) else { return nil }
     if turn.node === node { return turn }
@@ -119,28 +119,28 @@ final class ObserverCalls: Sendable {
     return nil
   }
 
-  /// A subscription is over or cancelled: it does not call the observer any more.
+  /// A subscription is over or cancelled: it no longer calls the observer.
   func end(_ subscription: ObserverSubscription) {
     _ = turns.withLock { $0.end(subscription) }
   }
 }
 
-/// What ends what follows a store: an observer, or an effect of its state. Releasing it ends nothing.
+/// Ends what follows a store: an observer, or an effect of its state. Releasing it ends nothing.
 public struct Subscription: Sendable {
   let end: @Sendable () -> Void
 
-  /// An observer gets no more states, and its task is cancelled: no call is made any more. One that is under way, or
-  /// that another thread is just making, comes to its end. The tasks of an effect are cancelled, and nothing that they
-  /// dispatch is committed from now on, but for what is just being committed.
+  /// An observer gets no more states, and its task is cancelled: no further call is made. A call that is in progress,
+  /// or that another thread is just making, is completed. The tasks of an effect are cancelled, and nothing that they
+  /// dispatch is committed from now on, except what is just being committed.
   ///
-  /// Can be called from anywhere, also by the observer or the effect itself, and more than once.
+  /// Can be called from anywhere, even by the observer or the effect itself, and more than once.
   public func cancel() { end() }
 }
 
 /// An observer's subscription to a store.
 final class ObserverSubscription: Sendable {
   private struct Life: Sendable {
-    /// None once it has ended.
+    /// Nil once it has ended.
     var cancelSubscriber: (@Sendable () -> Void)?
     var task: Task<ObserverCalls.Turn?, Never>?
     var isCancelled = false
@@ -154,7 +154,7 @@ final class ObserverSubscription: Sendable {
     life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
   }
 
-  /// As `Subscription.cancel`.
+  /// Like `Subscription.cancel`.
   func cancel() {
     calls.end(self)
     let (cancelSubscriber, task) = life.withLock { life in
@@ -167,8 +167,8 @@ final class ObserverSubscription: Sendable {
 
   var isCurrent: Bool { calls.isCurrent(self) }
 
-  /// Calls the observer, in a task of its own that `cancel` can cancel, until it is dead or there is nothing more to
-  /// come. Returns what has come after it that belongs to the same store.
+  /// Calls the observer, in a task of its own that `cancel` can cancel, until it is dead or no more states will come.
+  /// Returns the subscription's successor, if that belongs to the same store.
   func follow<State: Sendable>(
     _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
     _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
@@ -176,7 +176,7 @@ final class ObserverSubscription: Sendable {
     let task = Task { [calls] in
       running.beginsHere()
       var next: ObserverCalls.Turn?
-      // Read without regard to cancellation, which comes with the end of the store: what was published before is still
+      // Read regardless of cancellation, which comes with the end of the store: states published before are still
       // delivered.
       while next == nil, let state: State = await subscriber.next(for: running), calls.begin(by: self) {
         let status = await observe(state)

@@ -1,19 +1,19 @@
-/// Which of an observer's subscriptions may call it, so that no two do at a time: a pure state machine, run under its
-/// observer's lock.
+/// Which of an observer's subscriptions may call it, so that no two do so at a time: a pure state machine, run under
+/// its observer's lock.
 ///
-/// A subscription comes when its place in the order has come. It begins at once, or waits for a call that is under way.
-/// What is returned and not used is released outside of the lock.
+/// A subscription arrives when its place in the order has come. It begins at once, or waits for a call in progress.
+/// What is returned and not used is released outside the lock.
 struct ObserverTurns<Subscription: AnyObject, Turn> {
-  /// The subscription that was made last, until it is over.
+  /// The most recent subscription, until it is over.
   private(set) var current: Subscription?
   private(set) var isCalling = false
-  /// What the current subscription begins with when the call that is under way returns.
+  /// What the current subscription starts when the call in progress returns.
   private(set) var waiting: Turn?
 
   enum Arrival: Equatable {
     case begins
     case waits
-    /// There is another one by now, or it was cancelled.
+    /// There is a newer one by now, or it was cancelled.
     case refused
   }
 
@@ -41,13 +41,13 @@ struct ObserverTurns<Subscription: AnyObject, Turn> {
     return true
   }
 
-  /// Returns what waited for that.
+  /// Returns the turn that waited for that.
   mutating func endCall() -> Turn? {
     isCalling = false
     return waiting.take()
   }
 
-  /// A subscription is over or cancelled. Returns what there was of it.
+  /// A subscription is over or cancelled. Returns what was stored of it.
   mutating func end(_ subscription: Subscription) -> (Subscription?, Turn?) {
     guard isCurrent(subscription) else { return (nil, nil) }
     defer {

@@ -1,21 +1,21 @@
-/// Work that goes on for as long as something in the state is so, as a value. A store is made with it
+/// Work that goes on for as long as something holds for the state, as a value. A store is made with it
 /// (`Interceptor.effects(ofState:)`), or it is subscribed to a live store (`subscribe(effect:)`).
 ///
 ///     .while(\.isPolling) { .run { dispatch in … }.retried(…) }
 ///     .onChange(of: \.query) { query in .run { … }.after(.milliseconds(300)) }
 ///     .forEach(\.downloads) { download in .run { dispatch in … } }
 ///
-/// It holds for the state that there is at the beginning, too. Work is begun and cancelled in commit order; from the
-/// commit on that cancels it, nothing that it dispatches is committed, also where it ignores its cancellation. No two
-/// run for one element at a time: what begins anew waits until what it replaces has returned. Work that has returned is
-/// not begun again for the same value (G8).
+/// The state at the beginning counts, too. Work is begun and cancelled in commit order; as of the commit that cancels
+/// it, nothing that it dispatches is committed, even if it ignores its cancellation. There are never two running for
+/// one element: work that begins anew waits until the work that it replaces has returned. Work that has returned is not
+/// begun again for the same value (G8).
 ///
 /// The closures are called on the tree's executor, once for each commit that the store publishes: they should be cheap.
-/// Ids of the effects that they answer are names here, for reports and `statistics`, and policies are not looked at: it
-/// is the state that tells these effects apart and cancels them; what is to wait has a delay, `.after`. Work that the
-/// state does not end holds `shutdown(interceptors: .finish(within:))` up to its limit, as other work does. The value,
-/// or the elements, are kept from one commit to the next: of what reducers change, take a figure. Adopted from Puredux
-/// 2, whose stores have effects of their state.
+/// The ids of the effects that they return are only names here, for reports and `statistics`, and policies are ignored:
+/// it is the state that tells these effects apart and cancels them; work that is to wait has a delay, `.after`. Work
+/// that the state does not end holds `shutdown(interceptors: .finish(within:))` up to its limit, as other work does.
+/// The value, or the elements, are kept from one commit to the next: of what reducers change, take a number. Adopted
+/// from Puredux 2, whose stores have effects of their state.
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
@@ -24,14 +24,14 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     self.makeFollowing = makeFollowing
   }
 
-  /// For as long as a condition holds.
+  /// Runs for as long as a condition holds.
   @inlinable public static func `while`(
     _ condition: @escaping @Sendable (State) -> Bool, _ effect: @escaping @Sendable () -> Effect<Action>?
   ) -> StateEffect {
     .onChange(of: condition) { $0 ? effect() : nil }
   }
 
-  /// Begun anew with each new value, in place of the one before; none is what a value has no effect for.
+  /// Begun anew with each new value, replacing the one before; nil means that a value has no effect.
   @inlinable public static func onChange<Value: Equatable & Sendable>(
     of value: @escaping @Sendable (State) -> Value, _ effect: @escaping @Sendable (Value) -> Effect<Action>?
   ) -> StateEffect {
@@ -48,11 +48,11 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each element of a collection, by its id: begun when it comes, begun anew when its value changes, cancelled
-  /// when it goes. Of several elements with one id one counts.
+  /// For each element of a collection, by its id: begun when the element comes, begun anew when its value changes,
+  /// cancelled when it goes. Of several elements with the same id, one counts.
   ///
-  /// What an effect changes in its own element begins it anew: have the elements be what the work depends on. A commit
-  /// costs a comparison of each element, of which a copy is kept.
+  /// An effect that changes its own element begins anew: let the elements be what the work depends on. A commit costs a
+  /// comparison of each element, of which a copy is kept.
   @inlinable public static func forEach<Element: Identifiable & Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> [Element], _ effect: @escaping @Sendable (Element) -> Effect<Action>?
   ) -> StateEffect where Element.ID: Sendable {
@@ -98,7 +98,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// Where what a state's effects are decided to do goes. Only on the tree's executor, in commit order.
+/// Receives the decisions about the effects of a state. Only on the tree's executor, in commit order.
 @usableFromInline struct StateEffectSink<Action: Sendable> {
   private let beginWork: (Effect<Action>?, EffectID) -> Void
   private let endWork: (EffectID) -> Void
@@ -110,7 +110,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     endWork = end
   }
 
-  /// Work begins for an element, in place of what there is.
+  /// Begins work for an element, replacing any before.
   @usableFromInline func begin(_ effect: Effect<Action>?, for id: EffectID) { beginWork(effect, id) }
 
   /// An element is gone.

@@ -1,8 +1,8 @@
-/// Runs the effects of one store's state: does what their turns decide, and nothing else.
+/// Runs the effects of one store's state: carries out what their turns decide, and nothing else.
 final class StateEffectRunner<Action: Sendable>: Sendable {
-  /// The store that they belong to.
+  /// The store that the effects belong to.
   private let node: any AnyStoreNode
-  /// What an effect is handed.
+  /// Makes the `Dispatch` that an effect is given.
   private let dispatch: @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   private let turns = LockedValue(StateEffectTurns<Int, IdentifiedEffect>())
 
@@ -13,7 +13,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     self.dispatch = dispatch
   }
 
-  /// Work begins for an element, in place of what there is. Only on the tree's executor, in commit order, as `end`.
+  /// Begins work for an element, replacing any before. Only on the tree's executor, in commit order, like `end`.
   func begin(_ effect: Effect<Action>?, for id: Int) {
     if turns.withLock({ $0.isClosed }) { return }
     let effects = node.effects
@@ -45,10 +45,10 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 
   func isOver(_ id: Int) -> Bool { turns.withLock { $0.isOver(id) } }
 
-  /// The states have ended: none begins any more.
+  /// The states have ended: no more work begins.
   func close() { carryOut(turns.withLock { $0.close() }) }
 
-  /// None is wanted any more. From anywhere.
+  /// No work is wanted any more. Can be called from anywhere.
   func endAll() { carryOut(turns.withLock { $0.endAll() }) }
 
   private func carryOut(_ steps: [StateEffectTurns<Int, IdentifiedEffect>.Step]) {
@@ -68,7 +68,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 }
 
 extension StateEffect {
-  /// What has a store's states decide about this effect.
+  /// Has a store's states decide about this effect.
   @usableFromInline func following(
     _ states: Confined<Source<State>>, of node: any AnyStoreNode,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
@@ -94,7 +94,7 @@ extension StateEffect {
     }
   }
 
-  /// From its place in the order on, which is taken when this returns.
+  /// Follows the states from its place in the order on, which is taken when this returns.
   @usableFromInline func subscribe(
     to states: Confined<Source<State>>, of node: any AnyStoreNode,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
@@ -109,8 +109,8 @@ extension StateEffect {
   }
 }
 
-/// The numbers of the elements that effects of the state are of: their ids are the user's, whose code is not run under
-/// a lock.
+/// Numbers for the elements that have effects of the state: their ids are the user's, whose code must not run under a
+/// lock.
 private final class StateEffectNumbers {
   private var numbers = SweptTable<EffectID, Int>()
   private var last = 0

@@ -1,11 +1,11 @@
-/// Which work runs for which element of a state, never two for one at a time: a pure state machine, run under its
-/// runner's lock.
+/// Which work runs for which element of a state, never two for one element at a time: a pure state machine, run under
+/// its runner's lock.
 ///
-/// Each mutating method returns what is to be done, in order. What it hands out is released outside of the lock.
+/// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock.
 struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
   enum Step {
     case start(Work, ID)
-    /// It runs or is never begun: nothing of it is wanted any more.
+    /// The work runs or is never begun: nothing of it is wanted any more.
     case cancel(Work)
   }
 
@@ -17,10 +17,10 @@ struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
   }
 
   private var turns: [ID: Turn] = [:]
-  /// Whether none begins any more.
+  /// Whether no more work begins.
   private(set) var isClosed = false
 
-  /// Work begins, in place of what there is for the same element.
+  /// Begins work, replacing any before for the same element.
   mutating func begin(_ work: [Work], for id: ID) -> [Step] {
     if isClosed { return work.map { .cancel($0) } }
     let steps = end(id)
@@ -36,20 +36,20 @@ struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
     return (turn.running + turn.next).map { .cancel($0) }
   }
 
-  /// All are gone, and none will come.
+  /// All elements are gone, and none will come.
   mutating func endAll() -> [Step] {
     isClosed = true
     return turns.keys.flatMap { end($0) }
   }
 
-  /// None will come: what runs goes on.
+  /// No more will come: running work goes on.
   mutating func close() -> [Step] {
     isClosed = true
     defer { for id in turns.keys { turns[id]?.next = [] } }
     return turns.values.flatMap(\.next).map { .cancel($0) }
   }
 
-  /// Whether there is none for an element.
+  /// Whether there is no work for an element.
   func isOver(_ id: ID) -> Bool { turns[id] == nil }
 
   /// Work is over.

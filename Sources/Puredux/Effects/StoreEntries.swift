@@ -1,15 +1,15 @@
 extension TreeEffects {
-  /// What belongs to the stores of a tree beside their states: an entry for each store that has any of it, and for
+  /// What belongs to the stores of a tree besides their states: an entry for each store that has any of it, and for
   /// those above it, so that what is below a store is found without looking at anything else.
   struct Entries {
-    /// A store, or whatever there is one of for each.
+    /// A store, or any object that there is one of per store.
     typealias Place = any AnyObject & Sendable
 
     struct Entry {
-      /// Kept, as its address is the name of the entry.
+      /// Kept, as its address identifies the entry.
       let place: Place
       var runner: EffectRunner?
-      /// Where its effects are found by their ids: while there may be any.
+      /// The store's effects by their ids, for as long as there may be any.
       var slots: EffectSlots?
       var endings: [Int: @Sendable () -> Void] = [:]
       private var end: End?
@@ -22,7 +22,7 @@ extension TreeEffects {
 
       fileprivate var isOver: Bool { runner == nil && slots == nil && endings.isEmpty && below.isEmpty }
 
-      /// Notes that the store ends. False where there is nothing new in that, for it and for all below it.
+      /// Records that the store ends. False if that is nothing new, for it and for all stores below it.
       mutating func ends(cancelling: Bool) -> Bool {
         guard end == nil || (end == .finishing && cancelling) else { return false }
         end = cancelling ? .cancelling : .finishing
@@ -42,7 +42,7 @@ extension TreeEffects {
     func runner(of id: ObjectIdentifier) -> EffectRunner? { entries[id]?.runner }
     func slots(of id: ObjectIdentifier) -> EffectSlots? { entries[id]?.slots }
 
-    /// Changes what there is of the first store of a path, which leads from there up to the root.
+    /// Changes the entry of the first store of a path, which leads from there up to the root.
     mutating func change(along path: some Sequence<Place>, _ change: (inout Entry) -> Void) {
       var below: ObjectIdentifier?
       for place in path {
@@ -59,8 +59,8 @@ extension TreeEffects {
       }
     }
 
-    /// Changes what there is of a store, if anything. Returns the entries in which nothing is left: dropped, and to be
-    /// released outside of the lock.
+    /// Changes the entry of a store, if there is one. Returns the entries in which nothing is left: they have been
+    /// dropped, and are to be released outside the lock.
     mutating func change(_ id: ObjectIdentifier, _ change: (inout Entry) -> Void) -> [Entry] {
       visit(id) { entry in
         change(&entry)
@@ -68,7 +68,7 @@ extension TreeEffects {
       }
     }
 
-    /// Visits a store and then what is below it; a closure that answers no leaves out what is below. Returns the
+    /// Visits a store and then the stores below it; if the closure returns false, those below are left out. Returns the
     /// entries in which nothing is left, as `change` does.
     mutating func visit(_ id: ObjectIdentifier, _ body: (inout Entry) -> Bool) -> [Entry] {
       var waiting = [id]
@@ -78,14 +78,14 @@ extension TreeEffects {
         visited.append(id)
         if body(&entries.values[index]) { waiting.append(contentsOf: entries.values[index].below) }
       }
-      // The lower ones first: a place is kept by those below it, and a long chain of them is not to be released
+      // The lower ones first: a place is held by those below it, and a long chain of them must not be released
       // recursively.
       var dropped: [Entry] = []
       for id in visited.reversed() { drop(id, into: &dropped) }
       return dropped
     }
 
-    /// Drops an entry in which nothing is left, and those above it that were kept for nothing else.
+    /// Drops an entry in which nothing is left, and those above it that were kept only for that one.
     private mutating func drop(_ id: ObjectIdentifier, into dropped: inout [Entry]) {
       var next: ObjectIdentifier? = id
       while let id = next, let entry = entries[id], entry.isOver {

@@ -1,17 +1,17 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 ///
-/// SAFETY: what changes lies behind the lock. The compiler does not check what inherits from `StoreCompanion`.
+/// SAFETY: everything that changes is behind the lock. The compiler does not check subclasses of `StoreCompanion`.
 @usableFromInline final class TreeEffects: StoreCompanion, @unchecked Sendable {
   private struct Table {
     var entries = Entries()
     var endingCount = 0
-    /// How many calls wait for the effects of a store to come to their end.
+    /// How many calls wait for the effects of a store to finish.
     var finishing: [ObjectIdentifier: Int] = [:]
   }
 
   let settings: EffectSettings
   private let priority: TaskPriority?
-  /// What the tasks are children of, where they are not on their own.
+  /// The runner whose children the tasks are, if they are not detached.
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
 
@@ -22,7 +22,7 @@
     super.init()
   }
 
-  /// None where nothing differs from what is made when it is first needed.
+  /// Nil if nothing differs from the default, which is made when it is first needed.
   @usableFromInline static func custom(
     priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
     trunk: EffectRunner?
@@ -39,7 +39,7 @@
     }
   }
 
-  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or by a
+  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or from a
   /// task of that store.
   ///
   /// - Parameter isObserver: Whether it ends when the states of the store do, and is not waited for before that.
@@ -65,7 +65,7 @@
     table.withLock { $0.entries.slots(of: ObjectIdentifier(node)) }
   }
 
-  /// Where the effects of a store are found by their ids. Only while the store has not ended.
+  /// The effects of a store by their ids. Only while the store has not ended.
   func slots(of node: any AnyStoreNode) -> EffectSlots {
     if let slots = existingSlots(of: node) { return slots }
     let slots = EffectSlots()
@@ -87,7 +87,7 @@
     _ = table.withLock { $0.entries.change(id, change) }
   }
 
-  /// Has something done when a store ends, after its last commit; at once where it has ended.
+  /// Has an action performed when a store ends, after its last commit; at once if it has ended.
   @usableFromInline func atEnd(of node: any AnyStoreNode, _ action: @escaping @Sendable () -> Void)
     -> Ending
   {
@@ -97,12 +97,12 @@
       table.entries.change(along: node.path) { $0.endings[number] = action }
       return Ending(node: ObjectIdentifier(node), number: number)
     }
-    // Whoever takes it out does it, so that it is done once: here, or by the end of the store if that is still to come.
+    // Whoever takes the action out performs it, so that it is performed once: here, or by a later end of the store.
     if node.refuses(nil) { take(ending)?() }
     return ending
   }
 
-  /// It does not need to be done any more.
+  /// The action no longer needs to be performed.
   @usableFromInline func forget(_ ending: Ending) {
     _ = take(ending)
   }
@@ -113,7 +113,7 @@
     return action
   }
 
-  /// How many tasks run.
+  /// How many tasks are running.
   override var runningCount: Int {
     let runners = table.withLock { $0.entries.runners }
     return runners.reduce(0) { $0 + $1.runningCount }
@@ -127,7 +127,7 @@
     return counts
   }
 
-  /// Ends the effects of a store and of all below it, and does what is to be done at their end.
+  /// Ends the effects of a store and of all stores below it, and performs the actions for their end.
   @usableFromInline override func end(below node: any AnyStoreNode, cancelling: Bool) {
     var runners: [EffectRunner] = []
     var slots: [EffectSlots] = []
@@ -148,8 +148,8 @@
     withExtendedLifetime(slots) {}
   }
 
-  /// Returns when the effects of a store and of all below it have ended: all but those that the caller is part of. At
-  /// once where effects would wait for each other.
+  /// Returns when the effects of a store and of all stores below it have ended, except those that the caller is part
+  /// of. At once if effects would wait for each other.
   func untilEnded(below node: any AnyStoreNode) async {
     let runners = runners(below: node)
     let callers = RunningEffect.ofCurrentTask
@@ -162,17 +162,17 @@
     wait?.end()
   }
 
-  /// Returns when a store and all below it are idle but for what the caller is part of, and nothing of that has asked
-  /// for more; at once when the caller is cancelled, or where effects would wait for each other.
+  /// Returns when a store and all stores below it are idle, except for what the caller is part of, and nothing in them
+  /// has asked for more; at once when the caller is cancelled, or if effects would wait for each other.
   ///
-  /// - Parameter settle: Returns when all that was asked for before is done.
-  /// - Returns: False where effects would have waited for each other.
+  /// - Parameter settle: Returns when everything that was requested before is done.
+  /// - Returns: False if effects would have waited for each other.
   func untilIdle(
     _ idleness: EffectIdleness, below node: any AnyStoreNode, settle: () async -> Void
   ) async -> Bool {
     let callers = RunningEffect.ofCurrentTask
-    // How much had happened when all was idle. Where that is so again after all that was asked for until then is done,
-    // nothing of it has begun or woken anything, and nothing is left that could.
+    // How much had happened when all was idle. If it is the same once everything requested until then is done, none of
+    // that has started or woken anything, and nothing is left that could.
     var changesWhenIdle: (runners: [EffectRunner], changes: [Int])?
     while !Task.isCancelled {
       await settle()
@@ -203,23 +203,23 @@
     return true
   }
 
-  /// Cancels what does nothing any more but wait for states that do not end with the store, as those of a store above
-  /// it. Not where the caller is part of an effect, which would be cancelled, too.
+  /// Cancels the effects that only wait for states that do not end with the store, such as those of a store above it.
+  /// Does nothing if the caller is part of an effect, which would be cancelled, too.
   func cancelFollowers(below node: any AnyStoreNode) async {
     guard RunningEffect.ofCurrentTask.isEmpty else { return }
     for runner in runners(below: node) { await runner.untilIdle(.allFollow, except: []) }
     if !Task.isCancelled { end(below: node, cancelling: true) }
   }
 
-  /// Whether somebody waits until the effects of some store are at rest.
+  /// Whether a caller waits for the effects of some store to be at rest.
   var isRestAwaited: Bool { table.withLock { $0.entries.runners }.contains { $0.isRestAwaited } }
 
-  /// A call begins to wait for the effects of a store to come to their end.
+  /// A call begins to wait for the effects of a store to finish.
   func finishBegan(of node: any AnyStoreNode) {
     table.withLock { $0.finishing[ObjectIdentifier(node), default: 0] += 1 }
   }
 
-  /// It does not wait any more. True where no other does.
+  /// The call no longer waits. True if no other does.
   func finishEnded(of node: any AnyStoreNode) -> Bool {
     table.withLock { table in
       let left = table.finishing[ObjectIdentifier(node), default: 1] - 1
@@ -241,7 +241,7 @@
 }
 
 extension AnyStoreNode {
-  /// The store, and those above it.
+  /// The store, and the stores above it.
   fileprivate var path: some Sequence<any AnyObject & Sendable> {
     sequence(first: self as any AnyStoreNode, next: \.parentNode).lazy.map { $0 }
   }
@@ -265,7 +265,7 @@ extension TreeEffects {
 }
 
 extension TreeEffects {
-  /// What is to be done at the end of a store, to be able to take it back.
+  /// An action to be performed at the end of a store, by which it can be taken back.
   @usableFromInline struct Ending: Sendable {
     let node: ObjectIdentifier
     let number: Int

@@ -1,5 +1,5 @@
 extension AnyStoreNode {
-  /// Runs something in a child task that is cancelled when the store ends.
+  /// Runs a closure in a child task that is cancelled when the store ends.
   @usableFromInline func whileAlive(
     isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () async throws -> Void
   ) async throws {

@@ -1,16 +1,16 @@
-/// Which commits a store publishes: what `emits:` takes. Adopted from SwiftRex.
+/// Which commits a store publishes: the argument of `emits:`. Adopted from SwiftRex.
 ///
-/// A commit that is left out wakes nobody: no subscriber of the store, of its proxies and of its scopes, whatever they
-/// asked for (G4). It takes place all the same: the state, its child stores, the interceptor and the history have it.
-/// Child stores publish by a rule of their own, from every commit of their parents.
+/// A commit that is left out wakes no subscriber of the store, of its proxies or of its scopes, whatever they asked for
+/// (G4). It takes place all the same: the state, the child stores, the interceptor and the history see it. Child stores
+/// publish by a rule of their own, from every commit of their parents.
 ///
 ///     let store = RootStore(initialState: Board(), emits: .whenDifferent { $0.version }, reducer: reduce)
 ///
-/// It is asked once a commit, only while somebody is subscribed. `.whenDifferent { }` keeps the compared value from one
-/// commit to the next; `.whenDifferent` and `.when` have to keep the state before the commit, which makes every change
-/// of a collection in it copy that collection.
+/// The rule is evaluated once per commit, only while there are subscribers. `.whenDifferent { }` keeps the compared
+/// value from one commit to the next; `.whenDifferent` and `.when` have to keep the state before the commit, which
+/// makes every change of a collection in it copy that collection.
 public struct Emission<State: Sendable>: Sendable {
-  /// What equals the state before is not published. None: everything is.
+  /// A state that equals the one before is not published. Nil: every state is published.
   @usableFromInline let unchanged: Equating<State>?
 
   @inlinable init(unchanged: Equating<State>?) {
@@ -20,13 +20,13 @@ public struct Emission<State: Sendable>: Sendable {
   /// Every commit.
   @inlinable public static var always: Emission { Emission(unchanged: nil) }
 
-  /// The commits that a predicate of one's own holds for, given the state before and after the commit.
+  /// The commits for which a custom predicate holds, given the state before and after the commit.
   @inlinable
   public static func when(_ predicate: @escaping @Sendable (_ before: State, _ after: State) -> Bool) -> Emission {
     Emission(unchanged: Equating { !predicate($0, $1) })
   }
 
-  /// The commits that change a part of the state, or a value made from it.
+  /// The commits that change a part of the state, or a value computed from it.
   @inlinable public static func whenDifferent<Value: Equatable & Sendable>(
     _ value: @escaping @Sendable (State) -> Value
   ) -> Emission {

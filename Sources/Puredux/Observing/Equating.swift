@@ -1,14 +1,14 @@
-/// Answers the question whether two states are equal for somebody's purpose, so that a sequence can leave out what
-/// would tell its consumer nothing new.
+/// Decides whether two states are equal for a given purpose, so that a sequence can leave out states that would tell
+/// its consumer nothing new.
 ///
 /// A witness for `Equatable` that can differ from one subscriber to the next: two screens that show the same state look
 /// at different parts of it. Adopted from Puredux.
 ///
 ///     for await state in store.states(removeStateDuplicates: .equal { $0.title } && .equal { $0.subtitle }) { … }
 ///
-/// The comparison is made in place, once a commit, before anybody is woken. Between two commits `.equal { }` keeps the
-/// compared value only; `.equal` and a predicate of your own have to keep the last state itself, which makes the next
-/// change of a collection in it copy that collection.
+/// The comparison is made in place, once per commit, before any consumer is woken. Between two commits `.equal { }`
+/// keeps only the compared value; `.equal` and a custom predicate have to keep the last state itself, which makes the
+/// next change of a collection in it copy that collection.
 public struct Equating<State: Sendable>: Sendable {
   @usableFromInline let makeMemory: @Sendable () -> StateMemory<State>
   /// Whether the answer is always no, so that there is nothing to filter.
@@ -19,7 +19,7 @@ public struct Equating<State: Sendable>: Sendable {
     self.makeMemory = makeMemory
   }
 
-  /// Equal where the predicate says so. It is given the last state that was delivered and the new one.
+  /// Equal if the predicate says so. It is given the last state that was delivered and the new one.
   @inlinable public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
     self.init { .value({ $0 }, areEqual: areEqual) }
   }
@@ -34,13 +34,13 @@ public struct Equating<State: Sendable>: Sendable {
     Equating(isNeverEqual: true) { .constant(false) }
   }
 
-  /// Equal where a part of them, or a value made from them, is.
+  /// Equal if a part of the states, or a value computed from them, is equal.
   @inlinable
   public static func equal<Value: Equatable & Sendable>(_ value: @escaping @Sendable (State) -> Value) -> Equating {
     Equating { .value(value, areEqual: ==) }
   }
 
-  /// Equal where both say so.
+  /// Equal if both operands say so.
   @inlinable public static func && (lhs: Equating, rhs: Equating) -> Equating {
     Equating(isNeverEqual: lhs.isNeverEqual || rhs.isNeverEqual) {
       let (first, second) = (lhs.makeMemory(), rhs.makeMemory())
@@ -77,19 +77,19 @@ extension Equating {
 }
 
 extension Equating where State: Equatable {
-  /// Equal where the states are.
+  /// Equal if the states are.
   @inlinable public static var equal: Equating {
     Equating { .value({ $0 }, areEqual: ==) }
   }
 }
 
-/// As much of the last state that was delivered as it takes to compare the next one with it.
+/// As much of the last delivered state as is needed to compare the next one with it.
 @usableFromInline struct StateMemory<State> {
-  /// Whether a state equals the last one; false where there is none.
+  /// Whether a state equals the last one; false if there is none.
   @usableFromInline let equals: (State) -> Bool
-  /// Makes a state the last one. Where it was compared before, that comparison was the one right before this call.
+  /// Makes a state the last one. If it has been compared, that comparison was the one right before this call.
   @usableFromInline let remember: (State) -> Void
-  /// There is no last state any more.
+  /// Forgets the last state.
   @usableFromInline let forget: () -> Void
 
   @inlinable
@@ -99,7 +99,7 @@ extension Equating where State: Equatable {
     self.forget = forget
   }
 
-  /// Remembers that there was a state, and nothing of it.
+  /// Remembers only whether there was a state.
   @inlinable static func constant(_ answer: Bool) -> StateMemory {
     var hasLast = false
     return StateMemory { _ in
@@ -111,7 +111,7 @@ extension Equating where State: Equatable {
     }
   }
 
-  /// Remembers a value made from the state, which is made once for each state.
+  /// Remembers a value computed from the state, which is computed once per state.
   @inlinable static func value<Value>(
     _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
   ) -> StateMemory {
@@ -132,12 +132,12 @@ extension Equating where State: Equatable {
   }
 }
 
-/// What was made from the last state, and from the one that was compared with it.
+/// The values computed from the last state, and from the one that was compared with it.
 @usableFromInline final class RememberedValue<Value> {
   // Without the run-time checks for overlapping accesses, which cost more than most comparisons.
   //
-  // SAFETY: belongs to one memory, which is used in one isolation. An access copies the value out or sets it; what
-  // setting releases may run the user's code, which has no way to this memory.
+  // SAFETY: belongs to one memory, which is used in one isolation. An access copies the value out or sets it; a release
+  // caused by setting it may run the user's code, which has no way to reach this memory.
   @usableFromInline @exclusivity(unchecked) var last: Value?
   @usableFromInline @exclusivity(unchecked) var compared: Value?
 

@@ -1,5 +1,5 @@
-/// A transformation of a state that has a name, can be used with any store that has such a state, and can be tested
-/// without one.
+/// A named transformation of a state, which can be used with any store that has such a state, and can be tested without
+/// one.
 ///
 ///     extension Room {
 ///       static let unread = StateSelector<Room, [Message]>("unread", of: \.messages, \.lastRead) { messages, lastRead in
@@ -9,19 +9,19 @@
 ///     #expect(Room.unread.select(Room()).isEmpty)
 ///     for await messages in store.states(Room.unread) { … }
 ///
-/// With `of:` or `whenDifferent:` it remembers: while those parts of the state, which are `Equatable`, stay equal, the
-/// value is not computed again (`of: \.self` is all of the state). All who follow one store by the same selector
-/// share that: it is computed once a change, however many they are. What it remembers belongs to the store's tree,
-/// and goes with the last who uses it there. As it keeps those parts, a change of a collection among them copies that
-/// collection: of a large one, name a version of it, or its count.
+/// With `of:` or `whenDifferent:` it is memoized: while those parts of the state, which are `Equatable`, stay equal,
+/// the value is not computed again (`of: \.self` is the whole state). Everyone who follows one store by the same
+/// selector shares the result: it is computed once per change, however many followers there are. The memoized value
+/// belongs to the store's tree, and is dropped with its last user there. As those parts are kept, a change of a
+/// collection among them copies that collection: for a large one, name its version or its count.
 ///
-/// A selector and its copies are one and the same; two that are made alike are not, and share nothing.
+/// A selector and its copies are the same selector; two that are made alike are not, and share nothing.
 ///
 /// Adopted from the selectors of Redux.
 public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomStringConvertible {
   public let name: String
   @usableFromInline let identity: SelectorIdentity
-  /// Makes the function, with a memory of its own where it has one. It is used in one isolation only.
+  /// Makes the function, with its own memory if it is memoized. It is used in one isolation only.
   @usableFromInline let makeSelection: @Sendable () -> Selection
 
   @inlinable
@@ -31,12 +31,12 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     self.makeSelection = makeSelection
   }
 
-  /// A value computed from the whole state; anew at every commit that is followed, as nothing of the state is kept.
+  /// A value computed from the whole state, again at every commit that is followed, as nothing of the state is kept.
   @inlinable public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
     self.init(name: name, identity: SelectorIdentity(), makeSelection: { Selection(select: select) })
   }
 
-  /// A value computed from parts of the state, when one of them has changed.
+  /// A value computed from parts of the state, whenever one of them has changed.
   @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
     _ name: String, of first: any KeyPath<State, First> & Sendable,
     _ inputs: repeat any KeyPath<State, each Input> & Sendable,
@@ -47,8 +47,8 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     }
   }
 
-  /// A value computed from the whole state, when one of its parts has changed: a version that it has, say. Only those
-  /// parts are kept.
+  /// A value computed from the whole state, whenever one of its parts, such as a version, has changed. Only those parts
+  /// are kept.
   @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
     _ name: String, whenDifferent first: any KeyPath<State, First> & Sendable,
     _ inputs: repeat any KeyPath<State, each Input> & Sendable,
@@ -91,10 +91,10 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
 }
 
 extension StateSelector {
-  /// A selector at work, on one store's states.
+  /// A selector in use, on one store's states.
   @usableFromInline struct Selection {
     @usableFromInline let select: (State) -> Value
-    /// Forgets what it remembers; none where it remembers nothing.
+    /// Forgets the memoized value; nil if the selector is not memoized.
     @usableFromInline let forget: (() -> Void)?
 
     @inlinable init(select: @escaping (State) -> Value, forget: (() -> Void)? = nil) {

@@ -1,6 +1,6 @@
 import Observation
 
-/// A store's state on the main actor, for SwiftUI views and everybody else who observes: its `state` follows the store.
+/// A store's state on the main actor, for SwiftUI views and other observers: its `state` follows the store.
 ///
 ///     @MainActor func show(_ store: Store<Cart, CartAction>) async throws {
 ///       let cart = try await ObservableStore(store)
@@ -8,12 +8,12 @@ import Observation
 ///       for await count in Observations({ cart.items.count }) { print(count) }
 ///     }
 ///
-/// Reading a property of the state through it, as `cart.items`, observes that property: whoever reads it is told when
-/// it changes, and not when anything else does. That is so for `Equatable` properties; others, and `state` itself,
-/// count as changed at every state that comes, where `state` is not `Equatable`.
+/// Reading a property of the state through it, as in `cart.items`, observes that property: the reader is notified when
+/// it changes, and not when anything else does. That holds for `Equatable` properties; others count as changed at every
+/// new state, and so does `state` itself if it is not `Equatable`.
 ///
-/// It follows the newest state: while the main actor is busy, those that are superseded are skipped. It does not keep
-/// the store alive, and stays at the last state when the store ends. What the observable view model is in SwiftRex.
+/// It follows the newest state: while the main actor is busy, superseded states are skipped. It does not keep the store
+/// alive, and stays at the last state when the store ends. The counterpart of SwiftRex's observable view model.
 @MainActor @dynamicMemberLookup
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
   private struct Property {
@@ -24,18 +24,18 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private nonisolated let store: Store<State, Action>
   private nonisolated let registrar = ObservationRegistrar()
-  /// Of those who read, where a change is announced, what it changes: they have the old value, and are told when the
+  /// For readers of a property whose change is just being announced: they get the old value, and are notified when the
   /// new one is there.
   private nonisolated let earlyRegistrar = ObservationRegistrar()
   private let connection = Connection()
   private var current: State
-  /// The next state, while it is announced, and what was read too early since.
+  /// The next state, while it is being announced, and what has been read too early since.
   private var announced: State?
   private var early: [PartialKeyPath<State>: Property] = [:]
-  /// What has been read of the state: its properties, and itself.
+  /// What has been read of the state: its properties, and the state itself.
   private var properties: [PartialKeyPath<State>: Property] = [:]
 
-  /// Follows a store, from a state that is shown until the store's own has come.
+  /// Follows a store, from an initial state that is shown until the store's own has come.
   public init(_ store: some StoreType<State, Action>, initialState: State) {
     self.store = store.store()
     current = initialState
@@ -49,9 +49,9 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
       })
   }
 
-  /// Follows a store, from its state now.
+  /// Follows a store, from its present state.
   ///
-  /// - Throws: As reading the state: `StoreError.terminated` where the store has ended, `.stateUnavailable` where an
+  /// - Throws: Like reading the state: `StoreError.terminated` if the store has ended, `.stateUnavailable` if an
   ///   optional scope has no state.
   public convenience init(_ store: some StoreType<State, Action>) async throws(StoreError) {
     let proxy = store.store()
@@ -88,7 +88,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
     try await store.send(action)
   }
 
-  /// As `send(_:)`, straight from the caller's actor and back to it.
+  /// Like `send(_:)`, straight from the caller's actor and back to it.
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     try await store.send(action, isolation: isolation)
   }
@@ -109,7 +109,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   }
 }
 
-/// Whether two values are equal; no where their type has no notion of it.
+/// Whether two values are equal; false if their type is not `Equatable`.
 private func areEqual<Value>(_ lhs: Value, _ rhs: Value) -> Bool {
   func areEqual<Known: Equatable>(_ lhs: Known) -> Bool { lhs == rhs as? Known }
   guard let lhs = lhs as? any Equatable else { return false }

@@ -1,5 +1,5 @@
-/// What shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a terminal.
-/// Adopted from PureduxUIKit.
+/// An object that shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a
+/// terminal. Adopted from PureduxUIKit.
 ///
 ///     final class CartScreen: Presentable {
 ///       struct Props: Sendable {
@@ -17,7 +17,7 @@
 @MainActor public protocol Presentable: AnyObject, Sendable {
   associatedtype Props: Sendable
 
-  /// What connects it to a store. Hold it strongly: with it goes the connection.
+  /// Connects it to a store. Hold it strongly: the connection ends with it.
   var presenter: Presenter? { get set }
 
   /// Shows new props.
@@ -25,18 +25,17 @@
 }
 
 extension Presentable {
-  /// Connects it to a store: sets its presenter, in place of the one before. `presenter?.subscribeToStore()` has it
-  /// begin.
+  /// Connects it to a store: sets its presenter, replacing the previous one. `presenter?.subscribeToStore()` starts it.
   ///
-  /// For the state then and each that follows props are made, and set on the main actor, one after the other, the
-  /// newest last, and none once the presentable is gone. The store never waits for it.
+  /// For the state at that time and each that follows, props are made, and set on the main actor, one after the other,
+  /// the newest last, and none once the presentable is gone. The store never waits for it.
   ///
   /// - Parameters:
-  ///   - props: Makes the props from a state. The store is there to dispatch to; it is not kept alive.
+  ///   - props: Makes the props from a state. The store is passed in for dispatching; it is not kept alive.
   ///   - presentationQueue: Where the props are made: by default not on the main actor.
-  ///   - bufferingPolicy: What is kept of the states while props are being made and set. `.bufferingNewest(1)` skips
-  ///     those that are superseded.
-  ///   - equating: Leaves out a state that equals the one before: no props are made of it.
+  ///   - bufferingPolicy: Which states are kept while props are being made and set. `.bufferingNewest(1)` skips those
+  ///     that are superseded.
+  ///   - equating: Leaves out a state that equals the one before: no props are made from it.
   public func with<State, Action>(
     store: some StoreType<State, Action>, props: @escaping @Sendable (State, Store<State, Action>) -> Props,
     presentationQueue: StoreExecutor = .own,
@@ -51,7 +50,7 @@ extension Presentable {
         guard self != nil else { return .dead }
         let made = await queue.run { props(state, store) }
         return await MainActor.run {
-          // Asked where nobody can let go of them meanwhile.
+          // Checked where neither can be released in between.
           guard let self, connection != nil else { return .dead }
           self.setProps(made)
           return .active
@@ -62,7 +61,7 @@ extension Presentable {
   }
 }
 
-/// Connects a presentable to a store, from `subscribeToStore()` until it is let go of.
+/// Connects a presentable to a store, from `subscribeToStore()` until it is released.
 @MainActor public final class Presenter {
   private let subscribe: @MainActor (Connection) -> Subscription
   private var connection: Connection?
@@ -71,20 +70,20 @@ extension Presentable {
     self.subscribe = subscribe
   }
 
-  /// Begins with the state now. Calling it again begins anew.
+  /// Starts with the present state. Calling it again starts anew.
   public func subscribeToStore() {
     let connection = Connection()
     connection.subscription = subscribe(connection)
     self.connection = connection
   }
 
-  /// Ends it: no more props are set.
+  /// Ends the connection: no more props are set.
   public func unsubscribeFromStore() {
     connection = nil
   }
 }
 
-/// Cancels its subscription when it is let go of.
+/// Cancels its subscription when it is released.
 @MainActor final class Connection {
   var subscription: Subscription?
 

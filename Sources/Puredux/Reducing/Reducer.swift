@@ -1,4 +1,4 @@
-/// Says how an action changes a state: one function, or several that run in order, each with a name if one likes.
+/// Says how an action changes a state: one function, or several that run in order, each with an optional name.
 ///
 ///     let store = RootStore<Human, HumanAction>(
 ///       initialState: Human(),
@@ -7,14 +7,14 @@
 ///         Reducer("snack") { human, action in if action == .eatGrapes { human.isHungry = false } },
 ///       ])
 ///
-/// Everywhere a store takes `reducer:`, a closure, it takes `reducers:` instead, an array of these. Each works on the
-/// state in place and sees what those before it made of it; nobody else does (G3). The names stand in a store's
+/// Wherever a store takes a closure as `reducer:`, it can take an array of these as `reducers:` instead. Each works on
+/// the state in place and sees the changes of those before it; nothing else does (G3). The names appear in a store's
 /// `History`.
 public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
   public let name: String?
-  /// Given the action in its place, so that it is not copied for each reducer. Nobody changes it.
+  /// Given the action in place, so that it is not copied for each reducer. The action is never changed.
   @usableFromInline let change: @Sendable (inout State, inout Action) -> Void
-  /// Those that it consists of; none where it is a single function.
+  /// The reducers that it consists of; nil for a single function.
   @usableFromInline let parts: [Reducer]?
 
   @inlinable init(name: String?, parts: [Reducer]?, change: @escaping @Sendable (inout State, inout Action) -> Void) {
@@ -31,11 +31,11 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
     self.init(name: name, parts: nil) { state, action in reduce(&state, action) }
   }
 
-  /// Several reducers as one, which run in order.
+  /// Combines several reducers into one, which runs them in order.
   @inlinable public init(combining reducers: [Reducer]) {
     let parts = reducers.flatMap(\.steps)
-    // One within the other: what a closure has captured is called without counting references, the elements of an array
-    // are not.
+    // Nested closures: what a closure has captured is called without reference counting, the elements of an array are
+    // not.
     var all: @Sendable (inout State, inout Action) -> Void = { (_: inout State, _: inout Action) in }
     if let first = parts.first { all = first.change }
     for part in parts.dropFirst() {
@@ -50,7 +50,7 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
   /// The single functions, in order.
   @usableFromInline var steps: [Reducer] { parts ?? [self] }
 
-  /// Applies it to a state.
+  /// Applies the reducer to a state.
   @inlinable public func reduce(_ state: inout State, _ action: Action) {
     var action = action
     change(&state, &action)

@@ -1,15 +1,15 @@
 extension Reducer {
-  /// A reducer of a part, as one of the whole: for features that know their own state and actions only.
+  /// Turns the reducer of a part into one of the whole, for features that know only their own state and actions.
   ///
   ///     let app = Reducer(combining: [
   ///       search.lifted(to: \App.search) { if case .search(let action) = $0 { action } else { nil } },
   ///       profile.lifted(to: \App.profile) { if case .profile(let action) = $0 { action } else { nil } },
   ///     ])
   ///
-  /// The part is changed in place: no collection in it is copied. A stored property costs what a switch by hand does;
-  /// what is computed is read and written back.
+  /// The part is changed in place: no collection in it is copied. A stored property costs what a switch written by hand
+  /// does; a computed one is read and written back.
   ///
-  /// - Parameter toPart: The part's action in one of the whole; none where it is not for this part.
+  /// - Parameter toPart: Extracts the part's action from one of the whole; nil if the action is not for this part.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     to part: any WritableKeyPath<Whole, State> & Sendable,
     action toPart: @escaping @Sendable (WholeAction) -> Action?
@@ -21,10 +21,10 @@ extension Reducer {
     }
   }
 
-  /// As `lifted(to:action:)`, for a part that is not always there.
+  /// Like `lifted(to:action:)`, for a part that may be absent.
   ///
-  /// - Parameter absent: Told of an action that came while the part was absent, and so changed nothing; printed on
-  ///   standard error where it is left out.
+  /// - Parameter absent: Given each action that arrives while the part is absent, and so changes nothing. By default
+  ///   such an action is printed on standard error.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     toOptional part: any WritableKeyPath<Whole, State?> & Sendable,
     action toPart: @escaping @Sendable (WholeAction) -> Action?,
@@ -42,15 +42,15 @@ extension Reducer {
     }
   }
 
-  /// As `lifted(to:action:)`, for the elements of a dictionary: the action says which one. The element is found once,
-  /// and changed in place.
+  /// Like `lifted(to:action:)`, for the elements of a dictionary: the action says which one. The element is looked up
+  /// once and changed in place.
   ///
   ///     message.lifted(toElements: \Room.messages) { action in
   ///       if case .message(let id, let action) = action { (id, action) } else { nil }
   ///     }
   ///
-  /// - Parameter absent: Told of an action for an element that was not there; printed on standard error where it is
-  ///   left out.
+  /// - Parameter absent: Given each action for an element that is not there. By default such an action is printed on
+  ///   standard error.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     toElements elements: any WritableKeyPath<Whole, [ID: State]> & Sendable,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
@@ -69,8 +69,8 @@ extension Reducer {
     }
   }
 
-  /// As for a dictionary, for the elements of an array, by their `id`: the first with that id, which is searched for
-  /// from the beginning.
+  /// Like the version for a dictionary, for the elements of an array, by their `id`: the first element with that id,
+  /// found by a search from the beginning.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     toElements elements: any WritableKeyPath<Whole, [State]> & Sendable,
     action toElement: @escaping @Sendable (WholeAction) -> (id: State.ID, action: Action)?,
@@ -96,10 +96,10 @@ extension Reducer {
   }
 }
 
-/// Where a part lies in a whole.
+/// The location of a part in a whole.
 @usableFromInline struct PartPlace<Whole, Part>: Sendable {
   @usableFromInline let keyPath: any WritableKeyPath<Whole, Part> & Sendable
-  /// How far from the beginning of the whole, where it is stored there.
+  /// Its distance from the beginning of the whole, if it is stored there.
   @usableFromInline let offset: Int?
 
   @inlinable init(_ keyPath: any WritableKeyPath<Whole, Part> & Sendable) {
@@ -107,10 +107,10 @@ extension Reducer {
     offset = MemoryLayout<Whole>.offset(of: keyPath)
   }
 
-  /// Shows the part in its place, to be changed. By its key path an access costs 11 ns, by its offset 1.5.
+  /// Passes the part to a closure, in place, to be changed. An access costs 11 ns by key path, 1.5 by offset.
   ///
-  /// SAFETY: an offset is there only for what is stored in the whole itself, without observers, as a value of the
-  /// part's type; the access to the whole is exclusive.
+  /// SAFETY: only a part that is stored in the whole itself, without observers, as a value of the part's type, has an
+  /// offset; the access to the whole is exclusive.
   @inlinable func withPart<Result>(of whole: inout Whole, _ body: (inout Part) -> Result) -> Result {
     guard let offset else { return body(&whole[keyPath: keyPath]) }
     return unsafe withUnsafeMutablePointer(to: &whole) { whole in

@@ -1,14 +1,13 @@
-/// What can be asked of a source whatever its states are.
+/// What can be asked of a source, whatever the type of its states.
 ///
-/// Stores and scopes can lie below each other to any depth. What goes from one source to the next goes in loops here,
-/// each step being a method that returns where to go on: only so much of it recurses as a stack has room for in any
-/// case.
+/// Stores and scopes can lie below each other to any depth. What passes from one source to the next does so in loops
+/// here, each step being a method that returns where to continue: recursion goes no deeper than any stack has room for.
 @usableFromInline class AnySource {
-  /// To what it takes its states from; none for a root store's.
+  /// The edge to the source that it takes its states from; nil for a root store's.
   @usableFromInline final let edge: AnyEdge?
-  /// What the store owns that it is the source of; none where it is a view of one.
+  /// What the store that this is the source of owns; nil if this is a view of a store.
   @usableFromInline final let own: AnyOwnState?
-  /// Who follows it. Made with the first.
+  /// Its followers. Made with the first of them.
   @usableFromInline final let channel = Lazy<AnyChannel>()
 
   @inlinable init(edge: AnyEdge?, own: AnyOwnState?) {
@@ -18,10 +17,10 @@
 
   @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }
 
-  /// Who follows it. Can be asked for from anywhere.
+  /// Its followers. Can be asked for from anywhere.
   @usableFromInline final var anyChannel: AnyChannel { channel(orMake: makeChannel) }
 
-  /// It is not attached any more.
+  /// The source is no longer attached.
   func detached() {}
 
   /// Gives a subscription its place in the order: its first element is the state now (G5).
@@ -37,7 +36,7 @@
   func forgetAtEnd(_ memory: SelectorCache.Memory) {}
   func forgetMemories() {}
 
-  /// Drops the state of a store that is gone.
+  /// Drops the state of a released store.
   final func release() {
     own?.release()
     forgetMemories()
@@ -57,19 +56,19 @@
     while let source = below.popLast() { source.vanishHere(&below) }
   }
 
-  /// Sees to it that this source is told of every commit.
+  /// Attaches this source, so that it receives every commit.
   final func attach() {
     var source: AnySource? = self
     while let next = source { source = next.edge?.attach(next) }
   }
 
-  /// Lets go of what it is attached to, unless it still has subscribers.
+  /// Detaches this source from the one above, unless it still has subscribers.
   @usableFromInline final func detachIfIdle() {
     var next = detachHere()
     while let source = next { next = source.detachHere() }
   }
 
-  /// Has a selector's memory forgotten at the end of the store that this is a view of, or of its own.
+  /// Has a selector's memory forgotten at the end of the store that this is a view of, or the source of.
   @usableFromInline final func makeKnown(_ memory: SelectorCache.Memory) {
     if memory.isKnown { return }
     memory.isKnown = true
@@ -86,7 +85,7 @@
     return survey
   }
 
-  /// The sources above where the chain is broken, the nearest first.
+  /// The sources above at which the chain is broken, the nearest first.
   final var breaksAbove: [AnySource] {
     var breaks: [AnySource] = []
     var next = edge?.source
@@ -99,7 +98,7 @@
 }
 
 extension AnySource {
-  /// What there is of subscriptions.
+  /// Figures of the subscriptions.
   @usableFromInline struct Survey {
     @usableFromInline var subscriptions = 0
     @usableFromInline var longestBacklog = 0
@@ -109,7 +108,7 @@ extension AnySource {
 }
 
 extension SelectorCache {
-  /// What a selector remembers, to be forgotten at the end of the store.
+  /// What a selector has memoized, to be forgotten at the end of the store.
   @usableFromInline final class Memory {
     fileprivate(set) var isKnown = false
     let forget: () -> Void

@@ -1,7 +1,7 @@
-/// Who follows a source: its subscribers, in a log behind a lock, and the sources that take their states from it, which
-/// only the source itself touches. Does what the log decides, outside the lock.
+/// The followers of a source: its subscribers, in a log behind a lock, and the sources that take their states from it,
+/// which only the source itself touches. Carries out what the log decides, outside the lock.
 ///
-/// What can be asked of it whatever the states are, which is compiled once.
+/// This is the part that does not depend on the type of the states, and is compiled once.
 @usableFromInline class AnyChannel: @unchecked Sendable {
   /// What a publisher keeps from one publication to the next, so that publishing does not allocate.
   @usableFromInline struct Scratch {
@@ -15,30 +15,30 @@
   // sources do.
   //
   // SAFETY: reached through the source, which lives on its tree's executor, where one section is entered at a time
-  // (`Tree.enter`); or by who releases a store that nothing is under way for (`Tree.release`). What runs during an
-  // access (a publication resumes consumers and releases states, whose deinitializers may run; a list is copied before
-  // it is gone through) has no way back to the same variable: what it asks of the tree waits for the executor, and
+  // (`Tree.enter`); or from the release of a store for which nothing is in progress (`Tree.release`). What runs during
+  // an access (a publication resumes consumers and releases states, whose deinitializers may run; a list is copied
+  // before it is traversed) has no way back to the same variable: its requests to the tree wait for the executor, and
   // publishing is part of a section.
 
   /// Whether there are subscribers whose place in the order has come.
   @usableFromInline @exclusivity(unchecked) final var hasSubscribers = false
   @usableFromInline @exclusivity(unchecked) final var scratch = Scratch()
-  /// Of a store's source: what selectors remember of it and of the views of it.
+  /// For a store's source: what selectors have memoized of it and of its views.
   @usableFromInline @exclusivity(unchecked) final var memories: [SelectorCache.Memory.Weak] = []
 
   /// The state of a source far up, while those below it are computed.
   @usableFromInline final var checkpoint: AnyObject?
 
   @usableFromInline final let log = LockedValue(Log())
-  /// What selectors have made of the source.
+  /// The sources that selectors have made of this one.
   @usableFromInline final let selectors = Lazy<SelectorCache>()
 
   @usableFromInline init() {}
 
-  /// Tells consumers that there is nothing more to come.
+  /// Tells consumers that nothing more will come.
   func end(_ waiters: ContiguousArray<AnyWaiter>) {}
 
-  /// Whether nobody is subscribed.
+  /// Whether there are no subscribers.
   final var isIdle: Bool { log.withLock { $0.cursors.subscriberCount == 0 } }
 
   final func subscribe(_ buffering: Buffering) -> Int {
@@ -50,7 +50,7 @@
     end(log.withLock { $0.cursors.finish() })
   }
 
-  /// Closes a cursor; true where it was the last.
+  /// Closes a cursor; true if it was the last.
   final func cancel(_ cursor: Int) -> Bool {
     let (waiters, wasLast) = update { log, garbage in
       let before = log.cursors.subscriberCount
@@ -61,12 +61,12 @@
     return wasLast
   }
 
-  /// The place of a cursor in the order will not come.
+  /// The cursor's place in the order will not come.
   final func refuse(_ cursor: Int) {
     update { $0.refuse(cursor, garbage: &$1) }
   }
 
-  /// Gives up a cursor; true where it was the last.
+  /// Gives up a cursor; true if it was the last.
   final func remove(_ cursor: Int) -> Bool {
     update { log, garbage in
       let before = log.cursors.subscriberCount
@@ -75,7 +75,7 @@
     }
   }
 
-  /// Changes the log, and then drops, a little at a time and outside the lock, what nobody needs any more.
+  /// Changes the log, and then drops, a little at a time and outside the lock, what is no longer needed.
   final func update<Result>(_ body: (inout Log, inout Log.Garbage) -> Result) -> Result {
     var garbage = Log.Garbage()
     let (result, isToTrim) = log.withLock { log in
@@ -100,10 +100,10 @@
 
 /// The channel of a source whose states are `State`.
 ///
-/// SAFETY: its log keeps states of that type alone, and who waits at it waits for them.
+/// SAFETY: its log keeps only states of that type, and its waiters wait for them.
 @usableFromInline final class Channel<State: Sendable>: AnyChannel, @unchecked Sendable {
-  /// The sources that take their states from this one and have subscribers, or attachments of their own. SAFETY: as the
-  /// variables above.
+  /// The sources that take their states from this one and have subscribers, or attachments of their own. SAFETY: as for
+  /// the variables above.
   @usableFromInline @exclusivity(unchecked) var attachments: ContiguousArray<Edge<State>.Attachment> = []
 
   @usableFromInline override init() { super.init() }
@@ -118,12 +118,12 @@
     unsafe handOver(state, scratch: &scratch)
   }
 
-  /// The first half of a publication: the state has its place in the log.
+  /// The first half of a publication: the state takes its place in the log.
   @inlinable func enter(_ state: State, scratch: inout Scratch) {
     log.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
   }
 
-  /// The second half: those who waited for it get it.
+  /// The second half: the consumers that waited for the state receive it.
   @inlinable func handOver(_ state: State, scratch: inout Scratch) {
     if !scratch.woken.isEmpty {
       for delivery in scratch.woken { unsafe Waiter<State?>(delivery.waiter).resume(returning: state) }

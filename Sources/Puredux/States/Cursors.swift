@@ -1,8 +1,8 @@
-/// Where the subscribers of a source stand among its states: a pure state machine, run under its channel's lock.
+/// The positions of a source's subscribers among its states: a pure state machine, run under its channel's lock.
 ///
-/// It knows positions and no states, and so is compiled once, whatever the states are; `Log` has the states, and does
-/// with them what is decided here. What a publication costs depends on the consumers it wakes, never on the subscribers
-/// that stall (G6).
+/// It knows only positions, not states, and so is compiled once, whatever the type of the states; `Log` holds the
+/// states, and carries out what is decided here. The cost of a publication depends on the consumers it wakes, never on
+/// the subscribers that are stalled (G6).
 @usableFromInline struct Cursors: Sendable {
   /// A consumer that waits for its cursor's next state.
   @usableFromInline struct Parked: Sendable {
@@ -14,23 +14,23 @@
   @usableFromInline enum Reading: Sendable {
     /// The first of the states that are its own.
     case own
-    /// The state so many places behind the first that is kept; where it is the last to need it, the first is taken out.
+    /// The state at an offset from the first kept one; the first is taken out if this cursor is the last to need it.
     case kept(offset: Int, takesOut: Bool)
     case end
     case nothing
   }
 
   private enum Phase: Sendable {
-    /// Nobody's: its place can be given to a new cursor.
+    /// Unused: the slot can be given to a new cursor.
     case free
-    /// Subscribed, but its place in the tree's order has not come: sees nothing yet.
+    /// Subscribed, but its place in the tree's order has not come: it sees nothing yet.
     case subscribing
     case live
     /// Cancelled or read to the end.
     case ended
   }
 
-  /// A place in an array, or none, in four bytes.
+  /// An index into an array, or none, in four bytes.
   private struct Slot: Sendable {
     private var raw: Int32 = -1
 
@@ -48,26 +48,26 @@
 
   private struct Cursor: Sendable {
     var phase = Phase.subscribing
-    /// Its place in the tree's order has still to come, whatever became of it since.
+    /// Its place in the tree's order is still to come, whatever has become of it since.
     var isActivationAwaited = true
     /// Its subscription is gone.
     var isAbandoned = false
-    /// Where it stands in `parked` and in `hungry`.
+    /// Its indices in `parked` and in `hungry`.
     var parkedAt = Slot()
     var hungryAt = Slot()
-    /// Where it stands among those whose first state expires at the same position.
+    /// Its index among the cursors whose first state expires at the same position.
     var expiringAt = Slot()
-    /// How many states of its own it has: the one that it was subscribed at, until that is read, and what `.oldest`
+    /// How many states of its own it has: the one it was subscribed at, until that is read, and those that `.oldest`
     /// keeps.
     var ownCount: Int32 = 0
     let buffering: Buffering
-    /// The position of the next state to read; for `.oldest` the end of the log at its last delivery.
+    /// The position of the next state to read; for `.oldest`, the end of the log at its last delivery.
     var position = 0
   }
 
-  /// Who stands right before a state that is kept.
+  /// The cursors that stand right before a kept state.
   private struct Mark: Sendable {
-    /// How many unbounded cursors.
+    /// The number of unbounded cursors.
     var holders: Int32
     /// The group of the newest cursors (`NewestPlaces`), or zero.
     var group: Int32
@@ -77,20 +77,20 @@
 
   /// How many states to drop from the front of those that are kept.
   @usableFromInline private(set) var drops = 0
-  /// The cursors whose first state of their own is to be dropped.
+  /// The cursors whose own first state is to be dropped.
   @usableFromInline private(set) var dropsOwn: ContiguousArray<Int> = []
-  /// More states can be dropped than one step may drop: call `trim()` until this is false.
+  /// There are more states to drop than one step may drop: call `trim()` until this is false.
   @usableFromInline private(set) var needsTrim = false
 
-  /// How many cursors have a place, whether they have ended or not.
+  /// The number of slots, whether their cursors have ended or not.
   @usableFromInline var count: Int { cursors.count }
-  /// Cursors that have not ended.
+  /// The number of cursors that have not ended.
   @usableFromInline private(set) var subscriberCount = 0
   @usableFromInline private(set) var isFinished = false
-  /// Oldest cursors with room.
+  /// Oldest cursors that have room.
   @usableFromInline private(set) var hungry: ContiguousArray<Int> = []
 
-  /// The positions of the first state that is kept, and after the last.
+  /// The positions of the first state that is kept, and behind the last.
   private var start = 0
   private var end = 0
   private var marks = SegmentedQueue<Mark>()
@@ -99,17 +99,17 @@
   private var parked: ContiguousArray<Parked> = []
   /// Further consumers of a cursor; while it is subscribing, all of them. Few cursors have any.
   private var queues: [Int: Queue<AnyWaiter>] = [:]
-  /// Unbounded cursors at the end of the log.
+  /// The number of unbounded cursors at the end of the log.
   private var unboundedAtEnd = 0
   private var newest = NewestPlaces()
-  /// Newest cursors that have not read the state they were subscribed at, by the end of the log at which that is past
-  /// their limit; and some of which it is.
+  /// Newest cursors that have not read the state they were subscribed at, by the end of the log at which that state is
+  /// past their limit; and some for which it is.
   private var expiring: [Int: ContiguousArray<Int>] = [:]
   private var expired: ContiguousArray<Int> = []
 
   @usableFromInline init() {}
 
-  /// How many states are kept for all.
+  /// How many states are kept for everyone.
   var keptCount: Int { end - start }
   /// How many groups of newest cursors there are.
   var groupCount: Int { newest.groups.count }
@@ -128,7 +128,7 @@
     return cursors.count - 1
   }
 
-  /// What becomes of the first state of a cursor.
+  /// What becomes of a cursor's first state.
   enum Activation {
     /// It has ended, or there is no first state.
     case ignored
@@ -136,8 +136,8 @@
     case handedTo(AnyWaiter)
   }
 
-  /// The cursor's place in the order has come: it starts with the state there is, if any, and goes on with every later
-  /// publication.
+  /// The cursor's place in the order has come: it starts with the present state, if there is one, and continues with
+  /// every later publication.
   mutating func activate(_ id: Int, hasFirst: Bool) -> Activation {
     cursors[id].isActivationAwaited = false
     guard cursors[id].phase == .subscribing else {
@@ -163,8 +163,8 @@
 
   // MARK: Publishing
 
-  /// A state has come. Into `woken`, empty at the call, come the consumers to hand it to. True where it is to be kept
-  /// behind the others.
+  /// A state has been published. Fills `woken`, empty at the call, with the consumers to hand it to. True if the state
+  /// is to be kept behind the others.
   @usableFromInline mutating func publish(waking woken: inout ContiguousArray<Parked>) -> Bool {
     if isFinished { return false }
     swap(&woken, &parked)
@@ -198,7 +198,7 @@
     return true
   }
 
-  /// Those at the end that were not served stand before the new state.
+  /// The cursors at the end that were not served now stand before the new state.
   private mutating func groupOfNewest(notServedBy woken: ContiguousArray<Parked>) -> Int32 {
     let group = newest.makeGroupOfThoseAtEnd()
     for delivery in woken {
@@ -207,8 +207,8 @@
     return group
   }
 
-  /// After a publication: the next oldest cursor that has room and was not handed the state, which is its own now. None
-  /// after the last.
+  /// After a publication: the next oldest cursor that has room and was not handed the state, which now becomes its own.
+  /// Nil after the last.
   ///
   /// - Parameter index: Zero at the first call.
   @usableFromInline mutating func nextToKeep(_ index: inout Int) -> Int? {
@@ -242,7 +242,7 @@
     if index < hungry.count { cursors[hungry[index]].hungryAt = Slot(index) }
   }
 
-  /// No state will follow: what is unread stays readable. Returns the consumers to end.
+  /// No state will follow: those that are unread stay readable. Returns the consumers to end.
   mutating func finish() -> ContiguousArray<AnyWaiter> {
     isFinished = true
     var waiters = ContiguousArray<AnyWaiter>()
@@ -257,7 +257,7 @@
 
   // MARK: Reading
 
-  /// What there is to read at a cursor now; it goes on behind that.
+  /// What there is to read at a cursor now; the cursor moves behind it.
   @usableFromInline mutating func read(_ id: Int) -> Reading {
     switch cursors[id].phase {
     case .free, .ended: return .end
@@ -322,23 +322,23 @@
     return .kept(offset: position - start, takesOut: takesOut)
   }
 
-  /// A run of states that a consumer takes at a time: so many from an offset on, the first of which nobody else needs,
-  /// and are taken out.
+  /// A run of states that a consumer takes at once, from an offset on; the first `takesOut` of them are needed by
+  /// nobody else, and are taken out.
   @usableFromInline struct Run: Sendable {
     @usableFromInline let offset: Int
     @usableFromInline let count: Int
     @usableFromInline let takesOut: Int
   }
 
-  /// After a reading, of an unbounded cursor: up to `limit` of the states that follow, which the cursor goes on behind.
+  /// After a read, for an unbounded cursor: up to `limit` of the states that follow; the cursor moves behind them.
   @usableFromInline mutating func readAhead(_ id: Int, limit: Int) -> Run? {
     guard case .unbounded = cursors[id].buffering, cursors[id].phase == .live else { return nil }
     let position = cursors[id].position
     let count = min(limit, end - position)
-    // Fewer are not worth the room for them.
+    // Fewer are not worth the room they take.
     guard count >= 4 else { return nil }
     let offset = position - start
-    // The holders of each position stand before its state: this cursor moves from the first to behind the last.
+    // Holders are counted at the state that they stand before: this cursor moves from the first to behind the last.
     addHolders(-1, at: position)
     var takesOut = 0
     while takesOut < count, position + takesOut == start, isFirstNeededNoMore {
@@ -358,7 +358,7 @@
     } ?? 0
   }
 
-  /// A newest cursor does not stand at a position any more.
+  /// A newest cursor no longer stands at a position.
   private mutating func newestLeaves(_ position: Int, limit: Int32) {
     if position == end {
       newest.atEnd.removeOne(of: limit)
@@ -384,7 +384,7 @@
     _ = marks.update(position - start) { $0?.group = group }
   }
 
-  /// Has a consumer wait that found nothing to read.
+  /// Makes a consumer wait that found nothing to read.
   @usableFromInline mutating func wait(_ waiter: AnyWaiter, at id: Int) {
     if cursors[id].phase == .subscribing || cursors[id].parkedAt.index != nil {
       queues[id, default: Queue()].append(waiter)
@@ -414,7 +414,7 @@
     return queue.popAll()
   }
 
-  /// How many states wait for the cursor that has most to read.
+  /// How many states wait for the cursor that has the most to read.
   var longestBacklog: Int {
     cursors.lazy.filter { $0.phase == .live }.map { [end] cursor in
       let behind = end - cursor.position
@@ -428,8 +428,7 @@
 
   // MARK: Closing
 
-  /// Closes a cursor: what it has of its own is to be dropped, and nothing more is kept for it. Returns the consumers
-  /// to end.
+  /// Closes a cursor: its own states are to be dropped, and nothing more is kept for it. Returns the consumers to end.
   mutating func cancel(_ id: Int) -> ContiguousArray<AnyWaiter> {
     var waiters = ContiguousArray<AnyWaiter>()
     if let index = cursors[id].parkedAt.take() {
@@ -449,7 +448,7 @@
     close(id)
   }
 
-  /// The cursor's subscription is gone, so that nobody asks for it any more.
+  /// The cursor's subscription is gone, so that nothing asks for it any more.
   mutating func remove(_ id: Int) {
     close(id)
     cursors[id].isAbandoned = true
@@ -493,13 +492,13 @@
 
   // MARK: Dropping
 
-  /// The log has dropped what it was to drop.
+  /// The log has dropped what it had to drop.
   @usableFromInline mutating func dropped() {
     drops = 0
     if !dropsOwn.isEmpty { dropsOwn = [] }
   }
 
-  /// Has some of the states dropped that nobody needs.
+  /// Drops some of the states that are no longer needed.
   @usableFromInline mutating func trim() {
     needsTrim = false
     if isFirstNeededNoMore { dropFirsts() }
@@ -527,7 +526,7 @@
     start += 1
   }
 
-  /// The state that a newest cursor was subscribed at is readable until there are as many behind it as its limit.
+  /// The state that a newest cursor was subscribed at can be read until as many have followed as its limit.
   private mutating func willExpire(_ id: Int, limit: Int32) {
     let end = cursors[id].position + Int(limit)
     cursors[id].expiringAt = Slot(expiring[end]?.count ?? 0)
@@ -546,7 +545,7 @@
     }
   }
 
-  /// The log has come to an end at which some first states are past.
+  /// The log has reached an end at which some first states are past their cursors' limits.
   private mutating func expire() {
     guard let ids = expiring.removeValue(forKey: end) else { return }
     if expired.isEmpty { expired = ids } else { expired += ids }
@@ -556,7 +555,7 @@
     var left = 64
     while left > 0, let id = expired.popLast() {
       left -= 1
-      // Its place may be another's by now.
+      // The slot may belong to another cursor by now.
       guard case .newest(let limit) = cursors[id].buffering, cursors[id].ownCount > 0,
         end - cursors[id].position >= limit
       else { continue }

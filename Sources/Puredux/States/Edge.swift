@@ -1,5 +1,5 @@
-/// Ties a source to the one that it takes its states from: always upwards, and downwards as long as the source has
-/// subscribers, its own or those of sources below it.
+/// Connects a source to the one that it takes its states from: always upwards, and downwards for as long as the source
+/// has subscribers, its own or those of sources below it.
 @usableFromInline class AnyEdge {
   /// How many sources there are above.
   @usableFromInline final let depth: Int
@@ -7,25 +7,25 @@
   @inlinable init(depth: Int) { self.depth = depth }
 
   @usableFromInline var source: AnySource? { nil }
-  /// Returns what it has attached to, which is to be attached next; nothing where it was attached before.
+  /// Returns the source that it has attached to, which is to be attached next; nil if it was attached already.
   func attach(_ follower: AnySource) -> AnySource? { nil }
-  /// Returns what it was attached to, which may have no subscribers now.
+  /// Returns the source that it was attached to, which may have no subscribers left.
   func detach() -> AnySource? { nil }
 }
 
 /// An edge to a source whose states are `Input`.
 ///
-/// An edge is what holds the source above: a closure that held it, too, would have it released by recursion.
+/// The edge is what holds the source above: if a closure held it, too, it would be released recursively.
 @usableFromInline final class Edge<Input: Sendable>: AnyEdge {
-  /// Computes what a state of the upstream means for the source below, and publishes that.
+  /// Computes what a state of the upstream means for the source below, and publishes the result.
   @usableFromInline typealias Receive = (borrowing Input, inout AnySource.Propagation) -> Void
 
-  /// A source below, as long as it is attached. Its constants are called in their place, which a variable's value is
+  /// A source below, for as long as it is attached. Its constants are called in place, which the value of a variable is
   /// not.
   @usableFromInline final class Attachment {
     let follower: AnySource
     @usableFromInline let receive: Receive
-    /// Where it stands among those of the upstream.
+    /// Its index among the upstream's attachments.
     var place = 0
 
     init(follower: AnySource, receive: @escaping Receive) {
@@ -34,9 +34,9 @@
     }
   }
 
-  // SAFETY: changed by the deinitializer alone, so that there is nothing to check about accesses.
+  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
   @usableFromInline @exclusivity(unchecked) var upstream: Source<Input>?
-  /// Given the source below, at the beginning of its being attached.
+  /// Given the source below, when that is about to be attached.
   private let connect: (AnySource) -> Receive?
   private var attachment: Attachment?
 
@@ -48,7 +48,7 @@
 
   @usableFromInline override var source: AnySource? { unsafe upstream }
 
-  /// Shows the state of the upstream.
+  /// Passes the upstream's state to a closure.
   @inlinable func withState(_ body: (Input) -> Void) {
     unsafe upstream?.passState(body)
   }

@@ -1,7 +1,7 @@
-/// Has every state of a source told to a closure, in commit order, on the tree's executor: what the effects of a state
-/// are decided by. Nobody can follow it in turn.
+/// Passes every state of a source to a closure, in commit order, on the tree's executor: the effects of a state are
+/// decided by this. It cannot itself be followed.
 @usableFromInline final class Follower<State: Sendable>: AnySource {
-  /// None when nothing is told any more.
+  /// Nil once nothing is passed on any more.
   private var follow: StateFollowing<State>?
   private let ended: () -> Void
 
@@ -15,7 +15,7 @@
       }, own: nil)
   }
 
-  /// Its place in the order has come: the first state is the one now.
+  /// Its place in the order has come: the first state is the present one.
   @usableFromInline func begin() {
     attach()
     guard let upstream = edge?.source as? Source<State> else { return }
@@ -34,7 +34,7 @@
 /// What is done with the states of a source.
 @usableFromInline struct StateFollowing<State> {
   @usableFromInline let tell: (State) -> Void
-  /// There is no state now: of an optional scope.
+  /// There is no state at present: an optional scope is nil.
   @usableFromInline let vanish: () -> Void
 
   @inlinable init(tell: @escaping (State) -> Void, vanish: @escaping () -> Void) {

@@ -1,20 +1,20 @@
-/// The states of one source that somebody has still to read, and the cursors of its subscribers.
+/// The states of one source that are still to be read, and the cursors of its subscribers.
 ///
-/// A state is kept once, however many have still to read it, and not at all where everybody keeps up: a publication
-/// goes straight to the waiting consumers. What is to be kept and read is decided by `Cursors`. States that nobody
-/// needs any more are handed back as garbage, for their release to happen outside the lock.
+/// A state is kept once, however many subscribers still have to read it, and not at all if all of them keep up: a
+/// publication goes straight to the waiting consumers. `Cursors` decides what is kept and read. States that are no
+/// longer needed are handed back as garbage, so that they are released outside the lock.
 ///
-/// Compiled once, but for what publishes a state and takes one.
+/// Compiled once, except for what publishes a state or takes one.
 @usableFromInline struct Log: @unchecked Sendable {
-  // SAFETY: what is kept are states of the source, which are `Sendable`.
+  // SAFETY: all that is kept are states of the source, which are `Sendable`.
   @usableFromInline var cursors = Cursors()
   @usableFromInline var kept = StateQueue()
-  /// What each cursor has of its own.
+  /// The states that each cursor has of its own.
   @usableFromInline var own = OwnStates()
 
   @usableFromInline init() {}
 
-  /// What nobody needs any more.
+  /// States that are no longer needed.
   @usableFromInline struct Garbage: @unchecked Sendable {
     var states = StateQueue()
     var shared: ContiguousArray<Queue<AnyObject>> = []
@@ -37,7 +37,7 @@
     return id
   }
 
-  /// Returns the consumer to hand the first state to, where one waits already.
+  /// Returns the consumer to hand the first state to, if one is waiting already.
   mutating func activate<State>(_ id: Int, first: State?) -> AnyWaiter? {
     let activation = cursors.activate(id, hasFirst: first != nil)
     forgetIfEmpty()
@@ -52,7 +52,7 @@
 
   // MARK: Publishing
 
-  /// Takes in a state. Into `woken`, empty at the call, come the consumers to hand it to.
+  /// Adds a state. Fills `woken`, empty at the call, with the consumers to hand it to.
   @inlinable mutating func publish<State>(
     _ state: State, waking woken: inout ContiguousArray<Cursors.Parked>, garbage: inout Garbage
   ) {
@@ -87,7 +87,7 @@
       close(id, garbage: &garbage)
       return .end
     case .own:
-      // What the cursors know of, the log has: here and below.
+      // Whatever the cursors know of, the log has: here and below.
       return .state(Shared.state(of: own.popFirst(of: id)!))
     case .kept(let offset, let takesOut):
       let state: State? = takesOut ? kept.popFirst() : kept.state(at: offset)
@@ -96,8 +96,8 @@
     }
   }
 
-  /// As `take`. Of an unbounded cursor also takes up to `limit` of the states that follow: they are the consumer's from
-  /// then on, and it asks for them without the log.
+  /// Like `take`. For an unbounded cursor, also takes up to `limit` of the states that follow: from then on they are
+  /// the consumer's, which reads them without the log.
   @inlinable mutating func takeAhead<State>(
     _ id: Int, limit: Int, into ahead: inout StateQueue, garbage: inout Garbage
   ) -> Taken<State> {
@@ -112,7 +112,7 @@
     return taken
   }
 
-  /// As `take`, and where there is nothing the consumer waits.
+  /// Like `take`; if there is nothing, the consumer waits.
   @inlinable mutating func takeOrWait<State>(_ id: Int, _ waiter: AnyWaiter, garbage: inout Garbage) -> Taken<State> {
     let taken: Taken<State> = take(id, garbage: &garbage)
     if case .nothing = taken { cursors.wait(waiter, at: id) }
@@ -180,7 +180,7 @@ extension Log {
 extension Log.Taken: Sendable where State: Sendable {}
 
 extension Log {
-  /// A state in a place of its own, which several cursors can hold.
+  /// A state in a box that several cursors can hold.
   @usableFromInline final class Shared<State>: CustomStringConvertible {
     private let state: State
 
@@ -188,7 +188,7 @@ extension Log {
 
     @usableFromInline var description: String { "\(state)" }
 
-    /// SAFETY: what a log keeps for its cursors, it has made of its own states.
+    /// SAFETY: a log makes what it keeps for its cursors from its own states.
     @usableFromInline static func state(of shared: AnyObject) -> State {
       unsafe unsafeDowncast(shared, to: Shared.self).state
     }
@@ -196,7 +196,7 @@ extension Log {
 }
 
 extension Log {
-  /// What each cursor of a log has of its own: most have one state at the most, the one that they were subscribed at.
+  /// The states that each cursor of a log has of its own: most have at most one, the one that they were subscribed at.
   @usableFromInline struct OwnStates {
     private var firsts: ContiguousArray<AnyObject?> = []
     private var others: [Int: Queue<AnyObject>] = [:]
@@ -230,7 +230,7 @@ extension Log {
       if let more = others.removeValue(forKey: id) { garbage.append(more) }
     }
 
-    /// All of a cursor's, in order.
+    /// All of a cursor's own states, in order.
     func all(of id: Int) -> [AnyObject] { (firsts[id].map { [$0] } ?? []) + (others[id]?.all ?? []) }
   }
 }

@@ -1,5 +1,5 @@
 extension Cursors.NewestPlaces {
-  /// How many newest cursors there are of each limit.
+  /// The number of newest cursors with each limit.
   @usableFromInline struct LimitCounts: Sendable {
     @usableFromInline struct Count: Sendable {
       @usableFromInline let limit: Int32
@@ -11,7 +11,7 @@ extension Cursors.NewestPlaces {
       }
     }
 
-    /// In ascending order of the limits, of which there are few.
+    /// In ascending order of the limits, which are few.
     @usableFromInline var counts: ContiguousArray<Count> = []
     @usableFromInline var total = 0
 
@@ -42,11 +42,11 @@ extension Cursors.NewestPlaces {
       if place == counts.count - 1 { counts.removeLast() } else { counts.remove(at: place) }
     }
 
-    /// Takes all of another's, whose storage stays.
+    /// Takes over all counts of another, whose storage stays.
     @inlinable mutating func takeAll(of other: inout LimitCounts) {
-      // The fewer are added to the more.
+      // The smaller one is added to the larger.
       if counts.count < other.counts.count { swap(&self, &other) }
-      // One by one, unless moving what lies behind each of them would cost more than going through all.
+      // One by one, unless moving what lies behind each of them would cost more than traversing all.
       if other.counts.count <= 8 {
         for count in other.counts { add(count.number, of: count.limit) }
       } else {
@@ -90,19 +90,19 @@ extension Cursors.NewestPlaces {
 
 extension Cursors {
   /// Where the newest cursors stand that have something to read: right before a state of the backlog, where they are
-  /// counted in a *group* that the state's entry names, or *sliding*, where that state has been dropped and they go on
-  /// with the oldest that their limit still leaves them.
+  /// counted in a *group* that the state's entry names, or *sliding*, when that state has been dropped and they
+  /// continue with the oldest one within their limit.
   ///
-  /// What each of them can still read is all from some state on: where it stands, or its limit before the end. So the
-  /// first state of the backlog tells alone whether it is needed, by those who stand before it and by the largest
-  /// sliding limit. What nobody stands before costs nothing, and who is stalled is not touched by a publication.
+  /// Each of them can still read everything from some state on: from its position, or from its limit before the end. So
+  /// the cursors before the first state of the backlog and the largest sliding limit alone decide whether that state is
+  /// needed. A state that no cursor stands before costs nothing, and a publication does not touch stalled cursors.
   @usableFromInline struct NewestPlaces: Sendable {
     /// Groups are numbered from one; zero is none.
     @usableFromInline var groups: ContiguousArray<LimitCounts> = []
     /// Empty groups, which keep their storage.
     @usableFromInline var freeGroups: ContiguousArray<Int32> = []
     @usableFromInline var sliding = LimitCounts()
-    /// Those that have read everything, and how many have not.
+    /// The cursors that have read everything, and how many have not.
     @usableFromInline var atEnd = LimitCounts()
     @usableFromInline var behind = 0
 
@@ -114,7 +114,7 @@ extension Cursors {
       return Int32(groups.count)
     }
 
-    /// Those at the end stand before the next state now.
+    /// The cursors at the end now stand before the next state.
     @inlinable mutating func makeGroupOfThoseAtEnd() -> Int32 {
       let group = makeGroup()
       behind += atEnd.total
@@ -122,7 +122,7 @@ extension Cursors {
       return group
     }
 
-    /// One of a group has come to the end.
+    /// A cursor of a group has reached the end.
     @inlinable mutating func moveToEnd(from group: Int32, limit: Int32) {
       behind -= 1
       groups[Int(group) - 1].removeOne(of: limit)
@@ -140,7 +140,7 @@ extension Cursors {
       groups[Int(group) - 1].add(1, of: limit)
     }
 
-    /// True where the group is empty then, and nobody's any more.
+    /// True if the group is empty then, and unused.
     @inlinable mutating func remove(_ limit: Int32, from group: Int32) -> Bool {
       behind -= 1
       groups[Int(group) - 1].removeOne(of: limit)
@@ -156,15 +156,15 @@ extension Cursors {
 
     /// The state that a group stood before is dropped.
     ///
-    /// Not inlined into the loops that drop states: there the groups would be made unique before the first turn, also
-    /// where there are none.
+    /// Not inlined into the loops that drop states: there the groups would be made unique before the first iteration,
+    /// even if there are none.
     @inline(never) @inlinable mutating func slide(_ group: Int32) {
       sliding.takeAll(of: &groups[Int(group) - 1])
       freeGroups.append(group)
     }
 
-    /// Of those who stand before the first state, as a group, and of those whose states have been dropped: how many
-    /// states they may still read.
+    /// How many states may still be read at most by the cursors of a group, which stand before the first state, and by
+    /// those whose states have been dropped.
     @inline(__always) @inlinable func largestLimit(atFirst group: Int32) -> Int {
       group == 0 ? sliding.largest : max(sliding.largest, groups[Int(group) - 1].largest)
     }

@@ -2,7 +2,7 @@
 @usableFromInline class AnyOwnState {
   @inlinable init() {}
 
-  /// Drops the state: its store is gone.
+  /// Drops the state: its store has been released.
   func release() {}
 }
 
@@ -10,10 +10,10 @@
 @usableFromInline final class OwnState<Value>: AnyOwnState {
   // Without the run-time check for overlapping accesses, which costs as much as a small reducer.
   //
-  // SAFETY: reached from the tree's isolation only, where one section is entered at a time (`Tree.enter`), or by who
-  // releases a store that nothing is under way for (`Tree.release`): proxies ask whether it is closed before they read,
-  // and its own members need it held. What runs during an access is a reducer, or the deinitializer of the state that
-  // is released, which have no way back in: everything that can be asked of a tree takes its place in the order or
+  // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`), or from the
+  // release of a store for which nothing is in progress (`Tree.release`): proxies check whether it is closed before
+  // reading, and its own members need it to be held. What runs during an access is a reducer, or the deinitializer of
+  // the state being released, and these have no way back in: each request to a tree takes its place in the order or
   // waits for the executor.
   @usableFromInline @exclusivity(unchecked) var storage: Value?
 
@@ -22,7 +22,7 @@
     super.init()
   }
 
-  /// None once the store is gone.
+  /// Nil once the store is gone.
   @inlinable var value: Value? { unsafe storage }
 
   @inlinable @inline(__always) func change(_ change: (inout Value) -> Void) {

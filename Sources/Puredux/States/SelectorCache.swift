@@ -1,7 +1,7 @@
-/// The sources that selectors have made of one, as long as somebody uses them.
+/// The sources that selectors have made of one source, for as long as they are in use.
 ///
-/// Key paths are hashed, compared and released, and sources made and released, outside the lock: all of that is the
-/// user's code, and may ask for another.
+/// Key paths are hashed, compared and released, and sources made and released, outside the lock: all of that runs the
+/// user's code, which may ask for another source.
 @usableFromInline final class SelectorCache: Sendable {
   final class Entry: Sendable {
     let selector: SelectorIdentity
@@ -18,7 +18,7 @@
   struct Contents: Sendable {
     /// By the hash values of their selectors.
     var buckets: [Int: Bucket] = [:]
-    /// How many buckets there may be before those that nobody uses any more are looked for.
+    /// How many buckets there may be before unused ones are looked for.
     var room = 16
   }
 
@@ -33,7 +33,7 @@
     var made: Confined<Source<Value>>?
     var known: Bucket = []
     while true {
-      // Each is compared once: a comparison that itself asks for one adds to the bucket.
+      // Each is compared once: if a comparison itself asks for a source, the bucket grows.
       let compared = known
       known = contents.withLock { $0.buckets[hash] } ?? []
       for entry in known where !compared.contains(where: { $0 === entry }) {
@@ -50,7 +50,7 @@
     }
   }
 
-  /// Puts a bucket in the place of another; false where there has been an addition since.
+  /// Replaces a bucket by another; false if there has been an addition since.
   private func replace(_ known: Bucket, by bucket: Bucket, at hash: Int) -> Bool {
     let (isReplaced, _) = contents.withLock { contents -> (Bool, Bucket?) in
       guard contents.buckets[hash]?.last === known.last else { return (false, nil) }
@@ -62,7 +62,7 @@
     return isReplaced
   }
 
-  /// Drops those that nobody uses any more, where there are many.
+  /// Drops the sources that are no longer used, if there are many.
   private func makeRoom() {
     let buckets: [Int: Bucket]? = contents.withLock { contents in
       guard contents.buckets.count > contents.room else { return nil }
@@ -79,9 +79,9 @@
 }
 
 extension SelectorCache {
-  /// A source that is known of as long as somebody else holds it.
+  /// A source that is known for as long as something else holds it.
   ///
-  /// SAFETY: the reference is handed on as a confined one only.
+  /// SAFETY: the reference is only ever passed on as a confined one.
   struct WeakSource: @unchecked Sendable {
     private weak let source: AnySource?
 

@@ -1,10 +1,10 @@
 /// Where states come from: a root store, a child store, a scope, a selector, a rule of emission or a duplicate filter.
 /// Lives on its tree's executor.
 ///
-/// What differs between them is in closures: a closure is specialized where it is made, with the user's types, while a
-/// method that is overridden is not.
+/// What differs between them is in closures: a closure is specialized where it is made, with the user's types, whereas
+/// an overridden method is not.
 @usableFromInline class Source<State: Sendable>: AnySource {
-  /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
   @usableFromInline final let access: (_ body: (State) -> Void) -> Void
   @inlinable init(
     edge: AnyEdge? = nil, own: AnyOwnState? = nil, withState access: @escaping (_ body: (State) -> Void) -> Void
@@ -13,7 +13,7 @@
     super.init(edge: edge, own: own)
   }
 
-  /// SAFETY: the channel of a source of these states is one for them.
+  /// SAFETY: the channel of a source of these states is a channel for these states.
   @inlinable @inline(__always) final func withChannel<Result>(_ body: (Channel<State>) -> Result) -> Result? {
     channel.withObject { unsafe body(unsafeDowncast($0, to: Channel<State>.self)) }
   }
@@ -22,13 +22,13 @@
 
   // MARK: Reading
 
-  /// Shows the state in place, without a copy; where there is none, the closure is not called.
+  /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
   @inlinable final func withState(_ body: (State) -> Void) {
     if let edge, edge.depth > Depth.reach { return withDeepState(body) }
     access(body)
   }
 
-  /// As `withState`, for the sources that take their states from this one.
+  /// Like `withState`, for the sources that take their states from this one.
   @inlinable final func passState(_ body: (State) -> Void) {
     guard let edge, Depth.isBreak(edge.depth), let checkpoint else { return access(body) }
     if let state = checkpoint.state { body(state) }
@@ -54,14 +54,14 @@
 
   // MARK: Publishing
 
-  /// Whether there may be anybody to publish to: what every commit asks. Never true of a store that nobody ever
-  /// followed.
+  /// Whether there may be anything to publish to, which is checked by every commit. Never true of a store that has
+  /// never been followed.
   @inlinable final var hasChannel: Bool { channel.exists }
   @inlinable final var hasSubscribers: Bool {
     withChannel { unsafe $0.hasSubscribers || !$0.attachments.isEmpty } ?? false
   }
 
-  /// Hands a state to everybody who follows, here and below.
+  /// Passes a state to all followers, here and below.
   @inlinable final func publish(_ state: State, _ propagation: inout Propagation) {
     withChannel { channel in
       if unsafe channel.hasSubscribers { channel.publish(state) }
@@ -77,7 +77,7 @@
     }
   }
 
-  /// Without counting references, which would cost more than most of the calls. SAFETY: the list holds them.
+  /// Without reference counting, which would cost more than most of the calls. SAFETY: the list holds the attachments.
   @inlinable @inline(__always) static func pass(
     _ state: State, to attachments: ContiguousArray<Edge<State>.Attachment>, _ propagation: inout Propagation
   ) {
@@ -89,7 +89,7 @@
   // MARK: Following
 
   override func activate(_ cursor: Int) {
-    // SAFETY: as `withChannel`.
+    // SAFETY: as for `withChannel`.
     let channel = unsafe unsafeDowncast(anyChannel, to: Channel<State>.self)
     attach()
     unsafe channel.hasSubscribers = true
@@ -99,7 +99,7 @@
       channel.activate(cursor, first: state)
     }
     if !hasState { channel.activate(cursor, first: nil) }
-    // Where it was cancelled before its place came, and nobody else follows.
+    // If the cursor was cancelled before its place came, and there is no other follower.
     if channel.isIdle { detachIfIdle() }
   }
 
@@ -115,7 +115,7 @@
   }
 
   final func changeAttachments(_ change: (inout ContiguousArray<Edge<State>.Attachment>) -> Void) {
-    // SAFETY: as `withChannel`.
+    // SAFETY: as for `withChannel`.
     unsafe change(&unsafeDowncast(anyChannel, to: Channel<State>.self).attachments)
   }
 
@@ -156,7 +156,7 @@
     unsafe channel.memories = []
     if memories.count == memories.capacity {
       memories.removeAll { $0.memory == nil }
-      // So that there is room for as many before the next look.
+      // So that there is room for as many again before the next sweep.
       memories.reserveCapacity(2 * memories.count)
     }
     memories.append(SelectorCache.Memory.Weak(memory))
@@ -173,7 +173,7 @@
 }
 
 extension AnySource {
-  /// A state on its way down from source to source, within one commit. What is deeper than recursion should go waits
+  /// A state on its way down from source to source, within one commit. What lies deeper than recursion should go waits
   /// here.
   @usableFromInline struct Propagation {
     @usableFromInline var depth = 0
@@ -197,7 +197,7 @@ extension AnySource {
 }
 
 extension Source {
-  /// A source that is told when it is not attached any more.
+  /// A source that is notified when it is no longer attached.
   @usableFromInline final class Detaching: Source<State> {
     private let onDetach: () -> Void
 

@@ -1,7 +1,7 @@
 // The kinds of sources.
 
 extension Source {
-  /// A root store's: it shows what it owns.
+  /// A root store's: its state is what the store owns.
   @inlinable static func root(_ own: OwnState<State>) -> Source {
     Source(own: own) { body in
       if let state = own.value { body(state) }
@@ -25,7 +25,7 @@ extension Source {
     }
   }
 
-  /// A part or a view of another source's state, computed once a commit for all who follow it.
+  /// A part or a view of another source's state, computed once per commit for all its followers.
   @inlinable static func scope<Input: Sendable>(
     of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
   ) -> Source {
@@ -46,7 +46,7 @@ extension Source {
     }
   }
 
-  /// A store's states without those of the commits that it does not publish.
+  /// A store's states, except those of the commits that it does not publish.
   @inlinable static func emitting(from upstream: Source, except unchanged: Equating<State>) -> Source {
     let memory = unchanged.makeMemory()
     let edge = Edge<State>(to: upstream) { [unowned upstream] follower in
@@ -62,7 +62,7 @@ extension Source {
     return Source.Detaching(edge: edge, onDetach: memory.forget) { body in edge.withState(body) }
   }
 
-  /// The states of a selector that remembers: computed anew only where what it is made from has changed.
+  /// The states of a memoized selector: computed again only when the parts it depends on have changed.
   @inlinable static func selecting<Input: Sendable>(
     _ selector: StateSelector<Input, State>, of upstream: Source<Input>
   ) -> Source {
@@ -83,7 +83,7 @@ extension Source {
     }
   }
 
-  /// Another source's states without those that equal the one before, for one subscriber.
+  /// Another source's states, except those that equal the one before, for one subscriber.
   @inlinable static func removingDuplicates(of upstream: Source, equating: Equating<State>) -> Source {
     let memory = equating.makeMemory()
     let edge = Edge<State>(to: upstream) { follower in
@@ -94,7 +94,7 @@ extension Source {
         source.publish(state, &propagation)
       }
     }
-    // Asked for the first element only, which is passed on in any case.
+    // Read only for the first element, which is always delivered.
     return Source.Detaching(edge: edge, onDetach: memory.forget) { body in
       edge.withState { state in
         memory.remember(state)
@@ -107,19 +107,19 @@ extension Source {
 extension Confined where Value: AnySource {
   /// The channel of a source, from anywhere.
   ///
-  /// SAFETY: it is made once, by atomics, and what is asked of it from elsewhere is behind its lock.
+  /// SAFETY: the channel is made once, by atomics, and what is accessed from elsewhere is behind its lock.
   @inlinable var channelOfSource: AnyChannel { unsafe unconfined.anyChannel }
 }
 
 extension Confined {
-  /// A source that is made of this one's states by a transform.
+  /// A source that a transform makes of this one's states.
   @inlinable func scope<State: Sendable, Other: Sendable>(
     _ transform: @escaping @Sendable (State) -> Other?
   ) -> Confined<Source<Other>> where Value == Source<State> {
     map { .scope(of: $0, transform: transform) }
   }
 
-  /// The source that a selector makes of this one's states: one for all who use it.
+  /// The source that a selector makes of this one's states: one for all that use it.
   @inlinable func select<State: Sendable, Selected: Sendable>(
     _ selector: StateSelector<State, Selected>
   ) -> Confined<Source<Selected>> where Value == Source<State> {
@@ -135,7 +135,7 @@ extension Confined {
     equating.isNeverEqual ? self : map { .removingDuplicates(of: $0, equating: equating) }
   }
 
-  /// Reads the state in place; nil where there is none.
+  /// Reads the state in place; nil if there is none.
   @inlinable func read<State: Sendable, Result>(
     on tree: isolated any TreeIsolation, _ body: (State) -> Result
   ) -> Result? where Value == Source<State> {

@@ -1,13 +1,13 @@
-/// States of one type, first in, first out, in segments: growing never moves what is there, and dropping from the front
-/// never shifts the rest, so that a backlog of a million states holds nobody up longer than one of ten.
+/// States of one type, first in, first out, in segments: growing never moves the existing states, and dropping from the
+/// front never shifts the rest, so that a backlog of a million states delays its users no longer than one of ten.
 ///
-/// In raw memory, and whatever the type: what manages it is compiled once, where an array for each type of state costs
-/// a client several times as much code.
+/// In raw memory, independent of the type: the code that manages it is compiled once, whereas an array for each type of
+/// state costs a client several times as much code.
 ///
 /// SAFETY: the first `count` slots hold a state each, and no others do: `append` initializes the slot that it is given,
-/// and what takes a state out moves it before the slot is given up. Slots change only while this value alone holds
-/// them; a copy of it makes its own first. Who has a queue asks for one type of state only: a log is asked by the
-/// `Channel` that it belongs to, and by the subscribers of that.
+/// and whatever takes a state out moves it before the slot is given up. Slots change only while this value alone holds
+/// them; a copy of it makes its own first. Each queue is used for one type of state only: a log is used by the
+/// `Channel` that it belongs to, and by that channel's subscribers.
 @usableFromInline @safe struct StateQueue {
   @usableFromInline var slots: Slots?
   @usableFromInline var count = 0
@@ -30,7 +30,7 @@
     return state
   }
 
-  /// The state that many places behind the first.
+  /// The state at an offset from the first.
   @inlinable func state<State>(at offset: Int, as type: State.Type = State.self) -> State? {
     guard let slots, offset < count else { return nil }
     return unsafe slots[offset].assumingMemoryBound(to: State.self).pointee
@@ -52,7 +52,7 @@
     other.count += 1
   }
 
-  /// Drops everything, and keeps some room.
+  /// Drops all states, and keeps some room.
   mutating func removeAll() {
     guard isKnownUniquelyReferenced(&slots), let slots else { return self = StateQueue() }
     for _ in 0..<count {
@@ -67,23 +67,23 @@
     return makeSlots(of: type)
   }
 
-  /// Slots of its own: a copy of those that it shares, or new ones.
+  /// Slots of its own: a copy of the shared ones, or new ones.
   @inline(never) @usableFromInline mutating func makeSlots<State>(of type: State.Type) -> Slots {
     let made = slots?.copied() ?? Slots(of: type)
     slots = made
     return made
   }
 
-  /// Everything, in order.
+  /// All states, in order.
   func all<State>(as type: State.Type = State.self) -> [State] { (0..<count).compactMap { state(at: $0, as: type) } }
 }
 
 extension StateQueue {
-  /// Room for values of one size, in segments: each of some 4 KB, but for the first of an empty queue, which is small.
+  /// Room for values of one size, in segments of some 4 KB, except for the first of an empty queue, which is small.
   @usableFromInline @safe final class Slots {
     @usableFromInline typealias Slot = UnsafeMutableRawPointer
 
-    /// What is done with values of one type.
+    /// The operations on values of one type.
     @unsafe struct Operations {
       let stride: Int
       let alignment: Int
@@ -93,11 +93,11 @@ extension StateQueue {
     }
 
     let operations: Operations
-    /// The binary logarithm of how many slots a segment has.
+    /// The binary logarithm of the number of slots in a segment.
     private let shift: Int
 
     // SAFETY: each is allocated here with room for the slots of its segment, and deallocated once, when the last of
-    // them has been dropped, or with this object. `head` and `count` never leave them.
+    // them has been dropped, or with this object. `head` and `count` never go beyond them.
     private var segments = unsafe Queue<Slot>()
     /// How many slots the first segment has, and how many of them have been dropped.
     private var firstLength = 0
@@ -126,7 +126,7 @@ extension StateQueue {
 
     private var segmentLength: Int { 1 << shift }
 
-    /// The slot that many places behind the first.
+    /// The slot at an offset from the first.
     @usableFromInline subscript(offset: Int) -> Slot {
       let place = head + offset
       if place < firstLength { return unsafe slot(place, of: 0) }
@@ -135,11 +135,11 @@ extension StateQueue {
     }
 
     private func slot(_ index: Int, of segment: Int) -> Slot {
-      // There is a segment for each slot that has been appended.
+      // There is a segment for every slot that has been appended.
       unsafe segments[segment]! + index * operations.stride
     }
 
-    /// A slot behind the last, which is to be initialized.
+    /// A slot behind the last, which the caller has to initialize.
     @usableFromInline func append() -> Slot {
       let place = head + count - firstLength
       if unsafe segments.isEmpty {
@@ -156,11 +156,11 @@ extension StateQueue {
       unsafe Slot.allocate(byteCount: length * operations.stride, alignment: operations.alignment)
     }
 
-    /// Gives up the first slot, out of which its value has been moved.
+    /// Gives up the first slot, from which the value has been moved.
     @usableFromInline func dropFirst() {
       count -= 1
       head += 1
-      // A small segment stays, so that a reader who is one behind does not allocate at each turn.
+      // A small segment stays, so that a reader that is one behind does not allocate each time.
       if unsafe count == 0 && segments.count == 1 && firstLength <= 32 { return head = 0 }
       guard head == firstLength || count == 0 else { return }
       while let segment = unsafe segments.popFirst() {

@@ -1,10 +1,10 @@
-/// The states of a store, each delivered once: what `states()` answers where a `StateSequence` is asked for.
+/// The states of a store, each delivered once: what `states()` returns where a `StateSequence` is expected.
 ///
 ///     for await board in store.states() as StateSequence { … }
 ///
-/// It keeps the same contract (G4 to G7) as the `AsyncStream` that `states()` answers otherwise, which is a view of it:
+/// It keeps the same contract (G4 to G7) as the `AsyncStream` that `states()` returns otherwise, which is a view of it:
 /// the same first element, order, buffering and end, and consumers that share one sequence share its elements. A
-/// delivery costs less than a third of what it costs through `AsyncStream`: where many follow a store, ask for this
+/// delivery costs less than a third of what it costs through `AsyncStream`: if a store has many followers, use this
 /// one.
 public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
@@ -31,7 +31,7 @@ public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
       await subscriber.nextUnlessCancelled(isBehind: &isBehind)
     }
 
-    /// As `next()`, without leaving the caller's actor.
+    /// Like `next()`, without leaving the caller's actor.
     @inlinable public mutating func next(isolation actor: isolated (any Actor)?) async -> State? {
       await subscriber.nextUnlessCancelled(isBehind: &isBehind)
     }

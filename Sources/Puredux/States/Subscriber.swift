@@ -1,20 +1,20 @@
-/// One sequence's place in the channel of a source, for as long as somebody holds the sequence.
+/// The place of one sequence in the channel of a source, for as long as the sequence is held.
 ///
-/// A consumer that is behind takes several states ahead at a time, so that many of them do not stand in each other's
-/// way at the log. Those are the sequence's, and shared by all who iterate it. As a command it is its own activation.
+/// A consumer that is behind takes several states ahead at a time, so that many consumers do not contend for the log.
+/// Those states belong to the sequence, and are shared by all that iterate it. As a command, it is its own activation.
 ///
-/// Compiled once, whatever the states are, but for what takes a state. SAFETY: who has one asks for states of its
-/// source's type: it was made for a source of them.
+/// Compiled once, whatever the type of the states, except for what takes a state. SAFETY: its users ask only for states
+/// of its source's type: it was made for a source of them.
 @usableFromInline final class Subscriber: Command, @unchecked Sendable {
   let source: Confined<AnySource>
-  /// What takes commands for the source's tree.
+  /// Accepts commands for the source's tree.
   let queue: any CommandQueue
   /// States taken ahead. Its lock is taken before the log's.
   @usableFromInline let ahead = LockedValue(Ahead())
   @usableFromInline let cursorNumber: Int32
   /// The effect of the same tree that subscribed, if one did.
   @usableFromInline let follower: RunningEffect?
-  /// Revoked when this is gone; one for all where no effect asks.
+  /// Revoked when this object is gone; one for all subscribers that no effect has made.
   private let isGone: Revocation
   private static let never = Revocation()
 
@@ -22,7 +22,7 @@
     @usableFromInline var states = StateQueue()
   }
 
-  /// Has not taken its place in the order: `perform` is to be called then, or `refuse`.
+  /// Has not taken its place in the order: `perform` must be called when it has, or `refuse`.
   init(
     to source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue,
     by follower: RunningEffect? = nil
@@ -56,14 +56,14 @@
 
   // MARK: Reading
 
-  /// How many states a consumer takes ahead: as many as have room in 4 KB, which it keeps.
+  /// How many states a consumer takes ahead: as many as fit into 4 KB, which it keeps.
   @inlinable static func limit<State>(of type: State.Type) -> Int {
     min(31, 4_096 / max(1, MemoryLayout<State>.stride))
   }
 
   /// The next state; nil after the last.
   ///
-  /// - Parameter observer: Whose task the current one is.
+  /// - Parameter observer: The observer whose task is the current one.
   @inlinable func next<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil
   ) async -> State? {
@@ -76,10 +76,10 @@
     }
   }
 
-  /// As `next`, for a consumer whose cancellation ends the sequence.
+  /// Like `next`, for a consumer whose cancellation ends the sequence.
   ///
-  /// - Parameter isBehind: Whether the consumer may find something without waiting, as far as it knows: one that had to
-  ///   wait for the last state waits for the next at once, and asks the log once less.
+  /// - Parameter isBehind: Whether the consumer may find a state without waiting, as far as it knows: one that had to
+  ///   wait for the last state waits for the next at once, and saves a look at the log.
   @inlinable func nextUnlessCancelled<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
   ) async -> State? {
@@ -122,9 +122,9 @@
     }
   }
 
-  /// An effect's own task waits for a state, for as long as none is handed over.
+  /// An effect's own task waits for a state, until one is handed over.
   @usableFromInline func tell(_ effect: RunningEffect) -> EffectPause {
-    // Without this object, whose release is not for whoever asks.
+    // Does not capture this object, which the closure's caller must not be the one to release.
     let pause = EffectPause(for: .states) { [channel, cursor, isGone] in
       !isGone.isRevoked && channel.log.withLock { $0.cursors.isAwaited(cursor) }
     }
@@ -136,7 +136,7 @@
     takeAhead { [cursor] log, _, garbage in log.takeOrWait(cursor, waiter, garbage: &garbage) }
   }
 
-  /// Takes what is there already, or asks the log; no two consumers at a time, so that each sees its states in order.
+  /// Takes a state that is there, or asks the log; one consumer at a time, so that each sees its states in order.
   @inlinable func takeAhead<State>(
     _ ask: (inout Log, inout StateQueue, inout Log.Garbage) -> Log.Taken<State>
   ) -> Log.Taken<State> {
@@ -168,7 +168,7 @@
     if channel.remove(cursor) { detach() }
   }
 
-  /// Sees to it that nothing is computed for a source that has no subscribers.
+  /// Makes sure that nothing is computed for a source that has no subscribers.
   private func detach() {
     _ = queue.enqueue { [source] tree in source(on: tree).detachIfIdle() }
   }

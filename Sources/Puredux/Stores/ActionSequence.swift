@@ -1,6 +1,6 @@
 extension StoreType {
-  /// Sends the actions of a sequence, one after the other, until it ends: the next one is asked for when the last is
-  /// committed.
+  /// Sends the actions of a sequence, one after the other, until it ends: the next one is requested when the previous
+  /// one has been committed.
   ///
   ///     try await store.send(contentsOf: socket.messages.map(RoomAction.received))
   ///
@@ -8,8 +8,8 @@ extension StoreType {
   /// After that no action is sent; but a sequence that neither yields one nor checks for cancellation is still awaited.
   ///
   /// - Throws: What the sequence throws; `CancellationError` when the caller is cancelled; `StoreError.terminated` when
-  ///   the store ends, also while the sequence has nothing; what `send` throws for an action that a projection or
-  ///   middleware does not take. What was sent before is committed.
+  ///   the store ends, even while the sequence yields nothing; what `send` throws for an action that a projection or
+  ///   middleware does not accept. What was sent before is committed.
   @inlinable public func send<Actions: AsyncSequence & Sendable>(
     contentsOf actions: Actions, isolation: isolated (any Actor)? = #isolation
   ) async throws where Actions.Element == Action {

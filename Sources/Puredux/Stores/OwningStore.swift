@@ -1,8 +1,8 @@
-/// A store that owns its state: a root store or a child store. Unlike a proxy it keeps its state alive, can be shut
+/// A store that owns its state: a root store or a child store. Unlike a proxy, it keeps its state alive, can be shut
 /// down, and can have child stores.
 public protocol OwningStore<State, Action>: Actor, StoreType, StoreParent {
-  /// The state after everything that was asked of the tree before. After a shutdown the store's own part of it is the
-  /// last there was; a parent's goes on.
+  /// The state after everything that was requested of the tree before. After a shutdown, the store's own part of it is
+  /// the last there was; a parent's part still changes.
   nonisolated var state: State { get async }
 }
 
@@ -11,7 +11,7 @@ extension OwningStore {
 
   @inlinable public nonisolated var state: State {
     get async {
-      // Holds the store while the read waits: a type of the user's may have let go of it by then.
+      // Holds the store while the read waits: a user's type may have let go of it by then.
       let anchor = anchor
       let state = await anchor.core.state
       withExtendedLifetime(anchor) {}
@@ -19,39 +19,39 @@ extension OwningStore {
     }
   }
 
-  /// Returns when nothing is left to do until something new is asked for or time goes on: nothing waits in the tree,
+  /// Returns when nothing is left to do until something new is requested or time advances: nothing waits in the tree,
   /// and every task of this store and of those below it sleeps on the store's clock or waits for a state of the tree.
-  /// For tests, with a clock whose time goes on by hand, and without yielding and hoping:
+  /// For tests with a clock that is advanced by hand, without yielding and hoping:
   ///
   ///     store.dispatch(.typed("swift"))
   ///     await store.settled()              // The debounce sleeps.
   ///     clock.advance(by: .milliseconds(300))
   ///     await store.settled()              // What was found has been committed.
   ///
-  /// Asleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`, until its time has
-  /// come by the clock; an observer and an effect wait for a state in a sequence that they subscribed, where they do so
-  /// in their own task and not in a child task. What waits for anything else runs. What the caller is itself part of is
-  /// not waited for; where effects would wait for each other, and when the calling task is cancelled, it waits for no
-  /// tasks. A task that is at rest speaks for its child tasks.
+  /// What counts as sleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`,
+  /// until its time has come by the clock; what counts as waiting for a state is an observer or an effect that waits in
+  /// a sequence it subscribed itself, in its own task and not in a child task. What waits for anything else runs. What
+  /// the caller is itself part of is not waited for; if effects would wait for each other, or the calling task is
+  /// cancelled, no tasks are waited for. A task at rest speaks for its child tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }
 
-  /// Ends this store and all stores below it: takes no more actions, commits what was accepted, ends every sequence
+  /// Ends this store and all stores below it: accepts no more actions, commits those accepted, ends every sequence
   /// after its last state, cancels the tasks of these stores or awaits them, and returns when none of those tasks is
-  /// left. Where it is a child store, the rest of the tree goes on.
+  /// left. If it is a child store, the rest of the tree goes on.
   ///
   /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an
-  /// earlier call still awaits. If the calling task is cancelled, the interceptor's tasks are.
+  /// earlier call still awaits. If the calling task is cancelled, so are the interceptor's tasks.
   ///
   /// Called by an interceptor or an observer, in its own task, in child tasks of that or in a `Task` made in it, it
-  /// waits for every task of the stores that it ends but the one that it is called from. Where several of them would
-  /// wait for each other, be it in several trees, the last one to call does not wait. A *detached* task does not tell
-  /// which interceptor started it: an interceptor that awaits one which shuts down its store waits for ever. Call
+  /// waits for every task of the stores that it ends except the one that it is called from. If several of them would
+  /// wait for each other, even in several trees, the last one to call does not wait. A *detached* task does not tell
+  /// which interceptor started it: an interceptor that awaits one which shuts down its store waits forever. Call
   /// `shutdown` in the interceptor itself or in a `Task`, or do not await the detached one.
   ///
-  /// - Parameter clock: Measures the time of `.finish(within:)`. Where it cannot sleep and throws, a `ContinuousClock`
-  ///   does.
+  /// - Parameter clock: Measures the time of `.finish(within:)`. If it cannot sleep and throws, a `ContinuousClock`
+  ///   replaces it.
   @inlinable public func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
     isolation: isolated (any Actor)? = #isolation
@@ -60,12 +60,12 @@ extension OwningStore {
   }
 }
 
-/// What becomes of the tasks of interceptors and observers that still run when a store is shut down.
+/// What happens to the tasks of interceptors and observers that still run when a store is shut down.
 public enum InterceptorShutdown: Sendable, Equatable {
   /// They are cancelled, and awaited.
   case cancel
   /// They are awaited, and cancelled if they take longer. Until the last of them has ended, what the store's own
-  /// effects dispatch or send to it counts: it is committed and has its effects. Everybody else is told `.terminated`.
-  /// A time of zero or less cancels them at once; more than a hundred years counts as a hundred years.
+  /// effects dispatch or send to it counts: it is committed and has its effects. All others get `.terminated`. A time
+  /// of zero or less cancels them at once; more than a hundred years counts as a hundred years.
   case finish(within: Duration)
 }

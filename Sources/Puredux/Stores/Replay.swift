@@ -1,9 +1,9 @@
 extension Sequence {
-  /// Sends the actions of a history to a store, in order: a fresh one with the same reducers, whose initial state is
-  /// the `stateBefore` of the first entry, goes through the same states.
+  /// Sends the actions of a history to a store, in order: a new one with the same reducers, whose initial state is the
+  /// `stateBefore` of the first entry, goes through the same states.
   ///
-  /// The store should have no middleware and no interceptor: the actions are what middleware made of them, and what an
-  /// interceptor dispatched is among them.
+  /// The store should have no middleware and no interceptor: the actions are those that middleware passed on, and they
+  /// include those that an interceptor dispatched.
   ///
   /// - Throws: What the store's `send` throws.
   public func replay<State, Action>(

@@ -1,4 +1,4 @@
-/// The store at the root of a tree: an actor that owns the state everything below it is composed with.
+/// The store at the root of a tree: an actor that owns the state that everything below it is composed with.
 ///
 ///     let root = RootStore<Int, CounterAction>(initialState: 0) { count, action in
 ///       switch action {
@@ -9,9 +9,9 @@
 ///     root.dispatch(.increment)
 ///     for await count in root.states() { print(count) }
 ///
-/// It runs as long as somebody holds it or one of its child stores; proxies do not count. When it is released, what was
+/// It runs for as long as it or one of its child stores is held; proxies do not count. When it is released, what was
 /// accepted is still committed, its sequences end after their last state, and its interceptor's tasks are cancelled.
-/// `shutdown` ends it at once and waits, and can let the tasks finish first; `withStore` ties all of it to a scope.
+/// `shutdown` ends it at once and waits, and can let the tasks finish first; `withStore` ties all of this to a scope.
 public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline nonisolated let core: StoreCore<State, Action>
 
@@ -21,14 +21,14 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   ///   - clock: Measures the delays of effects, in the whole tree.
   ///   - interceptor: The side effects of every action of the tree: async, a task for each action.
   ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects. An
-  ///     array of them is one by `Interceptor(combining:)`.
-  ///   - reporting: Told of effects of the tree that failed, or were not begun. Called on the tree's executor or in the
-  ///     task of the effect. Without it, it is printed on standard error.
-  ///   - carrying: Task-local values of who dispatches or sends an action, for its commit and its effects.
+  ///     array of them becomes one by `Interceptor(combining:)`.
+  ///   - reporting: Called for effects of the tree that failed, or were not begun: on the tree's executor, or in the
+  ///     task of the effect. Without it, they are printed on standard error.
+  ///   - carrying: Task-local values of the dispatcher or sender of an action, for its commit and its effects.
   ///   - middleware: Wraps every action of the tree, behind the middleware of child stores.
   ///   - emits: Which commits the store publishes.
   ///   - history: Where the store keeps what each of its reducers did.
-  ///   - reducer: Changes the state by an action. It runs on the tree's executor; it may dispatch.
+  ///   - reducer: Changes the state according to an action. It runs on the tree's executor; it may dispatch.
   @inlinable public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     clock: any Clock<Duration> = ContinuousClock(),
@@ -63,7 +63,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
         reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history))
   }
 
-  /// What all ways to make one come to.
+  /// The initializer that all others call.
   @inlinable init(
     initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, trunk: EffectRunner? = nil,
@@ -86,13 +86,13 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @inlinable @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.node.dispatch(action) }
 
-  /// Sets the tree's interceptor, in place of the one before. It is given the actions that come later in the order
+  /// Sets the tree's interceptor, replacing the previous one. It is given the actions that come later in the order
   /// (G1).
   @inlinable public nonisolated func interceptActions(with interceptor: Interceptor<State, Action>) {
     core.intercept(with: interceptor)
   }
 
-  /// Sets the tree's interceptor to a closure that is run for every action.
+  /// Sets the tree's interceptor to a closure that runs for every action.
   @inlinable public nonisolated func interceptActions(
     with interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
   ) {

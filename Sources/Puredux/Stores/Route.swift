@@ -1,8 +1,8 @@
-/// How the actions of a proxy get to its tree: as they are, or through a projection.
+/// How the actions of a proxy reach its tree: unchanged, or through a projection.
 ///
-/// What would be an enumeration with two payloads, but that the optimizer sees through a cast to the node behind it,
-/// and then counts no references in sending. SAFETY: `isDirect` is set together with the object, by the two
-/// initializers, and neither changes.
+/// This could be an enumeration with two payloads, but the optimizer sees through a cast to the node behind it, and
+/// then counts no references when sending. SAFETY: `isDirect` is set together with the object, by the two initializers,
+/// and neither changes.
 @usableFromInline @safe struct Route<Action: Sendable>: Sendable {
   @usableFromInline enum Target {
     case direct(StoreNode<Action>)
@@ -76,7 +76,7 @@ extension Route {
 }
 
 extension Route {
-  /// What an effect dispatches to.
+  /// Makes the `Dispatch` that an effect is given.
   @usableFromInline func dispatch(by effect: RunningEffect, _ revocation: Revocation) -> Dispatch<Action> {
     switch target {
     case .direct(let node): Dispatch(.effect(node, effect, revocation))
@@ -104,7 +104,7 @@ extension Route {
     @usableFromInline let node: any AnyStoreNode
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
-    /// Maps an action at once, and returns what commits it on the executor.
+    /// Maps an action at once, and returns a closure that commits it on the executor.
     @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> Commit
 
     @inlinable init(

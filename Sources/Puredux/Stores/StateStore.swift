@@ -1,14 +1,14 @@
 /// A child store: an actor on the tree's executor that owns a local state and composes it with its parent's.
 ///
-/// An action given to it is reduced by it and by each store above it, never by a sibling or a store below (G2). It
-/// gets a new state whenever its parent does, and both halves of it always come from the same commit (G3).
+/// An action given to it is reduced by it and by each store above it, never by a sibling or a store below (G2). It gets
+/// a new state whenever its parent does, and both halves of that always come from the same commit (G3).
 ///
-/// It lives as long as somebody holds it, or a child of its own, and keeps its parents alive, up to the root; nothing
-/// in the tree keeps it alive. When it is released, what it accepted is still committed, its sequences end and its
+/// It lives for as long as it or a child of its own is held, and keeps its parents alive, up to the root; nothing in
+/// the tree keeps it alive. When it is released, what it accepted is still committed, its sequences end and its
 /// interceptor's tasks are cancelled.
 public final actor StateStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline nonisolated let core: StoreCore<State, Action>
-  // SAFETY: changed by the deinitializer alone, when nobody else can look.
+  // SAFETY: changed only by the deinitializer, when nothing else can access it.
   @usableFromInline nonisolated(unsafe) var parent: (any Actor)?
 
   @inlinable init(core: StoreCore<State, Action>, parent: any Actor) {

@@ -1,9 +1,8 @@
 /// A light proxy of a root or child store, of a part of its state, or of a part of its actions: pass it wherever it is
 /// needed.
 ///
-/// It never keeps its store alive. Once the store is shut down or released, `dispatch` answers `.terminated`, `send`
-/// and `state` throw, and `states()` ends. Copies of a scope share one
-/// computation a commit.
+/// It never keeps its store alive. Once the store is shut down or released, `dispatch` returns `.terminated`, `send`
+/// and `state` throw, and `states()` ends. Copies of a scope share one computation per commit.
 public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @usableFromInline let route: Route<Action>
   @usableFromInline let source: Confined<Source<State>>
@@ -82,7 +81,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
-  /// Commits an action in its turn, and reads the state then.
+  /// Commits an action in its turn, and then reads the state.
   @usableFromInline func lateRead<Result: Sendable>(
     _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping Route<Action>.Mapped.Commit
   ) -> LateVisit<Result?> {

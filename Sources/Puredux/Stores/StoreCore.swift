@@ -1,7 +1,7 @@
 /// What a root store and a child store have in common: their node in the tree, and their state.
 @usableFromInline struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let node: StoreNode<Action>
-  /// The state at every commit: what child stores compose theirs with.
+  /// The state at every commit: child stores compose theirs with it.
   @usableFromInline let source: Confined<Source<State>>
   /// The states that the store publishes.
   @usableFromInline let published: Confined<Source<State>>
@@ -49,7 +49,7 @@
     return child
   }
 
-  /// Ties a history to the life of the store.
+  /// Ties a history to the lifetime of the store.
   @inlinable func keep<Owned>(_ history: History<Owned, Action>?) {
     guard let history else { return }
     history.attach()
@@ -58,10 +58,10 @@
 
   @inlinable var proxy: Store<State, Action> { Store(route: Route(node), source: published) }
 
-  /// The state, of a store that somebody holds.
+  /// The state of a store that is held.
   @inlinable @inline(__always) var state: State {
     get async {
-      // A store that is held has a state, also after its shutdown, and `run` itself does not throw.
+      // A store that is held has a state, even after its shutdown, and `run` itself does not throw.
       try! await node.tree.run(for: nil) { [published] tree throws(StoreError) in
         published.read(on: tree) { $0 }
       } late: {
@@ -75,7 +75,7 @@
     node.tree.tell(onCommit, inOrderOf: node, with: followings(interceptor.stateEffects))
   }
 
-  /// From their place in the order on, to the end of the store.
+  /// Follows the states from the effects' place in the order on, until the end of the store.
   @usableFromInline func follow(_ effects: [StateEffect<State, Action>]) {
     let followings = followings(effects)
     _ = node.enqueue { tree in followings?.begin(tree) }
@@ -92,7 +92,7 @@
     }
   }
 
-  /// The store is gone.
+  /// The store has been released.
   @inlinable func release() {
     node.tree.release(node)
   }
@@ -118,7 +118,7 @@
   private func close(cancelling: Bool, isolation: isolated (any Actor)?) async {
     node.tree.close(node, cancelling: cancelling)
     await untilCommitted(isolation: isolation)
-    // Where an earlier call still awaits them.
+    // If an earlier call still awaits them.
     if cancelling { node.tree.existingCompanion?.end(below: node, cancelling: true) }
   }
 
@@ -132,8 +132,8 @@
     try? await node.tree.run(isolation: isolation) { _ throws(StoreError) in }
   }
 
-  /// Takes nothing but what the store's own effects dispatch, until the last has ended, and closes it then; or when the
-  /// time is over or the caller is cancelled.
+  /// Accepts only what the store's own effects dispatch, until the last of them has ended, and then closes the store;
+  /// or when the time is over or the caller is cancelled.
   private func finish(
     within limit: Duration, by clock: some Clock<Duration>, isolation: isolated (any Actor)?
   ) async {
@@ -151,7 +151,7 @@
       }
       tasks.addTask {
         let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
-        // One that cannot wait leaves the end to a call that does.
+        // A call that cannot wait leaves the end to one that does.
         let isLast = effects.finishEnded(of: node)
         if isOver || isLast {
           await close(cancelling: false, isolation: nil)

@@ -1,5 +1,5 @@
-/// Owns a root store and makes the stores of its tree. The place to start, and what users of the original Puredux
-/// know.
+/// Owns a root store and makes the stores of its tree. The place to start, and familiar to users of the original
+/// Puredux.
 ///
 ///     let factory = StoreFactory<AppState, any AppAction>(
 ///       initialState: AppState(),
@@ -13,17 +13,17 @@
 ///     let cart = factory.scopeStore { $0.cart }
 ///     let child = factory.childStore(initialState: Draft()) { draft, action in draft.reduce(action) }
 ///
-/// The root store lives as long as somebody holds it, a copy of its factory, or a child store of it.
+/// The root store lives for as long as it, a copy of its factory, or one of its child stores is held.
 public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   /// The root store itself, for `shutdown()`, `interceptActions(with:)` and `statistics`.
   public let root: RootStore<State, Action>
 
-  /// For a root store that was made otherwise, by `withStore` for one.
+  /// For a root store that was made in another way, for instance by `withStore`.
   @inlinable public init(root: RootStore<State, Action>) {
     self.root = root
   }
 
-  /// Takes what `RootStore` takes.
+  /// Takes the same arguments as `RootStore`.
   @inlinable public init(
     initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     clock: any Clock<Duration> = ContinuousClock(),
@@ -72,14 +72,14 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
     root.scope(to: transform)
   }
 
-  /// A weak proxy of a part of the root store's state that is not always there.
+  /// A weak proxy of a part of the root store's state that may be absent.
   @_disfavoredOverload @inlinable public func scopeStore<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     root.scope(toOptional: transform)
   }
 
-  /// A weak proxy of what a selector makes of the root store's state.
+  /// A weak proxy whose state is computed by a selector from the root store's.
   @inlinable public func scopeStore<Value: Sendable>(selecting selector: StateSelector<State, Value>)
     -> Store<Value, Action>
   {
@@ -87,7 +87,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   }
 
   /// A weak proxy of the part of the root store's state at a key path. Proxies by the same key path share one
-  /// computation a commit.
+  /// computation per commit.
   @inlinable
   public func scopeStore<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
     root.scope(to: keyPath)

@@ -1,5 +1,5 @@
-/// What child stores can be attached to: a root store, a child store, a factory for its root store, or a type of yours
-/// that owns one of them.
+/// A type that child stores can be attached to: a root store, a child store, a factory for its root store, or a type of
+/// yours that owns one of them.
 ///
 ///     struct Lobby: StoreParent {
 ///       let root: RootStore<Room, RoomAction>
@@ -13,7 +13,7 @@ public protocol StoreParent<State, Action>: Sendable {
   var anchor: StoreAnchor<State, Action> { get }
 }
 
-/// A store that child stores can be attached to; keeps it alive.
+/// A store that child stores can be attached to; the anchor keeps it alive.
 public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let core: StoreCore<State, Action>
   @usableFromInline let store: any Actor
@@ -37,21 +37,21 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
 extension StoreParent {
   /// A child store with local state of its own, composed with this store's state by a mapping.
   ///
-  /// The child keeps this store alive. Making it asks nothing of the tree, unless it has effects of the state; it costs
-  /// a few allocations. Call it on a concrete type or on `some StoreParent`: through `any StoreParent` the commits of
-  /// the child are not specialized for your types, and cost three times as much.
+  /// The child keeps this store alive. Making it requests nothing of the tree, unless it has effects of the state; it
+  /// costs a few allocations. Call this on a concrete type or on `some StoreParent`: through `any StoreParent` the
+  /// commits of the child are not specialized for your types, and cost three times as much.
   ///
   /// - Parameters:
   ///   - stateMapping: Composes the child's state, at every commit that is followed, and when the state is read.
-  ///   - interceptor: The side effects of the actions that are given to the child or to what is below it, asked before
+  ///   - interceptor: The side effects of the actions that are given to the child or to a store below it, asked before
   ///     those of the stores above.
   ///   - interceptors: As for a root store, with the composed state.
-  ///   - middleware: Wraps the actions that are given to the child and to what is below it, before the
-  ///     middleware of this store.
-  ///   - emits: Which commits the child publishes. Asked with the composed state.
+  ///   - middleware: Wraps the actions that are given to the child or to a store below it, before the middleware of
+  ///     this store.
+  ///   - emits: Which commits the child publishes. Evaluated with the composed state.
   ///   - history: Where the child keeps what its own reducer did.
   ///   - atEnd: An action that is given to the child when it is shut down or released, as its last: for presence. Not
-  ///     where a store above it was ended before. Its effects are cancelled with the child, unless that finishes.
+  ///     given if a store above it was ended before. Its effects are cancelled with the child, unless that finishes.
   ///   - reducer: Changes the local state, before this store's reducer changes its own.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Figures of a running tree, for those who operate a server: what `RootStore.statistics` answers.
+/// Figures of a running tree, for operators of a server: the value of `RootStore.statistics`.
 public struct StoreStatistics: Sendable, Equatable {
   /// How many commits there have been.
   public var commits = 0
@@ -10,12 +10,12 @@ public struct StoreStatistics: Sendable, Equatable {
   public var childStores = 0
   /// How many state sequences and observers are subscribed.
   public var subscriptions = 0
-  /// How many states wait for the subscriber that has most to read, not counting up to 31 that its consumer has taken
-  /// ahead.
+  /// How many states wait for the subscriber that has the most to read, not counting up to 31 that its consumer has
+  /// taken ahead.
   public var longestBacklog = 0
   /// How many tasks of effects and observers run.
   public var runningTasks = 0
-  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; of effects of the
+  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; for effects of the
   /// state, how many run.
   public var effects: [String: Int] = [:]
   /// Where the store stands with the log that it follows; nil where it follows none.
@@ -39,8 +39,8 @@ public struct StoreStatistics: Sendable, Equatable {
 extension RootStore {
   /// Figures of the tree: a snapshot, taken between two commits, without first performing what waits.
   ///
-  /// It adds no bookkeeping: you pay only when you ask. It looks at every source that
-  /// is followed and at every subscription once. After the end, the figures of the end.
+  /// It needs no bookkeeping: it costs something only when it is read. It looks at every followed source and at every
+  /// subscription once. After the end, it returns the figures at the end.
   @inlinable public nonisolated var statistics: StoreStatistics {
     get async { await core.node.tree.statistics(of: core.source.map { $0 }) }
   }
@@ -53,7 +53,7 @@ extension Tree {
     announceVisit()
     switch await statisticsNow(of: source) {
     case .done(let statistics): return statistics
-    // What was asked for does not throw.
+    // The visit does not throw.
     case .late(let visit): return try! await visit.value()
     }
   }

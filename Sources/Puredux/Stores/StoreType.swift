@@ -2,22 +2,22 @@
 public protocol ActionHandler<Action>: Sendable {
   associatedtype Action: Sendable
 
-  /// Gives the store an action and returns at once. Synchronous, callable from anywhere, also from a reducer.
+  /// Gives the store an action and returns at once. Synchronous, callable from anywhere, even from a reducer.
   ///
   /// The action has its place in the tree's order when this returns (G1), and will be committed even if the store is
   /// released right after (G9), unless middleware stops it.
   ///
-  /// - Returns: `.enqueued`; `.terminated` where the store is shut down or released, or `.unmapped` where a projection
-  ///   maps the action to nothing: then the action changes nothing.
+  /// - Returns: `.enqueued`; `.terminated` if the store is shut down or released, or `.unmapped` if a projection maps
+  ///   the action to nothing: in both cases the action changes nothing.
   @discardableResult func dispatch(_ action: Action) -> DispatchResult
 
   /// Gives the store an action and returns after its commit, which comes after that of everything dispatched before.
   ///
   /// Provides the backpressure that `dispatch` lacks. Once sent, an action is committed even if the task is cancelled
-  /// meanwhile.
+  /// in the meantime.
   ///
-  /// - Throws: `StoreError.terminated` where the store is shut down or released, `.unmapped` where a projection maps
-  ///   the action to nothing, `.rejected` where middleware stopped it: then the action changes nothing (G9).
+  /// - Throws: `StoreError.terminated` if the store is shut down or released, `.unmapped` if a projection maps the
+  ///   action to nothing, `.rejected` if middleware stopped it: in each case the action changes nothing (G9).
   func send(_ action: Action) async throws(StoreError)
 }
 
@@ -25,13 +25,13 @@ public protocol ActionHandler<Action>: Sendable {
 public protocol StateProvider<State>: Sendable {
   associatedtype State: Sendable
 
-  /// The state after everything that was asked of the tree before.
+  /// The state after everything that was requested of the tree before.
   ///
-  /// - Throws: `StoreError.terminated` where the store is shut down or released; `StoreError.stateUnavailable` where an
-  ///   optional scope has no state now. The stores that own their state do not throw.
+  /// - Throws: `StoreError.terminated` if the store is shut down or released; `StoreError.stateUnavailable` if an
+  ///   optional scope has no state at present. The stores that own their state do not throw.
   var state: State { get async throws(StoreError) }
 
-  /// The states from now on: the one now, and then one for each commit that the store publishes, in order (G4).
+  /// The states from now on: the present one, and then one for each commit that the store publishes, in order (G4).
   ///
   /// Subscribes in this call, not when it is first awaited: nothing is lost between the call and the loop (G5). Ends
   /// when its consumer is cancelled or lets go of it, or after the last state of a store that is shut down or released;
@@ -39,7 +39,7 @@ public protocol StateProvider<State>: Sendable {
   ///
   /// - Parameters:
   ///   - bufferingPolicy: What is kept for a consumer that is slower than the commits: every state, the newest or the
-  ///     oldest n. A limit below one counts as one. A state is kept once for all who have still to read it.
+  ///     oldest n. A limit below one counts as one. A state is kept once for all consumers that still have to read it.
   ///   - equating: Leaves out a state that equals the one delivered before.
   func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<State>
@@ -49,19 +49,19 @@ public protocol StateProvider<State>: Sendable {
 /// A store of any kind: `RootStore`, `StateStore` or `Store`. All of them keep the same delivery contract, so that a
 /// function can be written once over `some StoreType<State, Action>`.
 public protocol StoreType<State, Action>: ActionHandler, StateProvider {
-  /// Which store of its tree it is; of a proxy, which store its actions are given to.
+  /// Which store of its tree it is; for a proxy, the store that its actions are given to.
   var id: StoreID { get }
 
   /// A weak proxy of this store: `Sendable`, cheap to make and to pass on. It never keeps the store alive.
   func store() -> Store<State, Action>
 
-  /// Sends an action and reads what the state was right after that very commit, before any other.
+  /// Sends an action and reads the state right after that very commit, before any other.
   ///
-  /// The closure looks at the state in place, on the tree's executor: no copy is made of it, so that a large collection
-  /// in it stays uniquely referenced. Others wait for it: it should be short.
+  /// The closure reads the state in place, on the tree's executor: it is not copied, so that a large collection in it
+  /// stays uniquely referenced. Others wait for the closure: it should be short.
   ///
-  /// - Throws: `StoreError.terminated` as `send(_:)` does; `StoreError.stateUnavailable` where an optional scope has no
-  ///   state after the commit, which then has taken place all the same.
+  /// - Throws: `StoreError.terminated` as `send(_:)` does; `StoreError.stateUnavailable` if an optional scope has no
+  ///   state after the commit, which has taken place nevertheless.
   func send<Result: Sendable>(
     _ action: Action, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result
@@ -84,13 +84,13 @@ extension StoreType {
     try await store().send(action, isolation: nil, reading: reading)
   }
 
-  /// As `send(_:)`, straight from the caller's actor and back to it.
+  /// Like `send(_:)`, straight from the caller's actor and back to it.
   @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     try await store().send(action, isolation: isolation)
   }
 
-  /// As `send(_:reading:)`, straight from the caller's actor and back to it.
+  /// Like `send(_:reading:)`, straight from the caller's actor and back to it.
   @inline(__always) @inlinable public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
@@ -104,7 +104,7 @@ extension StoreType {
     store().states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// As the other `states()`, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
+  /// Like the other `states()`, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
   @_disfavoredOverload @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
@@ -114,39 +114,39 @@ extension StoreType {
 
   /// A proxy whose state is a part of this store's, or a view of it. Actions go to this store.
   ///
-  /// The transform runs on the tree's executor, once a commit for all subscribers of the scope and its copies, and not
-  /// at all while there are none.
+  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies, and
+  /// not at all while there are none.
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     store().scope(to: transform)
   }
 
-  /// A proxy whose state is a part of this store's that is not always there.
+  /// A proxy whose state is a part of this store's that may be absent.
   ///
-  /// While the transform answers nil its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
-  /// actions are taken as ever.
+  /// While the transform returns nil, its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
+  /// actions are accepted as usual.
   @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     store().scope(toOptional: transform)
   }
 
-  /// A proxy whose state is what a selector makes of this store's.
+  /// A proxy whose state is computed by a selector from this store's.
   ///
-  /// Proxies of one store by the same selector share one computation a commit.
+  /// Proxies of one store by the same selector share one computation per commit.
   @inlinable
   public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
     store().scope(selecting: selector)
   }
 
   /// A proxy whose state is the part of this store's at a key path. Proxies by the same key path share one computation
-  /// a commit.
+  /// per commit.
   @inlinable
   public func scope<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
     store().scope(selecting: StateSelector(keyPath))
   }
 
-  /// The values that a selector makes of the states, one for each commit, as `states()` delivers them.
+  /// The values that a selector computes from the states, one for each commit, as `states()` delivers them.
   @inlinable public func states<Value: Sendable>(
     _ selector: StateSelector<State, Value>,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
@@ -186,13 +186,13 @@ extension StoreType {
   ///       action: { (action: CartAction) in action.isAllowed ? AppAction.cart(action) : nil },
   ///       state: { (state: AppState) in CartState(state) })
   ///
-  /// For whoever should see no more of the whole, and do no more to it. An action that maps to nothing is not
-  /// dispatched, and the caller is told: `dispatch` answers `.unmapped`, `send` throws `StoreError.unmapped`.
-  /// Projections can be made of any store, also of scopes and projections.
+  /// For code that should see no more of the whole, and do no more to it. An action that maps to nothing is not
+  /// dispatched, and the caller is told: `dispatch` returns `.unmapped`, `send` throws `StoreError.unmapped`. Any store
+  /// can be projected, even a scope or another projection.
   ///
   /// - Parameters:
-  ///   - toAction: Runs where `dispatch` and `send` are called, before they ask anything of the tree.
-  ///   - toState: As that of a scope: on the tree's executor, once a commit for all subscribers.
+  ///   - toAction: Runs where `dispatch` and `send` are called, before they request anything of the tree.
+  ///   - toState: Runs like the transform of a scope: on the tree's executor, once per commit for all subscribers.
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState

@@ -4,9 +4,9 @@
 ///       try await store.send(1)
 ///     }
 ///
-/// When this returns, also by a throw or a cancellation, the tree is shut down and none of its tasks is left. Inside it
+/// When this returns, even by a throw or a cancellation, the tree is shut down and none of its tasks is left. Inside it
 /// the interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local
-/// values. Those that still run when the body ends are cancelled; a body that wants them finished ends with `await
+/// values. Those that still run when the body ends are cancelled; a body that wants them to finish ends with `await
 /// store.shutdown(interceptors: .finish(within: …))`.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,

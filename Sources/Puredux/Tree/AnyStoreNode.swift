@@ -1,24 +1,24 @@
-/// A store's node in its tree, whatever the tree's actions are: all that can be asked of it but to take an action.
+/// A store's node in its tree, whatever the type of the actions: all that it can be asked except to take an action.
 @usableFromInline protocol AnyStoreNode: CommandQueue {
   var id: StoreID { get }
   var parentNode: (any AnyStoreNode)? { get }
-  /// Whether this store or one above it takes nothing any more.
+  /// Whether this store or one above it is closed, at least to all but its own effects.
   var isClosed: Bool { get }
-  /// Whether nobody gets anything into it any more, not even its own effects.
+  /// Whether nothing gets into it any more, not even from its own effects.
   var hasEnded: Bool { get }
-  /// The task-local values that there are now, where the tree carries any.
+  /// The task-local values that are set now, if the tree carries any.
   var carriedContext: CarriedContext? { get }
   /// What `dispatch` answers while the tree takes nothing.
   var refusal: DispatchResult? { get }
-  /// As `enqueue`, by an effect that may be let in where others are not.
+  /// Like `enqueue`, for an effect, which may be let in when others are not.
   func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
-  /// Whether it refuses who asks: an effect that it waits for is not refused.
+  /// Whether it refuses a caller: an effect that it waits for is not refused.
   func refuses(_ effect: RunningEffect?) -> Bool
 
-  /// What belongs to the stores of the tree and ends with them; made when it is first needed.
+  /// The object that belongs to the tree's stores and ends with them; made when it is first needed.
   func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion
 
-  /// As the tree's, for this store.
+  /// Like the tree's `run`, for this store.
   func run<Result: Sendable>(
     isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
     late: @Sendable () -> LateVisit<Result>
@@ -36,17 +36,17 @@ extension AnyStoreNode {
   }
 }
 
-/// What belongs to the stores of a tree and is told of their end.
+/// An object that belongs to the stores of a tree and is notified when one of them ends.
 ///
-/// SAFETY: has no variables; what inherits from it answers for its own. The compiler does not check a class that can be
-/// inherited from.
+/// SAFETY: has no variables; subclasses are responsible for their own. The compiler does not check a class that is not
+/// final.
 @usableFromInline class StoreCompanion: @unchecked Sendable {
   init() {}
 
-  /// A store has ended, and with it all below it.
+  /// A store has ended, and with it every store below it.
   @usableFromInline func end(below node: any AnyStoreNode, cancelling: Bool) {}
 
-  /// How many tasks run.
+  /// How many tasks are running.
   var runningCount: Int { 0 }
 
   /// How many effects run or wait under each id. Only on the tree's executor.

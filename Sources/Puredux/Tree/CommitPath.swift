@@ -1,17 +1,17 @@
 /// What a tree does with the actions of one of its stores. Lives on the tree's executor.
 ///
-/// Closures that are made where the user's types are known, one within the other from the store up to the root: calling
-/// one costs no more than the reducers in it. Not copyable, so that they are called where they lie: a copy would be
-/// counted, at two atomic operations a commit.
+/// Closures that are made where the user's types are known, nested from the store up to the root: calling one costs no
+/// more than the reducers in it. Not copyable, so that they are called in place: a copy would be reference-counted, at
+/// two atomic operations per commit.
 @usableFromInline struct CommitPath<Action: Sendable>: ~Copyable {
-  /// Given the action in its place, so that it is not copied at each level. Nobody changes it.
+  /// Given the action in place, so that it is not copied at each level. The action is never changed.
   @usableFromInline typealias Commit = (inout Action) -> Void
-  /// Who is told of every commit. A structure, as a bare closure is wrapped once more, in two objects, each time that
-  /// generic code hands it over.
+  /// What is called for every commit. A structure, because generic code wraps a bare closure once more, in two objects,
+  /// each time it passes it on.
   @usableFromInline struct OnCommit {
-    /// Called before the commit, with the action in its place.
+    /// Called before the commit, with the action in place.
     @usableFromInline let prepare: ((inout Action) -> Void)?
-    /// Given the store that the action was given to, too.
+    /// Called after the commit, also with the store that the action was given to.
     @usableFromInline let tell: (inout Action, StoreNode<Action>) -> Void
 
     @inlinable init(
@@ -22,11 +22,11 @@
     }
   }
 
-  /// Takes an action through every reducer, from this store's up to the root's, and publishes what came of it.
+  /// Takes an action through every reducer, from this store's up to the root's, and publishes the result.
   @usableFromInline let commit: Commit
-  /// What else is to be done with an action. None where there are only reducers.
+  /// What else is done with an action. Nil if there are only reducers.
   @usableFromInline let stages: AnyCommitStages<Action>?
-  /// The store's source: to end its sequences, and to drop the state of a store that is gone.
+  /// The store's source: to end its sequences, and to drop the state of a released store.
   @usableFromInline let source: AnySource
 
   @inlinable init(commit: @escaping Commit, stages: AnyCommitStages<Action>?, source: AnySource) {
@@ -36,14 +36,14 @@
   }
 }
 
-/// What is done with an action beside reducing it and publishing what came of it.
+/// What is done with an action besides reducing it and publishing the result.
 @usableFromInline class AnyCommitStages<Action: Sendable> {
-  /// Does all that is to be done with an action, and counts and tells the commits that it makes. Given the store that
-  /// the action was given to; returns why there was none. A closure, as an overridden method is not specialized.
+  /// Does all that is to be done with an action, counting and reporting the commits it makes. Given the store that the
+  /// action was given to; returns why there was none. A closure, as an overridden method is not specialized.
   @usableFromInline typealias Process = (Action, StoreNode<Action>) -> StoreError?
 
   @usableFromInline final let process: Process
-  /// The action that the store is given at its end: once, though it may be shut down and released.
+  /// The action that the store is given at its end: once, even if it is both shut down and released.
   @usableFromInline final var last: Action?
 
   @inlinable init(last: Action?, process: @escaping Process) {

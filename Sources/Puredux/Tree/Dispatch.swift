@@ -1,35 +1,35 @@
-/// What became of an action that was dispatched.
+/// What became of a dispatched action.
 public enum DispatchResult: Sendable, Equatable {
-  /// It has its place in the order and will be committed, unless middleware stops it (G9), or, where it comes from an
-  /// effect with an id, that is cancelled before its turn (G8).
+  /// The action has its place in the order and will be committed, unless middleware stops it (G9), or it comes from an
+  /// effect with an id that is cancelled before the action's turn (G8).
   case enqueued
   /// The store follows a log, and what waits for that has reached its bound: the action changes nothing. Try later, or
   /// `send`, which waits.
   case overloaded
   /// The store follows a log, and cannot go on: the action changes nothing. It can still be read.
   case stopped(LogStop)
-  /// The store is shut down or released, or the effect that dispatches is cancelled: the action changes nothing.
+  /// The store is shut down or released, or the dispatching effect is cancelled: the action changes nothing.
   case terminated
-  /// A projection maps the action to nothing: it was given to no store.
+  /// A projection maps the action to nothing: no store was given it.
   case unmapped
 }
 
-/// Gives actions to one store: what an effect is handed, to answer the store that an action came from (G8).
+/// Dispatches actions to one store: passed to an effect, to respond to the store its action was given to (G8).
 ///
 /// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the
-/// store finishes (`InterceptorShutdown.finish`) an effect's own is answered `.enqueued` until the effect has ended.
+/// store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns `.enqueued` until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
-    /// There is no store to give them to any more.
+    /// There is no store to dispatch to any more.
     case none
     case store(StoreNode<Action>)
     /// By an effect, which may be cancelled by its id.
     case effect(StoreNode<Action>, RunningEffect, Revocation?)
-    /// To actions of another type, which a store takes.
+    /// Maps the action to one of another type, which a store takes.
     case mapped(Mapped)
   }
 
-  /// An object, so that a target, which interceptors are handed with each action, is small.
+  /// An object, so that a target, which is passed to interceptors with each action, is small.
   @usableFromInline final class Mapped: Sendable {
     @usableFromInline let give: @Sendable (Action) -> DispatchResult
     let node: (any AnyStoreNode)?
@@ -57,8 +57,8 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// The same for actions of another type, which become actions of the store: for the part of a feature that knows its
-  /// own actions only.
+  /// The same for actions of another type, which are mapped to actions of the store: for the part of a feature that
+  /// knows only its own actions.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
     Dispatch<Other>(.mapped(Dispatch<Other>.Mapped(of: node) { [self] in self(toAction($0)) }))
   }
@@ -96,10 +96,10 @@ extension StoreNode {
   }
 }
 
-/// An action with what belongs to its place in the order: the dispatcher's task-local values, where the tree carries
-/// any; and, of an effect that may be cancelled, whether that was before its turn: it is not committed then.
+/// An action with what belongs to its place in the order: the dispatcher's task-local values, if the tree carries any,
+/// and the revocation of an effect that may be cancelled: an action revoked before its turn is not committed.
 ///
-/// SAFETY: has no variables. The compiler does not check what inherits from `Command`.
+/// SAFETY: has no variables. The compiler does not check subclasses of `Command`.
 @usableFromInline final class PlacedCommit: Command, @unchecked Sendable {
   @usableFromInline typealias Commit = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
 
@@ -116,7 +116,7 @@ extension StoreNode {
 
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
     if revocation?.isRevoked == true { return }
-    // Whom middleware stops has returned.
+    // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
     guard let context else { return _ = try? commit(tree) }
     context.restore { try? commit(tree) }
   }

@@ -1,18 +1,18 @@
-/// How a visitor fared on the executor.
+/// The outcome of a visit to the executor.
 @usableFromInline enum Visit<Result: Sendable>: Sendable {
   case done(Result)
-  /// It was not let in, and has to wait for what it asked for.
+  /// The visitor was not let in, and has to wait for its result.
   case late(LateVisit<Result>)
 }
 
-/// What a visitor asks for who comes while something waits, or from within what the tree is doing: it takes its place
-/// in the order there and then, and is done in its turn, by a drain.
+/// The request of a visitor that arrives while something waits, or from within what the tree is doing: it takes its
+/// place in the order at once, and is performed in its turn, by a drain.
 ///
-/// The visitor is not let in when its turn has come, but told what came of it: on its way back to the executor it would
-/// have lost its place, as a task that is resumed passes through the global executor first.
+/// The visitor is not let in when its turn has come, but receives the result: on its way back to the executor it would
+/// lose its place, as a task that is resumed passes through the global executor first.
 ///
-/// SAFETY: nothing that changes lies outside the lock, but for the context, which is set before the visit gets its
-/// place. The compiler does not check what inherits from `Command`.
+/// SAFETY: nothing outside the lock changes except the context, which is set before the visit gets its place. The
+/// compiler does not check subclasses of `Command`.
 @usableFromInline final class LateVisit<Value: Sendable>: PostponedCommand, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 
@@ -23,7 +23,7 @@
   }
 
   private let body: Body
-  /// The visitor's task-local values, where the tree carries any.
+  /// The visitor's task-local values, if the tree carries any.
   var context: CarriedContext?
   private let outcome = LockedValue(Outcome.none)
   override var waitsForCommits: Bool { isOrdered }
@@ -57,7 +57,7 @@
     end(with: result)
   }
 
-  /// Ends it without its having been carried out.
+  /// The visit gets no place in the order.
   override func refuse(_ error: StoreError) { end(with: .failure(error)) }
 
   private func end(with result: Result<Value, StoreError>) {
@@ -72,7 +72,7 @@
     waiter?.resume(returning: result)
   }
 
-  /// Once: what came of it, when its turn has come.
+  /// The result, once the visit's turn has come. To be called once.
   @usableFromInline func value(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> Value {
     let result = await Waiter<Result<Value, StoreError>>.wait { waiter in
       let result = outcome.withLock { outcome -> Result<Value, StoreError>? in

@@ -1,6 +1,6 @@
-/// What waits in a tree's inbox.
+/// The requests that wait in a tree's inbox.
 @usableFromInline struct Requests<Action: Sendable>: Sendable {
-  /// Plain memory where the action is: an inbox of them is moved and emptied as such.
+  /// Plain memory if the action is: an inbox of entries is then moved and emptied as such.
   @usableFromInline enum Entry: Sendable {
     /// The store first, by its place among the referents, which makes an entry smaller.
     case commit(from: Int32, Action)
@@ -12,12 +12,12 @@
 
   @inlinable init() {}
 
-  /// Adds an action; true where the caller has to schedule a drain.
+  /// Adds an action; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ action: Action, from node: StoreNode<Action>) -> Bool {
     inbox.append(.commit(from: referents.place(ofStore: node), action))
   }
 
-  /// Adds a command; true where the caller has to schedule a drain.
+  /// Adds a command; true if the caller has to schedule a drain.
   mutating func append(_ command: Command) -> Bool {
     inbox.append(.command(referents.place(ofCommand: command)))
   }
@@ -30,7 +30,7 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Moves everything that waits into a batch that is done, whose storage it takes over.
+  /// Moves everything that waits into a finished batch, whose storage it takes in return.
   @inlinable mutating func takeAll(
     into batch: inout ContiguousArray<Entry>, _ referents: inout Referents
   ) {
@@ -40,12 +40,12 @@
   }
 }
 
-/// What entries refer to: the stores, each held once for the actions that come from it one after the other, and the
+/// The objects that entries refer to: the stores, each held once for the consecutive actions that come from it, and the
 /// commands.
 ///
-/// Whatever the actions are, so that it is compiled once.
+/// Independent of the type of the actions, so that it is compiled once.
 @usableFromInline struct Referents: Sendable {
-  /// What stands where a command has been performed.
+  /// Takes the place of a command that has been performed.
   private final class Performed: Sendable {
     static let marker = Performed()
   }
@@ -67,18 +67,18 @@
   }
 
   @inlinable mutating func removeAll() {
-    // What a flood took is given back.
+    // What a flood took is freed.
     objects.removeAll(keepingCapacity: objects.capacity <= 64)
   }
 
-  /// SAFETY: what an entry of an action refers to is a node of the tree whose requests these are.
+  /// SAFETY: the entry of an action refers to a node of the tree that has these requests.
   @inlinable func node<Action>(at place: Int32) -> StoreNode<Action> {
     unsafe unsafeDowncast(objects[Int(place)], to: StoreNode<Action>.self)
   }
 
-  /// Performs a command, once, and lets go of it: a subscription whose sequence is gone is not to outlive that.
+  /// Performs a command, once, and lets go of it: a subscription must not be kept alive after its sequence is gone.
   ///
-  /// SAFETY: what an entry of a command refers to is a command.
+  /// SAFETY: the entry of a command refers to a command.
   @usableFromInline mutating func perform(at place: Int32, on tree: isolated any TreeIsolation) {
     let command = unsafe unsafeDowncast(objects[Int(place)], to: Command.self)
     objects[Int(place)] = Performed.marker

@@ -1,12 +1,12 @@
-/// Why a store could not do what it was asked.
+/// Why a store could not do what it was asked to do.
 public enum StoreError: Error, Sendable, Equatable {
   /// The store is shut down or released. What it was given changed nothing (G9).
   case terminated
-  /// An optional scope has no state now.
+  /// An optional scope has no state at present.
   case stateUnavailable
-  /// A projection maps the action to nothing: it was given to no store.
+  /// A projection maps the action to nothing: no store was given it.
   case unmapped
-  /// Middleware stopped the action: it changed nothing. The reason is what the middleware gave.
+  /// Middleware stopped the action: it changed nothing. The reason is the one that the middleware gave.
   case rejected(reason: RejectionReason?)
   /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: the time
   /// limit of the store is over, or the store ended before the log answered.
@@ -26,14 +26,14 @@ public enum LogStop: Sendable, Hashable {
   case unreadable(position: UInt64)
 }
 
-/// Why middleware stopped an action: a text that is a literal, to be shown or compared.
+/// Why middleware stopped an action: a literal text, to be shown or compared.
 ///
 ///     extension RejectionReason {
 ///       static let roomClosed: Self = "The room is closed."
 ///     }
 ///
 /// Literals only, so that a `StoreError` is a plain value: the compiler (6.3) crashes on code that catches some of a
-/// typed error's cases where one of them holds what is reference-counted.
+/// typed error's cases if one of them holds something reference-counted.
 public struct RejectionReason: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringConvertible {
   private let text: StaticString
 

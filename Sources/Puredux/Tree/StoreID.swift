@@ -1,7 +1,7 @@
-/// Tells the stores of one tree apart: the root store, and its child stores by the order in which they were made.
+/// Identifies a store within its tree: the root store, and its child stores by the order in which they were made.
 ///
-/// Proxies have the identity of the store that their actions are given to. It is never given to a second store of the
-/// same tree.
+/// A proxy has the identity of the store that its actions are given to. No two stores of one tree ever have the same
+/// identity.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
   @usableFromInline let number: Int
 

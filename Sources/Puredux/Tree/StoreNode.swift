@@ -1,17 +1,17 @@
 import Synchronization
 
-/// A store's node in the tree: where its actions enter, and from where they take their path up (G2).
+/// A store's node in the tree: where its actions enter, and where their path up begins (G2).
 ///
-/// It outlives its store, so that proxies can hold it and learn that the store is gone. As a command it is the end of a
-/// store that is gone.
+/// It outlives its store, so that proxies can hold it and find out that the store is gone. As a command, it is the end
+/// of a released store.
 @usableFromInline final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
   @usableFromInline let tree: Tree<Action>
-  // SAFETY: changed by the deinitializer alone, when nobody else can look.
+  // SAFETY: changed only by the deinitializer, when nothing else can access it.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
   @usableFromInline let path: Confined<CommitPath<Action>>
-  /// Whether the store is closed in the lowest bit, whether to all but its own effects in the next, whether it is
-  /// given an action at its end in the third, whether dispatching asks more of the tree in the fourth, how many stores
-  /// there are above in 20 more, and its number in the rest.
+  /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
+  /// the third, whether it is given an action at its end; in the fourth, whether dispatching asks more of the tree; in
+  /// 20 more, how many stores there are above; in the rest, its number.
   @usableFromInline let bits: Atomic<UInt64>
 
   @inlinable init(
@@ -22,7 +22,7 @@ import Synchronization
     var depth: UInt64 = 0
     if let parent {
       depth = UInt64(parent.depth) + 1
-      // Deeper than that is told from zero, and broken at the same places, which is all that is asked of it.
+      // Counting restarts at 64, as zero is the root's depth: chains are broken at the same places.
       if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
     }
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
@@ -37,7 +37,7 @@ import Synchronization
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether task-local values of who dispatches are carried along, or the order comes from elsewhere.
+  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere.
   @inlinable var isSpecial: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
@@ -49,7 +49,7 @@ import Synchronization
   /// What `dispatch` answers while the tree takes nothing.
   @usableFromInline var refusal: DispatchResult? { isSpecial ? tree.sequencer?.refusal : nil }
 
-  /// Those that there are now, where the tree carries any.
+  /// The task-local values that are set now, if the tree carries any.
   @usableFromInline var carriedContext: CarriedContext? { isSpecial ? tree.carriedContext : nil }
 
   @inlinable static var greatestDepth: UInt64 { (1 << 20) - 1 }
@@ -67,9 +67,9 @@ import Synchronization
     return unsafe parent != nil && isClosedAbove
   }
 
-  /// Without counting references on the way up, which would cost more than the reducers on it.
+  /// Without reference counting on the way up, which would cost more than the reducers there.
   ///
-  /// SAFETY: this node holds its parent, which holds the next, and none of them lets go before it goes itself.
+  /// SAFETY: this node holds its parent, which holds the next, and none of them lets go before it is itself destroyed.
   @inlinable var isClosedAbove: Bool {
     var next = unsafe parent.map { unsafe Unmanaged.passUnretained($0) }
     while let node = unsafe next {
@@ -91,10 +91,10 @@ import Synchronization
     if isGivenLast { keepLast() }
   }
 
-  /// Whether it has an action that it is given at its end. Not where a store above it ends before.
+  /// Whether it is given an action at its end. Not if a store above it ends before.
   @inlinable var isGivenLast: Bool { bits.load(ordering: .relaxed) & 4 != 0 }
 
-  /// The store is closed, or about to be: where one above it has ended, it is not given its last action any more.
+  /// The store is closed, or about to be: if one above it has ended, it is no longer given its last action.
   @usableFromInline func keepLast() {
     if unsafe parent?.hasEnded == false { return }
     bits.store(bits.load(ordering: .relaxed) & ~4, ordering: .relaxed)
@@ -103,13 +103,13 @@ import Synchronization
   /// Whether the store itself is closed to all but its own effects.
   var isFinishingHere: Bool { bits.load(ordering: .relaxed) & 2 != 0 }
 
-  /// Whether the store has ended: nobody gets anything into it any more.
+  /// Whether the store has ended: nothing gets into it any more.
   @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
 
-  /// Whether somebody is refused. One who is let in though the store is closed is an effect that it waits for: of the
-  /// store itself or one below it, and so for each store above that is closed.
+  /// Whether a caller is refused. The only callers let into a closed store are the effects that it waits for: those of
+  /// the store itself or one below it, and likewise for each closed store above.
   ///
-  /// - Parameter effect: Who asks, where it is known otherwise than by the current task.
+  /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func refuses(_ effect: RunningEffect? = nil) -> Bool {
     isClosed && refusesWhenClosed(effect)
   }
@@ -132,7 +132,7 @@ import Synchronization
     return nil
   }
 
-  /// The end of a store that is gone: its state goes, too.
+  /// The end of a released store: its state is dropped, too.
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
     end(on: tree, cancelling: true)
     path.withValue(on: tree) { $0.source.release() }

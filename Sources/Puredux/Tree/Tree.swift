@@ -2,50 +2,50 @@ import Synchronization
 
 /// The isolation of one tree of stores, and its one order (G1).
 ///
-/// Whatever is asked of a tree takes its place in the inbox, synchronously and from any thread, and is done by a drain
-/// on the tree's executor. `send` and reads go to the executor themselves, and are done there and then where nothing
-/// waits; otherwise they take their place behind what was asked before them.
+/// Every request to a tree takes its place in the inbox, synchronously and from any thread, and is performed by a drain
+/// on the tree's executor. `send` and reads go to the executor themselves, and are performed at once if nothing waits;
+/// otherwise they take their place behind what was requested before them.
 @usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
   @usableFromInline typealias Entry = Requests<Action>.Entry
 
-  /// What keeps those out who enter from within: code that the tree calls, and that gets back onto the executor before
-  /// it returns, as `Task.immediate` does and executors that run jobs inside jobs. They take their place in the order
-  /// and wait (`LateVisit`), as visitors to a busy tree do, so that nobody sees a half-done commit.
+  /// Keeps reentrant callers out: code that the tree calls and that gets back onto the executor before it returns, as
+  /// `Task.immediate` does, and executors that run jobs inside jobs. Such a caller takes its place in the order and
+  /// waits (`LateVisit`), as a visitor to a busy tree does, so that nobody sees a half-done commit.
   @usableFromInline struct Section: OptionSet, Hashable, AtomicRepresentable, Sendable {
     @usableFromInline let rawValue: UInt8
 
     @inlinable init(rawValue: UInt8) { self.rawValue = rawValue }
 
     @inlinable static var entered: Section { Section(rawValue: 1) }
-    /// A drain that came meanwhile has still to be done.
+    /// A drain arrived meanwhile, and has still to be run.
     @inlinable static var owesDrain: Section { Section(rawValue: 2) }
   }
 
-  /// How many entries a drain works off before it lets others on the executor (G10).
+  /// How many entries a drain performs before it lets others onto the executor (G10).
   @inlinable static var quantum: Int { 1024 }
 
-  // In an order that leaves no gaps: a tree is most of what an idle store takes.
+  // In an order that leaves no gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
   @usableFromInline nonisolated let requests = LockedValue(Requests<Action>())
-  /// Whether the inbox is not idle: what a visitor looks at before it takes the lock. Set under the lock.
+  /// Whether the inbox is not idle: read by visitors before they take the lock. Set under the lock.
   @usableFromInline nonisolated let isBusy = Atomic(false)
-  /// Whether something is done on the executor now, and what is owed at its end.
+  /// Whether something is being done on the executor, and what is owed at its end.
   @usableFromInline nonisolated let section = Atomic(Section([]))
   @usableFromInline nonisolated let priority: TaskPriority?
-  /// Sends and reads that have set out for the executor, and those that are through: two counts, as only the executor
-  /// writes the second, which it can do by a plain move.
+  /// How many sends and reads have set out for the executor, and how many have finished: two counts, because the second
+  /// is written only on the executor, where a plain move is enough.
   @usableFromInline nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
-  /// How far the batch is done.
+  /// How much of the batch is done.
   @usableFromInline var batchOffset: Int32 = 0
   @usableFromInline nonisolated let extras: Lazy<Extras>
-  /// `drain`, as it is compiled where the tree is made, for its actions: whoever schedules one gets that.
+  /// `drain`, compiled where the tree is made, for its actions: all drains are scheduled with this.
   @usableFromInline nonisolated let performDrain: @Sendable (isolated Tree) -> Void
-  /// How many commits there have been. Written on the executor only; an atomic is read from anywhere, and without the
-  /// run-time check of accesses that a variable has.
+  /// The number of commits so far. Written only on the executor; an atomic can be read from anywhere, and without the
+  /// run-time access check that a variable has.
   @usableFromInline nonisolated let commitCount = Atomic(0)
 
-  /// What is being worked off, as far as it is done.
+  /// The entries being performed, including those that are done.
   @usableFromInline var batch: ContiguousArray<Entry> = []
   @usableFromInline var referents = Referents()
 
@@ -74,7 +74,7 @@ import Synchronization
     set { batchOffset = Int32(truncatingIfNeeded: newValue) }
   }
 
-  /// Counted from one.
+  /// Numbered from one.
   @usableFromInline nonisolated func nextChildNumber() -> Int {
     madeExtras.childCount.wrappingAdd(1, ordering: .relaxed).newValue
   }
@@ -83,12 +83,12 @@ import Synchronization
 
   // MARK: Ordering
 
-  /// Gives an action its place in the order; false where its store is closed.
+  /// Gives an action its place in the order; false if its store is closed.
   @inlinable nonisolated func enqueue(_ action: Action, from node: StoreNode<Action>) -> Bool {
     enqueue(for: node) { $0.append(action, from: node) }
   }
 
-  /// Gives a command its place in the order; false where the store it is meant for is closed.
+  /// Gives a command its place in the order; false if the store it is meant for is closed.
   @usableFromInline nonisolated func enqueue(
     _ command: Command, for node: StoreNode<Action>, by effect: RunningEffect? = nil
   ) -> Bool {
@@ -106,7 +106,7 @@ import Synchronization
     return schedules != nil
   }
 
-  /// Under the lock. True where the caller has to schedule a drain.
+  /// Under the lock. True if the caller has to schedule a drain.
   @inlinable nonisolated func append(
     to requests: inout Requests<Action>, _ append: (inout Requests<Action>) -> Bool
   ) -> Bool {
@@ -120,8 +120,8 @@ import Synchronization
     if requests.withLock({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
   }
 
-  /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Nothing
-  /// where a store on its path is closed already.
+  /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Does nothing
+  /// if the store or one above it has ended.
   @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
     let schedules = requests.withLock { requests in
       guard !node.hasEnded else { return false }
@@ -134,8 +134,8 @@ import Synchronization
     if node.depth == 0 { sequencer?.rootClosed() }
   }
 
-  /// Closes a store to all but its own effects; its last action takes its place in the order. Nothing where a store on
-  /// its path is closed already.
+  /// Closes a store to all but its own effects; its last action takes its place in the order. Does nothing if a store
+  /// on its path is closed already.
   nonisolated func closeToOthers(_ node: StoreNode<Action>) {
     let schedules = requests.withLock { requests in
       guard !node.isClosed else { return false }
@@ -145,10 +145,10 @@ import Synchronization
     if schedules { scheduleDrain() }
   }
 
-  /// The store is gone: ends it, and then drops its state.
+  /// The store has been released: ends it, and then drops its state.
   ///
-  /// Where nothing is under way in the tree, and the store had ended before or is the root, so that nothing can follow,
-  /// it goes at once, without a task.
+  /// If nothing is in progress in the tree, and the store had ended before or is the root, so that nothing can follow,
+  /// this is done at once, without a task.
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     let way = requests.withLock { requests -> ReleaseWay in
@@ -160,9 +160,9 @@ import Synchronization
         schedules: append(to: &requests) { $0.appendEnd(node, of: node, sequencer: sequencer) })
     }
     if node.depth == 0 { sequencer?.rootClosed() }
-    // SAFETY: a node lives on its tree's executor, but nothing is under way there, which was seen under the lock, and
-    // what runs there later asks first whether the store is closed. A store that has ended has no subscribers, and
-    // nobody but its own release touches what it owns.
+    // SAFETY: a node lives on its tree's executor, but nothing is in progress there, which was checked under the lock,
+    // and whatever runs there later first checks whether the store is closed. A store that has ended has no
+    // subscribers, and only its own release touches what it owns.
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
     case .endedBefore: unsafe node.path.unconfined.source.release()
@@ -173,12 +173,12 @@ import Synchronization
     }
   }
 
-  /// Whether a root store that has just been closed is the only one to know of its tree, so that what belongs to it can
-  /// be dropped here.
+  /// Whether a root store that has just been closed is the only one that knows of its tree, so that what belongs to the
+  /// tree can be dropped here.
   ///
-  /// Visitors who have set out and are not through would show in the counts. One that sets out later sees that the
-  /// store is closed, and asks nothing of it: that it is closed is stored before this read-modify-write of `departed`,
-  /// and the visitor's own, which comes after it, acquires what this one releases.
+  /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that the
+  /// store is closed, and asks nothing of it: the store was closed before this read-modify-write of `departed`, and the
+  /// visitor's own, which comes after it, acquires what this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
     guard node.depth == 0, !expectsOnCommit else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
@@ -187,7 +187,7 @@ import Synchronization
 
   @usableFromInline nonisolated func scheduleDrain() {
     onExecutor { tree in
-      // SAFETY: nobody else has the closure: the task is given it, and this function returns.
+      // SAFETY: nothing else holds the closure: it is passed to the task, and this function returns.
       nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.performDrain(tree) }
       unsafe Task.detached(priority: tree.priority, operation: drain)
     }
@@ -195,7 +195,7 @@ import Synchronization
 
   // MARK: On the executor
 
-  /// Enters the section of what is done on the executor; false where the caller is within it already, and has to wait.
+  /// Enters the section of what is done on the executor; false if the caller is already within it, and has to wait.
   @inline(__always) @inlinable func enter() -> Bool {
     guard section.load(ordering: .relaxed) == [] else { return false }
     section.store(.entered, ordering: .relaxed)
@@ -205,7 +205,7 @@ import Synchronization
   @inline(__always) @inlinable func leave() {
     let section = section.load(ordering: .relaxed)
     self.section.store([], ordering: .relaxed)
-    // An executor that runs jobs where they are enqueued runs this one here.
+    // An executor that runs jobs as they are enqueued runs this one here.
     if section != .entered { scheduleDrain() }
   }
 
@@ -230,14 +230,14 @@ import Synchronization
     }
   }
 
-  /// Returns when nothing waits, and no drain is on its way or under way.
+  /// Returns when nothing waits, and no drain is scheduled or running.
   @usableFromInline func untilIdle(isolation: isolated (any Actor)? = #isolation) async {
     await Waiter<Void>.wait { waiter in
       if requests.withLock({ $0.inbox.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
   }
 
-  /// Takes everything that waits. Only while the batch is done.
+  /// Takes everything that waits. Only when the batch is done.
   @inlinable func takeBatch() {
     var (taken, takenReferents) = (ContiguousArray<Entry>(), Referents())
     swap(&taken, &batch)
@@ -247,7 +247,7 @@ import Synchronization
     swap(&takenReferents, &referents)
   }
 
-  /// Performs what is left of the batch, as far as the quantum goes.
+  /// Performs the rest of the batch, as far as the quantum allows.
   @inlinable func performRest(_ quantum: inout Int) {
     guard !batch.isEmpty else { return }
     var (performing, referents) = (ContiguousArray<Entry>(), Referents())
@@ -277,8 +277,8 @@ import Synchronization
     swap(&referents, &self.referents)
   }
 
-  /// Commits the actions that come one after the other from the same store, and returns where they end. What a commit
-  /// needs is looked up once for all of them.
+  /// Commits the consecutive actions from one store, and returns where they end. Whatever a commit needs is looked up
+  /// once for all of them.
   @inlinable func commitRun(
     from store: Int32, _ referents: Referents, in entries: ContiguousArray<Entry>, _ range: Range<Int>
   ) -> Int {
@@ -294,7 +294,7 @@ import Synchronization
     return position
   }
 
-  /// Commits an action. Where middleware stops it, returns the error that says so.
+  /// Commits an action. If middleware stops it, returns the corresponding error.
   @inlinable @inline(__always) func commit(
     _ action: Action, from node: StoreNode<Action>, _ path: borrowing CommitPath<Action>,
     _ onCommit: CommitPath<Action>.OnCommit?
@@ -313,14 +313,14 @@ import Synchronization
     commitCount.store(commitCount.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
   }
 
-  /// A commit is about to be made, on the way of an action through stages.
+  /// A commit is about to be made, of an action that passes through stages.
   ///
-  /// SAFETY: as `committed`.
+  /// SAFETY: as for `committed`.
   @inlinable nonisolated func willCommit(_ action: inout Action) {
     extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.prepare?(&action) }
   }
 
-  /// Counts a commit and tells of it, on the way of an action through stages.
+  /// Counts and reports a commit, of an action that passes through stages.
   ///
   /// SAFETY: called by closures that the tree calls on its executor.
   @inlinable nonisolated func committed(
@@ -333,11 +333,11 @@ import Synchronization
 
   // MARK: Visitors
 
-  /// Runs a closure on the executor after everything that was asked before.
+  /// Runs a closure on the executor after everything that was requested before.
   ///
-  /// Where something waits, or the visitor has come from within what the tree is doing, what `late` makes takes its
-  /// place in the order instead, unless the store that it is meant for is closed: what others have asked for is never
-  /// done in the visitor's task, under its task-local values.
+  /// If something waits, or the visitor comes from within what the tree is doing, what `late` makes takes its place in
+  /// the order instead, unless the store that it is meant for is closed: the requests of others are never performed in
+  /// the visitor's task, under its task-local values.
   @inline(__always) @inlinable func run<Result: Sendable>(
     for node: StoreNode<Action>?, isolation: isolated (any Actor)? = #isolation,
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
@@ -349,7 +349,7 @@ import Synchronization
     }
   }
 
-  /// As the other, for closures that can be kept, which are the same early and late.
+  /// Like the other `run`, for escaping closures, which are the same early and late.
   @usableFromInline func run<Result: Sendable>(
     isolation: isolated (any Actor)? = #isolation,
     _ body: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
@@ -370,7 +370,7 @@ import Synchronization
     return .done(try body(self))
   }
 
-  /// Commits an action after everything that was asked before.
+  /// Commits an action after everything that was requested before.
   @inline(__always) @inlinable func send(
     _ action: Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -378,7 +378,7 @@ import Synchronization
     if let visit = try await sendNow(action, from: node) { try await visit.value() }
   }
 
-  /// What the visitor has to wait for, where it is not let in.
+  /// Returns what the visitor has to wait for, if it is not let in.
   @inlinable func sendNow(
     _ action: Action, from node: StoreNode<Action>
   ) throws(StoreError) -> LateVisit<Void>? {
@@ -392,8 +392,8 @@ import Synchronization
     postpone(LateVisit { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true) }, for: node)
   }
 
-  /// Gives the visit of somebody who has come its place in the order, or refuses it where the store that it is meant
-  /// for is closed. What a drain has left to the visitor is taken up in either case.
+  /// Gives the visit of a caller that has arrived its place in the order, or refuses it if the store that it is meant
+  /// for is closed. Whatever a drain has left to the visitor is picked up in either case.
   @usableFromInline nonisolated func postpone<Value>(
     _ visit: LateVisit<Value>, for node: StoreNode<Action>?
   ) -> LateVisit<Value> {
@@ -416,10 +416,10 @@ import Synchronization
     if let rejection { throw rejection }
   }
 
-  /// As `accept`, for those who are on the executor without the compiler's knowing: that is checked.
+  /// Like `accept`, for callers that are on the executor unknown to the compiler, which is checked at run time.
   ///
-  /// - Parameter isPlaced: Whether the action took its place in the order when the store was open, so that it is
-  ///   committed whatever has become of that since.
+  /// - Parameter isPlaced: Whether the action took its place in the order while the store was open, so that it is
+  ///   committed whatever has become of the store since.
   @usableFromInline nonisolated func acceptHere(
     _ action: Action, from node: StoreNode<Action>, isPlaced: Bool
   ) throws(StoreError) {
@@ -434,33 +434,33 @@ import Synchronization
     departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
   }
 
-  /// A visitor is on the executor. Where something is done there, or waits, it is not let in, and its visit has ended.
+  /// A visitor is on the executor. If something is done there, or waits, it is not let in, and its visit has ended.
   @inline(__always) @inlinable func enterOnVisit() -> Bool {
     let isIn = !isBusy.load(ordering: .acquiring) && enter()
     if !isIn { endVisit() }
     return isIn
   }
 
-  /// First the visit ends, and then the section: the drain that is owed at the end of that may run at once, and is not
-  /// to leave anything to this visitor.
+  /// The visit ends first, and then the section: the drain that is owed at the end of the section may run at once, and
+  /// must not leave anything to this visitor.
   @inline(__always) @inlinable func leaveFromVisit() {
     endVisit()
     leave()
   }
 
-  /// A visitor is through.
+  /// A visitor has finished.
   @inlinable func endVisit() {
     ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
   }
 
-  /// Who is told of every commit.
+  /// What is called for every commit.
   @inlinable var onCommit: CommitPath<Action>.OnCommit? {
     extras.withObject { extras in unsafe extras.onExecutor(on: self).onCommit } ?? nil
   }
 
-  /// Has every commit told, of what comes later in the order, in place of what there was.
+  /// Has `onCommit` called for every commit later in the order, in place of what was called before.
   ///
-  /// - Parameter work: Begins there, too, and ends when something else takes its place.
+  /// - Parameter work: Begins at that place, too, and ends when something else replaces it.
   @usableFromInline nonisolated func tell(
     _ onCommit: Confined<CommitPath<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
@@ -485,13 +485,13 @@ import Synchronization
 
   @inlinable nonisolated var madeExtras: Extras { extras { Extras() } }
 
-  /// What belongs to its stores, once there is any.
+  /// The companion of the tree's stores, once there is one.
   @usableFromInline nonisolated var existingCompanion: StoreCompanion? {
     extras.withObject { $0.companion.withObject { $0 } } ?? nil
   }
 
-  /// What belongs to its stores. Made under the lock, so that a store that ends at the same time either finds it or is
-  /// seen to be closed by who asked for it.
+  /// The companion of the tree's stores. Made under the lock, so that a store that ends at the same time either finds
+  /// it or is seen to be closed by the caller of this.
   nonisolated func companion(orMake make: () -> StoreCompanion) -> StoreCompanion {
     existingCompanion ?? requests.withLock { _ in madeExtras.companion(orMake: make) }
   }
@@ -505,8 +505,8 @@ import Synchronization
   }
 
   private nonisolated func onExecutor(_ make: (isolated Tree) -> Void) {
-    // SAFETY: `isolated` is no part of how a function is called, and what is passed here makes a task of the tree, and
-    // looks at nothing of it.
+    // SAFETY: `isolated` does not change how a function is called, and the closure passed here makes a task of the
+    // tree, and accesses none of its state.
     withoutActuallyEscaping(make) { make in
       unsafe unsafeBitCast(make, to: ((Tree) -> Void).self)(self)
     }
@@ -514,14 +514,14 @@ import Synchronization
 }
 
 extension StoreNode {
-  /// Commits the action that the store is given at its end, if there is one and it has not been.
+  /// Commits the action that the store is given at its end, if there is one that has not been committed.
   func commitLast(on tree: isolated any TreeIsolation) {
     guard let action = path.withValue(on: tree, { $0.stages?.last.take() }) else { return }
-    // Whom middleware stops is gone.
+    // If middleware stops it, there is nobody to tell.
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
 
-  /// The end of the store, after the last action that it accepted.
+  /// Ends the store, after the last action that it accepted.
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     if isGivenLast { commitLast(on: tree) }
     path.withValue(on: tree) { $0.source.close() }
@@ -536,7 +536,7 @@ extension StoreNode {
 }
 
 extension Tree {
-  /// How a store that is gone is released.
+  /// How a store is released.
   @usableFromInline enum ReleaseWay {
     case ordered(schedules: Bool)
     case endedBefore

@@ -3,15 +3,15 @@ import Synchronization
 extension Tree {
   /// What a tree may never need.
   @usableFromInline final class Extras: Sendable {
-    /// What belongs to the tree's executor.
+    /// What lives on the tree's executor.
     ///
-    /// SAFETY: confined, and so reached from the tree's isolation only, where one section is entered at a time; an
-    /// access copies a value out, sets it or appends to it, and what setting releases has no way back to the same
-    /// variable.
+    /// SAFETY: confined, and so reached only from the tree's isolation, where one section is entered at a time; an
+    /// access copies a value out, sets it or appends to it, and a release caused by setting it has no way back to the
+    /// same variable.
     @usableFromInline final class OnExecutor {
-      /// Told of every commit.
+      /// Called for every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitPath<Action>.OnCommit?
-      /// What goes on as long as that is told.
+      /// What goes on for as long as `onCommit` is called.
       @exclusivity(unchecked) var work: TreeWork?
 
       init() {}
@@ -30,7 +30,7 @@ extension Tree {
     let releasedChildren = Atomic(0)
     @usableFromInline let companion: Lazy<StoreCompanion>
 
-    /// What is carried along with actions.
+    /// The task-local values that are carried along with actions.
     let carried: CarriedValues?
     /// Where the order comes from, if not from the inbox.
     @usableFromInline let sequencer: AnySequencer?
@@ -50,13 +50,13 @@ extension Tree {
 
   @usableFromInline nonisolated var sequencer: AnySequencer? { extras.withObject { $0.sequencer } ?? nil }
 
-  /// The task-local values that there are now, of those that the tree carries.
+  /// The present values of the task-locals that the tree carries.
   @usableFromInline nonisolated var carriedContext: CarriedContext? {
     extras.withObject { $0.carried?.capture() } ?? nil
   }
 }
 
-/// Something that begins and ends on a tree's executor.
+/// Work that begins and ends on a tree's executor.
 @usableFromInline struct TreeWork: Sendable {
   @usableFromInline let begin: @Sendable (isolated any TreeIsolation) -> Void
   @usableFromInline let end: @Sendable (isolated any TreeIsolation) -> Void

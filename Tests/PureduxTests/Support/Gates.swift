@@ -32,7 +32,7 @@ final class Gate: Sendable {
   }
 }
 
-/// A door for synchronous code, which waits on its thread: for threads that nobody else needs.
+/// A door for synchronous code, which blocks its thread: for threads that nothing else needs.
 final class Latch: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
   func open() { semaphore.signal() }
@@ -52,7 +52,7 @@ func untilCancelled() async {
   }
 }
 
-/// A serial executor that can be held: what is asked of a tree on it stays undone until it is let go.
+/// A serial executor that can be held: requests to a tree on it are not performed until it is let go.
 final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
   private let key = DispatchSpecificKey<Void>()
@@ -110,7 +110,7 @@ final class HeldExecutor: SerialExecutor, Sendable {
     }
   }
 
-  /// Waits for the job that runs now.
+  /// Waits for the job that is running.
   func waitForRunningJob() {
     queue.sync {}
   }
@@ -146,7 +146,7 @@ final class Record<Element: Sendable>: Sendable {
 
   var all: [Element] { contents.withLock { $0.entries } }
 
-  /// Returns when there are that many.
+  /// Returns when there are that many elements.
   func untilCount(_ count: Int) async {
     let gate: Gate? = contents.withLock { contents in
       guard contents.entries.count < count else { return nil }
@@ -158,13 +158,13 @@ final class Record<Element: Sendable>: Sendable {
   }
 }
 
-/// Holds an object weakly, to see whether it is gone.
+/// Holds an object weakly, to check whether it has been released.
 struct Weak<Object: AnyObject & Sendable>: Sendable {
   private(set) weak var object: Object?
   init(_ object: Object) { self.object = object }
 }
 
-/// An object that tells when it is gone.
+/// An object that signals when it has been released.
 final class Token: Sendable {
   let gone = Gate()
   deinit { gone.open() }
@@ -183,7 +183,7 @@ struct SeededGenerator: RandomNumberGenerator {
   }
 }
 
-/// Something that one task tells another.
+/// A signal from one task to another.
 final class Flag: Sendable {
   private let flag = Atomic(false)
   var isRaised: Bool { flag.load(ordering: .relaxed) }

@@ -41,14 +41,14 @@ enum Kind: CaseIterable, Sendable {
     }
   }
 
-  /// Whether its stores have middleware, histories and a rule for what they publish, all of which leave everything as it is.
+  /// Whether its stores have middleware, histories and a rule of emission, all of which leave everything as it is.
   var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
 
-  /// Whether its states are read as a `StateSequence`, and not through an `AsyncStream`.
+  /// Whether its states are read as a `StateSequence` rather than through an `AsyncStream`.
   var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
 }
 
-/// The buffering policies, with room for three states where they are bounded.
+/// The buffering policies, with room for three states if they are bounded.
 enum Buffering: CaseIterable, Sendable {
   case unbounded, newest, oldest
 
@@ -61,7 +61,7 @@ enum Buffering: CaseIterable, Sendable {
   }
 }
 
-/// A store of some kind, in a tree of its own. What it is given beside the kind is its root store's.
+/// A store of some kind, in a tree of its own. The other arguments are those of its root store.
 struct Subject: Sendable {
   let root: RootStore<Snapshot, Int>
   let children: [StateStore<Snapshot, Int>]
@@ -118,13 +118,13 @@ struct Subject: Sendable {
     return store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// What the store's state is after these actions were given to it, and nothing else to the tree.
+  /// The store's state after it has been given these actions, and the tree nothing else.
   func expected(after actions: [Int]) -> Snapshot {
     let ledger = Ledger(count: actions.count, last: actions.last ?? 0)
     return Snapshot(root: ledger, locals: children.map { _ in ledger })
   }
 
-  /// The states of the store while these actions are given to it, from the first on.
+  /// The states of the store while it is given these actions, from the first on.
   func expectedStates(during actions: [Int]) -> [Snapshot] {
     (0...actions.count).map { expected(after: Array(actions.prefix($0))) }
   }
@@ -148,7 +148,7 @@ extension Middleware {
 }
 
 extension AsyncSequence where Failure == Never, Element: Sendable {
-  /// The elements up to and with the one that a condition holds for, or all.
+  /// The elements up to and including the one for which a condition holds, or all.
   func collect(until isLast: (Element) -> Bool = { _ in false }) async -> [Element] {
     var elements: [Element] = []
     for await element in self {

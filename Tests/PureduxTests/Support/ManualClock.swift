@@ -1,6 +1,6 @@
 @testable import Puredux
 
-/// A clock whose time goes on by hand.
+/// A clock that is advanced by hand.
 final class ManualClock: Clock, Sendable {
   typealias Duration = Swift.Duration
 
@@ -57,7 +57,7 @@ final class ManualClock: Clock, Sendable {
     }
   }
 
-  /// Wakes those whose time comes.
+  /// Wakes the sleepers whose time has come.
   func advance(by duration: Duration) {
     let (awake, gates) = sleepers.withLock { sleepers in
       let now = sleepers.now.advanced(by: duration)
@@ -73,7 +73,7 @@ final class ManualClock: Clock, Sendable {
     for gate in gates { gate.open() }
   }
 
-  /// Returns when that many sleep.
+  /// Returns when that many tasks sleep.
   func untilAsleep(_ count: Int) async {
     let gate = Gate()
     let isMet = sleepers.withLock { sleepers in

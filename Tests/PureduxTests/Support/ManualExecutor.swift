@@ -2,8 +2,8 @@ import Dispatch
 
 @testable import Puredux
 
-/// An executor whose jobs wait in a list. It runs them one after the other as they come, on a queue of its own, unless it is held; `run` runs by
-/// hand those that wait, also from inside a job, as a nested run loop does.
+/// An executor whose jobs wait in a list. It runs them one after the other as they come, on a queue of its own, unless
+/// it is held; `run` runs the waiting jobs by hand, even from inside a job, as a nested run loop does.
 ///
 /// It serves a tree or an actor, or tasks that prefer it, but not both.
 final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
@@ -28,7 +28,7 @@ final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
   /// Whether the caller runs on it.
   var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
-  /// Has a closure called for every job that is given to it, by whoever gives it.
+  /// Has a closure called for every job that is given to it, by its giver.
   func whenGivenJob(_ call: (@Sendable () -> Void)?) {
     hook.withLock { $0 = call }
   }
@@ -36,7 +36,7 @@ final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let hook = hook.withLock { $0 }
-    // Keeps this executor: from here on the job may be run, and be the last that it was held for.
+    // Keeps this executor alive: from here on the job may be run, and may be the last thing that it was held for.
     let turn = DispatchWorkItem { self.runUnlessHeld() }
     change { jobs in
       jobs.waiting.append(job)
@@ -46,7 +46,7 @@ final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
     hook?()
   }
 
-  /// Runs what waits, and what that adds. Only on this executor.
+  /// Runs the waiting jobs, and those that they add. Only on this executor.
   func run() {
     while let job = jobs.withLock({ $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }) {
       if isForTasks {
