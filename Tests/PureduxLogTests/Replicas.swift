@@ -25,8 +25,9 @@ extension LogOptions {
   /// What fails is tried again at once, nearly.
   static var quick: LogOptions {
     var options = LogOptions()
-    options.retryInterval = .milliseconds(2)
-    options.patience = .milliseconds(20)
+    options.retryInterval = .milliseconds(5)
+    options.patience = .milliseconds(50)
+    options.endingLimit = .seconds(100)
     return options
   }
 }

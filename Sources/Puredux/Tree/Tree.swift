@@ -466,15 +466,15 @@ import Synchronization
   ) {
     let extras = madeExtras
     extras.expectsOnCommit.store(true, ordering: .relaxed)
-    _ = enqueue(
-      .closure { tree in
-        let onExecutor = extras.onExecutor(on: tree)
-        let replaced = unsafe onExecutor.work
-        unsafe onExecutor.onCommit = onCommit(on: tree)
-        unsafe onExecutor.work = work
-        replaced?.end(tree)
-        work?.begin(tree)
-      }, for: node)
+    let setting = Command.closure { tree in
+      let onExecutor = extras.onExecutor(on: tree)
+      let replaced = unsafe onExecutor.work
+      unsafe onExecutor.onCommit = onCommit(on: tree)
+      unsafe onExecutor.work = work
+      replaced?.end(tree)
+      work?.begin(tree)
+    }
+    _ = enqueue(sequencer?.deferred(setting) ?? setting, for: node)
   }
 
   private nonisolated var expectsOnCommit: Bool {

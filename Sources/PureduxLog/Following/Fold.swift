@@ -34,13 +34,14 @@ struct Fold: Equatable, Sendable {
     case repeated
     /// One of its writer's is missing before it, and will come, and this one again behind it.
     case early
-    /// As `early`, but nothing is known of the writer, which has to begin anew.
-    case forgotten
+    /// As `early`, but nothing is known of the writer: its first action has not come, or so many others have written
+    /// since that it was forgotten and has to begin anew.
+    case unknown
   }
 
   mutating func take(_ number: UInt64, of writer: UInt64, at position: UInt64) -> Verdict {
     guard let last = writers[writer]?.last else {
-      guard number == 1 else { return .forgotten }
+      guard number == 1 else { return .unknown }
       forgetOldest()
       accept(number, of: writer, at: position)
       return .commit

@@ -32,7 +32,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
     var tree: SequencedTree<State, Action>?
     var follower: Task<Void, Never>?
     var recovery: CheckedContinuation<Void, any Error>?
-    var recoveryFailure: (any Error)?
+    var recovered: Result<Void, any Error>?
   }
 
   /// Used in turns only.
@@ -154,39 +154,40 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: From the log
 
-  /// Follows the log, and returns when the store is up to date.
-  func recover(_ tree: SequencedTree<State, Action>) async throws {
-    onPhase?(sending.withLock { $0.phase })
+  /// Follows the log from now on.
+  func begin(_ tree: SequencedTree<State, Action>) {
     sending.withLock { $0.tree = tree }
-    if applying.withLock({ $0.goal <= $0.start }) {
-      await inTurn(of: tree) { self.enter(.following, in: $0) }
-      begin()
-      return
+    tree.perform { turn in
+      self.onPhase?(self.sending.withLock { $0.phase })
+      self.progress(in: turn)
     }
+    let follower = Task { await self.follow() }
+    sending.withLock { $0.follower = follower }
+  }
+
+  /// Returns when the store is up to date.
+  func untilRecovered() async throws {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
-        let failure = sending.withLock { sending -> (any Error)? in
-          if sending.recoveryFailure == nil { sending.recovery = continuation }
-          return sending.recoveryFailure
+        let outcome = sending.withLock { sending -> Result<Void, any Error>? in
+          if sending.recovered == nil { sending.recovery = continuation }
+          return sending.recovered
         }
-        if let failure { continuation.resume(throwing: failure) } else { begin() }
+        if let outcome { continuation.resume(with: outcome) }
       }
     } onCancel: {
       endRecovery(CancellationError())
     }
   }
 
-  private func begin() {
-    let follower = Task { await self.follow() }
-    sending.withLock { $0.follower = follower }
-  }
-
+  /// Once: it is up to date, or will not be.
   private func endRecovery(_ failure: (any Error)?) {
+    let outcome = failure.map { Result<Void, any Error>.failure($0) } ?? .success(())
     let waiting = sending.withLock { sending in
-      if let failure, sending.recovery == nil { sending.recoveryFailure = failure }
+      sending.recovered = sending.recovered ?? outcome
       return sending.recovery.take()
     }
-    if let failure { waiting?.resume(throwing: failure) } else { waiting?.resume() }
+    waiting?.resume(with: outcome)
   }
 
   private func follow() async {
@@ -290,7 +291,9 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
         sending.outbox.applied(at: clock.now())
         if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
       case .early: sending.outbox.foundGap()
-      case .forgotten:
+      case .unknown where sending.outbox.firstPending == 1: sending.outbox.foundGap()
+      case .unknown:
+        // So many others have written since that this writer was forgotten.
         sending.writer = .random(in: 1 ... .max)
         sending.outbox.renumber()
       case .repeated: break

@@ -88,7 +88,26 @@ extension RootStore {
       initialState: stored.state, reducers: reducers, executor: executor, priority: priority, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
       sequencer: Sequencer(following.side))
-    try await following.recover(sequenced!)
+    following.begin(sequenced!)
+    try await following.untilRecovered()
     if !interceptors.isEmpty { interceptActions(with: Interceptor(combining: interceptors)) }
+  }
+
+  /// A root store that follows a log which is known to be empty. For tests of the contract, which have stores without
+  /// waiting for them.
+  package init(
+    followingEmpty log: any OrderedLog, initialState: State, actions: LogCoding<Action>, options: LogOptions,
+    executor: StoreExecutor, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
+    carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
+    history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
+  ) {
+    let following = Following<State, Action>(
+      log: log, head: 0, stored: Fold(), actions: actions, states: nil, options: options,
+      clock: LogClock(ContinuousClock()), fingerprint: nil, onPhase: nil)
+    self.init(
+      initialState: initialState, reducers: [Reducer(reducer)], executor: executor, priority: nil, clock: clock,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
+      sequencer: Sequencer(following.side))
+    following.begin(sequenced!)
   }
 }

@@ -11,7 +11,7 @@ public struct LogOptions: Sendable {
   public var sendLimit: Duration?
   /// What has failed is tried again after that long.
   public var retryInterval = Duration.milliseconds(250)
-  /// What has not come back after that long goes to the log once more.
+  /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
   public var patience = Duration.seconds(2)
   /// How long a store that has ended waits for what it has accepted to be in the log. After that, what was not is told
   /// `.outcomeUnknown`, and is lost where nobody waits for it.

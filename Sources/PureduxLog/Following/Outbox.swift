@@ -42,6 +42,8 @@ struct Outbox {
   private var isTrying = false
   /// Whether all has gone once more since something came back.
   private var isRepeating = false
+  /// How often all has gone once more because of time, since something came back: each time it is given more of that.
+  private var repeatCount = 0
   /// When something was last given to the log, or came back.
   private var lastProgress = Duration.zero
 
@@ -101,6 +103,7 @@ struct Outbox {
     // What comes back has arrived, whatever was said of it.
     trouble = nil
     isRepeating = false
+    repeatCount = 0
     if head >= 64, head * 2 >= items.count {
       items.removeFirst(head)
       head = 0
@@ -131,12 +134,14 @@ struct Outbox {
 
   /// Time has gone on: whether something is to be tried again.
   ///
-  /// - Parameter patience: How long nothing may come back before all goes once more.
+  /// - Parameter patience: How long nothing may come back before all goes once more. Twice that before it does again,
+  ///   and so on.
   mutating func retry(at time: Duration, patience: Duration) -> Bool {
     guard !isEmpty else { return false }
-    let isOverdue = sentCount > 0 && time - lastProgress >= patience
+    let isOverdue = sentCount > 0 && time - lastProgress >= patience * (1 << min(repeatCount, 5))
     if isOverdue {
       rewind()
+      repeatCount += 1
       lastProgress = time
     }
     if trouble != nil { isTrying = true }

@@ -3,7 +3,7 @@ import Testing
 
 /// The first element is the state after everything ordered before the subscription, which takes place in the call.
 @Suite(.timeLimit(.minutes(5))) struct G5TheFirstElement {
-  @Test(arguments: Kind.allCases)
+  @Test(arguments: Kind.inMemory)
   func `a subscription right after a dispatch and right before one sees the first at once and the second next`(
     kind: Kind
   ) async throws {
@@ -26,7 +26,7 @@ import Testing
     #expect(await states.collect() == subject.expectedStates(during: Array(1...50)))
   }
 
-  @Test(arguments: Kind.allCases)
+  @Test(arguments: Kind.inMemory)
   func `a consumer that waits before its subscription has its turn gets the first element too`(kind: Kind) async throws
   {
     let executor = HeldExecutor()
@@ -40,7 +40,7 @@ import Testing
     #expect(await first == [subject.expected(after: [1])])
   }
 
-  @Test(arguments: Kind.allCases)
+  @Test(arguments: Kind.inMemory)
   func `a subscription made by a reducer takes its place behind what was dispatched before`(kind: Kind) async throws {
     let executor = HeldExecutor()
     let sequences = Record<AsyncStream<Snapshot>>()

@@ -72,7 +72,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   /// What the effect dispatched has its place behind the action that cancels it, and was accepted before that was committed.
-  @Test(arguments: Kind.allCases, [false, true])
+  @Test(arguments: Kind.inMemory, [false, true])
   func `nothing of an effect is committed from the commit on that cancels it, by its id or by the state`(
     kind: Kind, isOfState: Bool
   ) async throws {

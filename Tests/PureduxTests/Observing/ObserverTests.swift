@@ -66,7 +66,7 @@ import Testing
     #expect(tens.all == [0, 10, 20])
   }
 
-  @Test(arguments: Kind.allCases)
+  @Test(arguments: Kind.inMemory)
   func `subscribed again it begins anew, in place of before`(kind: Kind) async throws {
     let subject = Subject(kind)
     let seen = Record<Int>()
@@ -226,7 +226,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Kind.allCases)
+  @Test(arguments: Kind.inMemory)
   func `it may send to the store it follows, subscribe itself again, and shut the store down`(kind: Kind) async throws {
     let subject = Subject(kind)
     let proxy = subject.store.store()

@@ -1,4 +1,7 @@
+import Foundation
 import Puredux
+import PureduxLog
+import PureduxLogTesting
 
 /// What one store of a test tree has seen: small, whatever the number of actions.
 struct Ledger: Sendable, Equatable {
@@ -27,22 +30,36 @@ enum Kind: CaseIterable, Sendable {
   case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, projection, attendedRoot
   case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
   case rootSequence, scopeSequence, childSequence
+  case fileRoot, fileChild, unreliableRoot, unreliableGrandchild
 
+  /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has been
+  /// accepted and is not in the log yet (G12).
+  static let inMemory = allCases.filter { $0.log == nil }
   static let children = allCases.filter { $0.depth > 0 }
 
   /// How many stores with local state there are on the path below the root.
   var depth: Int {
     switch self {
     case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .projection, .attendedRoot,
-      .rootSequence, .scopeSequence:
+      .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot:
       0
-    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence: 1
-    case .grandchild: 2
+    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence, .fileChild: 1
+    case .grandchild, .unreliableGrandchild: 2
     }
   }
 
   /// Whether its stores have middleware, histories and a rule of emission, all of which leave everything as it is.
   var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
+
+  /// The log that its root store follows, if it does: empty.
+  var log: (any OrderedLog)? {
+    switch self {
+    case .fileRoot, .fileChild: TemporaryLog()
+    case .unreliableRoot, .unreliableGrandchild:
+      UnreliableLog(MemoryLog(), seed: UInt64.random(in: 0 ... .max))
+    default: nil
+    }
+  }
 
   /// Whether its states are read as a `StateSequence` rather than through an `AsyncStream`.
   var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
@@ -79,10 +96,17 @@ struct Subject: Sendable {
       state.root.enter(action)
       also(action)
     }
-    root = RootStore(
-      initialState: Snapshot(), executor: executor, clock: clock, reporting: reporting, carrying: carrying,
-      middleware: kind.isAttended ? [.passingOn] + middleware : middleware, emits: emits,
-      history: history ?? (kind.isAttended ? History(limit: 5) : nil), reducer: reducer)
+    if let log = kind.log {
+      root = RootStore(
+        followingEmpty: log, initialState: Snapshot(), actions: .json(), options: .quick, executor: executor,
+        clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
+        reducer: reducer)
+    } else {
+      root = RootStore(
+        initialState: Snapshot(), executor: executor, clock: clock, reporting: reporting, carrying: carrying,
+        middleware: kind.isAttended ? [.passingOn] + middleware : middleware, emits: emits,
+        history: history ?? (kind.isAttended ? History(limit: 5) : nil), reducer: reducer)
+    }
     if let interceptors { root.interceptActions(with: interceptors) }
     var children: [StateStore<Snapshot, Int>] = []
     if kind.depth > 0 { children.append(kind.isAttended ? root.attendedChild() : root.ledgerChild()) }
@@ -90,7 +114,7 @@ struct Subject: Sendable {
     self.children = children
     store =
       switch kind {
-      case .rootActor, .rootSequence: root
+      case .rootActor, .rootSequence, .fileRoot, .unreliableRoot: root
       case .rootProxy: root.store()
       case .scope, .scopeSequence: root.scope { $0 }
       case .scopeOfScope: root.scope { $0.root }.scope { Snapshot(root: $0) }
@@ -98,7 +122,7 @@ struct Subject: Sendable {
       case .selected: root.scope(to: \.self)
       case .projection: root.projection(action: { $0 }, state: { $0 })
       case .attendedRoot: root
-      case .child, .grandchild, .childSequence: children[kind.depth - 1]
+      case .child, .grandchild, .childSequence, .fileChild, .unreliableGrandchild: children[kind.depth - 1]
       case .childProxy: children[0].store()
       case .scopeOfChild: children[0].scope { $0 }
       case .projectionOfProjection:
@@ -166,5 +190,38 @@ extension AsyncSequence where Failure == Never, Element: Sendable {
       if elements.count == count { break }
     }
     return elements
+  }
+}
+
+/// A log in files that go with it.
+final class TemporaryLog: OrderedLog {
+  private let directory: String
+  private let log: any OrderedLog
+
+  init() {
+    directory = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
+    // Where it cannot be made, the tests are to fail.
+    log = try! FileLog(directory: directory)["tree"]
+  }
+
+  deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+extension LogOptions {
+  /// What fails is tried again at once, nearly.
+  static var quick: LogOptions {
+    var options = LogOptions()
+    options.retryInterval = .milliseconds(5)
+    options.patience = .milliseconds(50)
+    options.endingLimit = .seconds(100)
+    return options
   }
 }
