@@ -54,7 +54,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
 
   private func next(after position: UInt64) throws(LogError) -> [LogRecord]? {
     let (records, truncated) = contents.withLock { contents -> ([LogRecord], UInt64) in
-      let start = position > contents.truncated ? Int(position - contents.truncated) : 0
+      let start = position > contents.truncated ? Int(min(position - contents.truncated, UInt64(Int.max))) : 0
       return (Array(contents.records.dropFirst(start).prefix(512)), contents.truncated)
     }
     if position < truncated { throw .truncated(first: truncated + 1) }

@@ -45,7 +45,8 @@ public final class FileLog: Sendable {
   let options: Options
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
-  private let lock: Disk
+  /// Locked for as long as the log is open.
+  private let lock: Mutex<Disk?>
   private let trees = Mutex(WeakTable<FileTree>())
 
   /// - Parameters:
@@ -71,8 +72,9 @@ public final class FileLog: Sendable {
       }
     do {
       try Disk.makeDirectory(directory)
-      lock = try Disk(directory + "/" + FileNames.lock, .creating)
-      try lock.lock()
+      let file = try Disk(directory + "/" + FileNames.lock, .creating)
+      try file.lock()
+      lock = Mutex(file)
     } catch {
       throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
     }
@@ -84,6 +86,18 @@ public final class FileLog: Sendable {
   ///   `-_.`, count as three. A longer one is refused when the log is used (`LogError.refused`).
   public subscript(key: String) -> any OrderedLog {
     trees.withLock { $0.value(of: key) { FileTree(of: key, in: self) } }
+  }
+
+  /// Closes the log, and returns when what was asked of it before is done: the directory can be opened anew. What is
+  /// asked later fails. Without this call it is closed when nobody holds it, or one of its trees, any more.
+  public func close() async {
+    guard let file = lock.withLock({ $0.take() }) else { return }
+    for tree in trees.withLock({ $0.objects }) { await tree.close() }
+    withExtendedLifetime(file) {}
+  }
+
+  func checkIsOpen() throws(LogError) {
+    if lock.withLock({ $0 == nil }) { throw .unavailable("The log in \(directory) is closed.") }
   }
 
   /// The keys of the trees that there are, in order.
@@ -102,6 +116,8 @@ private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
 
   private var entries: [String: Entry] = [:]
   private var sweepCount = 64
+
+  var objects: [Object] { entries.values.compactMap(\.object) }
 
   mutating func value(of key: String, orMake make: () -> Object) -> Object {
     if let object = entries[key]?.object { return object }

@@ -40,6 +40,16 @@ final class FileTree: OrderedLog, SnapshotStore {
     queue = DispatchQueue(label: "puredux.log." + key)
   }
 
+  /// Returns when what was asked before is done, and no file is open.
+  func close() async {
+    await withCheckedContinuation { continuation in
+      queue.async {
+        self.files.withLock { $0 = nil }
+        continuation.resume()
+      }
+    }
+  }
+
   var entryLimit: Int { 16 << 20 }
   var snapshots: (any SnapshotStore)? { self }
 
@@ -59,6 +69,7 @@ final class FileTree: OrderedLog, SnapshotStore {
     _ body: (inout Segments) throws(LogError) -> Result
   ) throws(LogError) -> Result {
     guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    try owner.checkIsOpen()
     return try files.withLock { files throws(LogError) in
       var opened: Segments
       if let files {
@@ -152,9 +163,8 @@ final class FileTree: OrderedLog, SnapshotStore {
     let position = reader.withLock { $0.position }
     let (isAtHead, recent) = waiting.withLock { waiting -> (Bool, [LogRecord]) in
       guard let head = waiting.head else { return (false, []) }
-      guard let first = waiting.recent.first?.position, first <= position + 1, position < head else {
-        return (position == head, [])
-      }
+      guard position < head else { return (true, []) }
+      guard let first = waiting.recent.first?.position, first <= position + 1 else { return (false, []) }
       return (false, Array(waiting.recent[Int(position + 1 - first)...]))
     }
     if isAtHead { return nil }
@@ -199,12 +209,16 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   func newest() async throws(LogError) -> LogSnapshot? {
     guard let directory else { throw .refused("The key of a log is too long: \(key)") }
-    return try await onQueue { () throws(LogError) in try SnapshotFile.read(in: directory) }
+    return try await onQueue { () throws(LogError) in
+      try self.owner.checkIsOpen()
+      return try SnapshotFile.read(in: directory)
+    }
   }
 
   func save(_ snapshot: LogSnapshot) async throws(LogError) {
     guard let directory else { throw .refused("The key of a log is too long: \(key)") }
     try await onQueue { () throws(LogError) in
+      try self.owner.checkIsOpen()
       try SnapshotFile.write(snapshot, in: directory, syncs: self.owner.options.syncs)
     }
   }

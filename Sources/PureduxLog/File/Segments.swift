@@ -232,7 +232,7 @@ struct Segments {
   /// Removes the files that have nothing behind a position.
   mutating func truncate(through position: UInt64) throws(LogError) {
     try onDisk { () throws(Disk.Failure) in
-      while firsts.count > 1, firsts[1] <= position + 1 {
+      while firsts.count > 1, firsts[1] - 1 <= position {
         try Disk.remove(path(FileNames.segment(firsts[0])))
         firsts.removeFirst()
       }

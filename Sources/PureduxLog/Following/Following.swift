@@ -31,6 +31,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
     var isWatching = false
     var tree: SequencedTree<State, Action>?
     var follower: Task<Void, Never>?
+    var endingLimit: Task<Void, Never>?
     var recovery: CheckedContinuation<Void, any Error>?
     var recovered: Result<Void, any Error>?
   }
@@ -374,21 +375,26 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
   private func rootClosed() {
     sending.withLock { $0.tree }?.perform { _ in
       guard !self.sending.withLock({ $0.outbox.isEmpty }) else { return }
-      Task {
-        _ = await self.clock.sleep(for: self.options.endingLimit)
+      let limit = Task {
+        guard await self.clock.sleep(for: self.options.endingLimit) else { return }
         self.sending.withLock { $0.tree }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
       }
+      let isOver = self.sending.withLock { sending in
+        sending.endingLimit = limit
+        return sending.tree == nil
+      }
+      if isOver { limit.cancel() }
     }
   }
 
   /// On the tree's executor.
   private func rootEnded() {
-    let follower = sending.withLock { sending in
+    let tasks = sending.withLock { sending in
       sending.phase = .ended
       sending.tree = nil
-      return sending.follower.take()
+      return [sending.follower.take(), sending.endingLimit.take()]
     }
-    follower?.cancel()
+    for task in tasks { task?.cancel() }
     onPhase?(.ended)
     endRecovery(StoreError.terminated)
   }

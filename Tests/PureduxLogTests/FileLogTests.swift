@@ -1,0 +1,282 @@
+import Foundation
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import Synchronization
+import Testing
+
+@testable import PureduxLog
+
+@Suite(.timeLimit(.minutes(2))) struct FileLogTests {
+  /// A log with entries of three sizes, closed.
+  func written(_ directory: TemporaryDirectory, segmentBytes: Int = 8 << 20) async throws -> [[UInt8]] {
+    var options = FileLog.Options()
+    options.segmentBytes = segmentBytes
+    let log = try FileLog(directory: directory.path, options: options)["tree"]
+    let entries = [5, 40, 3, 100, 1].map { size in (0..<size).map { UInt8(truncatingIfNeeded: $0 * size + 1) } }
+    for entry in entries { _ = try await append(entry, to: log) }
+    return entries
+  }
+
+  func append(_ entry: [UInt8], to log: any OrderedLog) async throws -> UInt64 {
+    try await withCheckedThrowingContinuation { continuation in
+      log.append(entry) { continuation.resume(with: $0.mapError { $0 as any Error }) }
+    }
+  }
+
+  func read(_ log: any OrderedLog) async throws -> [[UInt8]] {
+    let head = try await log.head()
+    var (entries, last) = ([[UInt8]](), UInt64(0))
+    if head == 0 { return [] }
+    for try await records in log.records(after: 0) {
+      entries += records.map(\.bytes)
+      last = records.last?.position ?? last
+      if last >= head { break }
+    }
+    return entries
+  }
+
+  func path(_ directory: TemporaryDirectory, _ name: String) -> String { directory.path + "/=tree/" + name }
+
+  func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }
+
+  func write(_ bytes: [UInt8], _ path: String) throws { try Data(bytes).write(to: URL(fileURLWithPath: path)) }
+
+  func contents(of directory: TemporaryDirectory) throws -> [String: [UInt8]] {
+    var contents: [String: [UInt8]] = [:]
+    for name in try FileManager.default.contentsOfDirectory(atPath: directory.path + "/=tree") {
+      contents[name] = try bytes(path(directory, name))
+    }
+    return contents
+  }
+
+  let segment = "0000000000000001.log"
+
+  @Test(
+    "a tail that was being written when somebody died is set aside and reported, wherever it was cut",
+    arguments: [true, false])
+  func tornTail(hasMark: Bool) async throws {
+    let directory = try TemporaryDirectory()
+    let entries = try await written(directory)
+    let whole = try contents(of: directory)
+    var next: [UInt8] = []
+    RecordFormat.append(LogRecord(position: 6, bytes: Array(repeating: 9, count: 50)), to: &next)
+    for count in 1..<next.count {
+      try write(whole[segment]! + next.prefix(count), path(directory, segment))
+      if !hasMark { try? FileManager.default.removeItem(atPath: path(directory, "acknowledged")) }
+      let tails = Mutex<[FileLog.TornTail]>([])
+      do {
+        let log = try FileLog(directory: directory.path) { tail in tails.withLock { $0.append(tail) } }["tree"]
+        #expect(try await read(log) == entries)
+        #expect(try await append([7], to: log) == 6)
+      }
+      let told = tails.withLock { $0 }
+      #expect(told.map(\.bytes) == [count] && told.first?.position == 6 && told.first?.key == "tree")
+      #expect(try bytes(told[0].path) == Array(next[..<count]))
+      try FileManager.default.removeItem(atPath: told[0].path)
+      for (name, bytes) in whole { try write(bytes, path(directory, name)) }
+    }
+    // What a file system leaves that had made the file longer before it wrote.
+    try write(whole[segment]! + [UInt8](repeating: 0, count: 4096), path(directory, segment))
+    let log = try FileLog(directory: directory.path) { _ in }["tree"]
+    #expect(try await read(log) == entries)
+  }
+
+  @Test(
+    "whatever byte of what was acknowledged is another one, it is an error, and nothing is changed",
+    arguments: [200 << 10, 60])
+  func damage(segmentBytes: Int) async throws {
+    let directory = try TemporaryDirectory()
+    _ = try await written(directory, segmentBytes: segmentBytes)
+    let whole = try contents(of: directory)
+    for (name, bytes) in whole where name.hasSuffix(".log") {
+      for place in bytes.indices {
+        var damaged = bytes
+        damaged[place] ^= UInt8(1 << (place % 8))
+        try write(damaged, path(directory, name))
+        let before = try contents(of: directory)
+        await #expect(throws: LogError.self, "\(name) at \(place)") {
+          _ = try await read(FileLog(directory: directory.path)["tree"])
+        }
+        #expect(try contents(of: directory) == before)
+      }
+      // Cut off, or gone.
+      for count in [0, 10, bytes.count - 1] {
+        try write(Array(bytes.prefix(count)), path(directory, name))
+        await #expect(throws: LogError.self, "\(name) cut to \(count)") {
+          _ = try await read(FileLog(directory: directory.path)["tree"])
+        }
+      }
+      try FileManager.default.removeItem(atPath: path(directory, name))
+      await #expect(throws: LogError.self, "\(name) is gone") {
+        _ = try await read(FileLog(directory: directory.path)["tree"])
+      }
+      try write(bytes, path(directory, name))
+    }
+    _ = try await read(FileLog(directory: directory.path)["tree"])
+  }
+
+  @Test("where nothing tells what was acknowledged, a whole entry that cannot be read is damage")
+  func damageWithoutMark() async throws {
+    let directory = try TemporaryDirectory()
+    _ = try await written(directory)
+    try FileManager.default.removeItem(atPath: path(directory, "acknowledged"))
+    var bytes = try bytes(path(directory, segment))
+    bytes[bytes.count - 1] ^= 1
+    try write(bytes, path(directory, segment))
+    await #expect(throws: LogError.self) { _ = try await read(FileLog(directory: directory.path)["tree"]) }
+    #expect(try self.bytes(path(directory, segment)) == bytes)
+  }
+
+  @Test("a file of another format, a directory and a pipe are refused")
+  func foreign() async throws {
+    let directory = try TemporaryDirectory()
+    _ = try await written(directory)
+    let file = path(directory, segment)
+    try write(Array("{\"card\": 1}\n".utf8), file)
+    await #expect(throws: LogError.self) { _ = try await read(FileLog(directory: directory.path)["tree"]) }
+    try FileManager.default.removeItem(atPath: file)
+    try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+    await #expect(throws: LogError.self) { _ = try await read(FileLog(directory: directory.path)["tree"]) }
+    try FileManager.default.removeItem(atPath: file)
+    try FileManager.default.createSymbolicLink(atPath: file, withDestinationPath: "/dev/zero")
+    await #expect(throws: LogError.self) { _ = try await read(FileLog(directory: directory.path)["tree"]) }
+    await #expect(throws: LogError.self) { _ = try await append([1], to: FileLog(directory: directory.path)["tree"]) }
+  }
+
+  @Test("a directory is open once at a time")
+  func inUse() async throws {
+    let directory = try TemporaryDirectory()
+    var log: FileLog? = try FileLog(directory: directory.path)
+    #expect(throws: LogError.self) { try FileLog(directory: directory.path) }
+    #expect(log != nil)
+    log = nil
+    _ = try FileLog(directory: directory.path)
+    #expect(throws: LogError.self) { try FileLog(directory: "/proc/nowhere") }
+  }
+
+  @Test("every key has a directory of its own, and one that is too long is refused")
+  func keys() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    let keys = [
+      "", ".", "..", "a", "A", "boards/17", "=x", "%41", "ü 🤷", "x\u{0}y", String(repeating: "k", count: 254),
+    ]
+    for (number, key) in keys.enumerated() { _ = try await append([UInt8(number)], to: log[key]) }
+    for (number, key) in keys.enumerated() { #expect(try await read(log[key]) == [[UInt8(number)]], "\(key)") }
+    #expect(try log.keys() == keys.sorted())
+    for key in [String(repeating: "k", count: 255), String(repeating: "/", count: 100)] {
+      await #expect(throws: LogError.self) { _ = try await append([1], to: log[key]) }
+      await #expect(throws: LogError.self) { _ = try await log[key].head() }
+    }
+    // What has never been written makes no directory.
+    #expect(try await log["other"].head() == 0)
+    #expect(try log.keys().contains("other") == false)
+  }
+
+  @Test(
+    "a disk that is full or fails is told so, nothing of it is acknowledged, and there is no need to start anew",
+    arguments: [DiskFaults.Call.write, .sync, .truncate], [ENOSPC, EIO])
+  func failingDisk(call: DiskFaults.Call, code: Int32) async throws {
+    let directory = try TemporaryDirectory()
+    let fails = Atomic(false)
+    let faults = DiskFaults { failing, _ in
+      // A truncation is only asked for after another failure.
+      let isHit = failing == call || (call == .truncate && failing == .sync)
+      return isHit && fails.load(ordering: .relaxed) ? code : nil
+    }
+    do {
+      let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
+      let phases = Events<LogStatistics.Phase>()
+      let store = try await ledger(log["tree"], onPhase: { phase in Task { await phases.add(phase) } })
+      try await store.send("before")
+      fails.store(true, ordering: .relaxed)
+      let sending = Task { try await store.send("during") }
+      store.dispatch("too")
+      let trouble = code == ENOSPC ? LogTrouble.full : .unavailable
+      while await store.statistics.log?.phase != .waiting(trouble) { await Task.yield() }
+      #expect(await store.statistics.log?.waiting != nil)
+      var states = store.states().makeAsyncIterator()
+      #expect(await states.next()?.entries == ["before"])
+      #expect(try await log["tree"].head() == 1)
+      fails.store(false, ordering: .relaxed)
+      try await sending.value
+      try await store.send("after")
+      #expect(await Set(store.state.entries) == ["before", "during", "too", "after"])
+      #expect(await store.statistics.log?.phase == .following)
+      await store.shutdown()
+      await log.close()
+      await #expect(throws: LogError.self) { try await log["tree"].head() }
+    }
+    let again = try await ledger(FileLog(directory: directory.path)["tree"])
+    #expect(await again.state.entries.count == 4)
+    #expect(await again.state.entries.last == "after")
+    await again.shutdown()
+  }
+
+  @Test("truncation removes files, and what is behind the position stays")
+  func truncation() async throws {
+    let directory = try TemporaryDirectory()
+    var options = FileLog.Options()
+    options.segmentBytes = 100
+    let owner = try FileLog(directory: directory.path, options: options)
+    let log = owner["tree"]
+    for number in 0..<50 { _ = try await append([UInt8](repeating: UInt8(number), count: 30), to: log) }
+    let files = { try FileManager.default.contentsOfDirectory(atPath: directory.path + "/=tree").count }
+    let before = try files()
+    try await log.truncate(through: 40)
+    #expect(try files() < before - 8)
+    var iterator = log.records(after: 40).makeAsyncIterator()
+    #expect(try await iterator.next()?.first?.position == 41)
+    try await log.truncate(through: .max)
+    #expect(try await log.head() == 50)
+    await owner.close()
+    let again = try FileLog(directory: directory.path)["tree"]
+    var fromTheStart = again.records(after: 0).makeAsyncIterator()
+    await #expect(throws: LogError.self) { _ = try await fromTheStart.next() }
+    #expect(try await append([1], to: again) == 51)
+  }
+
+  @Test("a snapshot that is damaged or cut is left aside, and the log is replayed")
+  func snapshots() async throws {
+    let directory = try TemporaryDirectory()
+    var options = LogOptions.quick
+    options.snapshotBytes = 1000
+    do {
+      let log = try FileLog(directory: directory.path)
+      let store = try await ledger(log["tree"], options: options)
+      for number in 0..<50 { try await store.send("\(number)") }
+      while try await log["tree"].snapshots?.newest() == nil { await Task.yield() }
+      await store.shutdown()
+      await log.close()
+    }
+    let file = path(directory, "snapshot")
+    let whole = try bytes(file)
+    for place in stride(from: 0, to: whole.count, by: 7) {
+      var damaged = whole
+      damaged[place] ^= 4
+      #expect(SnapshotFile.decode(damaged) == nil)
+      #expect(SnapshotFile.decode(Array(whole.prefix(place))) == nil)
+    }
+    for bytes in [Array(whole.dropLast()), [], whole + [0]] {
+      try write(bytes, file)
+      let log = try FileLog(directory: directory.path)
+      let store = try await ledger(log["tree"])
+      #expect(await store.state.entries == (0..<50).map { "\($0)" })
+      await store.shutdown()
+      await log.close()
+    }
+  }
+
+  @Test("two stores of one process follow the same files")
+  func together() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    let (one, other) = (try await ledger(log["tree"]), try await ledger(log["tree"]))
+    try await one.send("a")
+    try await other.send("b")
+    #expect(await one.state { $0.entries.count == 2 }.entries == ["a", "b"])
+    await one.shutdown()
+    await other.shutdown()
+  }
+}

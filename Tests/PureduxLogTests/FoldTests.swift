@@ -1,0 +1,152 @@
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// The two state machines, without concurrency.
+@Suite struct FoldTests {
+  @Test(
+    "of what is repeated, late or early each action is taken once, in its writer's order",
+    arguments: (0..<20).map { _ in UInt64.random(in: 0 ... .max) })
+  func once(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    var fold = Fold()
+    var taken: [UInt64: [UInt64]] = [:]
+    var position: UInt64 = 0
+    // Writers send what they have in any order and again and again, until each has had twenty taken.
+    while taken.values.count(where: { $0.count >= 20 }) < 3 {
+      let writer = UInt64.random(in: 1...3, using: &random)
+      let number = UInt64.random(in: 1...20, using: &random)
+      position += 1
+      switch fold.take(number, of: writer, at: position) {
+      case .commit: taken[writer, default: []].append(number)
+      case .repeated: #expect(taken[writer, default: []].contains(number), "seed \(seed)")
+      case .early: #expect(UInt64(taken[writer, default: []].count) < number - 1, "seed \(seed)")
+      case .unknown: #expect(taken[writer] == nil && number > 1, "seed \(seed)")
+      }
+      fold.ended(at: position, fingerprint: nil)
+    }
+    for numbers in taken.values { #expect(numbers == Array(1...20), "seed \(seed)") }
+    #expect(fold.commits == 60)
+  }
+
+  @Test("a fold that is stored goes on as the one that it was")
+  func stored() throws {
+    var fold = Fold()
+    for position in 1...500 {
+      _ = fold.take(UInt64(position), of: 7, at: UInt64(position))
+      _ = fold.take(1, of: UInt64(1000 + position), at: UInt64(position))
+      fold.ended(at: UInt64(position), fingerprint: UInt64(position))
+    }
+    let stored = StoredState(state: 3, fold: fold)
+    let bytes = try stored.encode(by: .json())
+    var read = try #require(StoredState<Int>(bytes, by: .json()))
+    #expect(read.state == 3 && read.fold.mark == fold.mark && read.fold.commits == 1000)
+    for number in [501, 502] as [UInt64] {
+      #expect(read.fold.take(number, of: 7, at: 501) == fold.take(number, of: 7, at: 501))
+    }
+    read.fold.ended(at: 501, fingerprint: nil)
+    fold.ended(at: 501, fingerprint: nil)
+    #expect(read.fold.mark == fold.mark)
+    for count in stride(from: 0, to: bytes.count, by: 97) {
+      #expect(StoredState<Int>(Array(bytes.prefix(count)), by: .json()) == nil)
+    }
+    #expect(StoredState<Int>(bytes, by: .json(schema: 0)) == nil)
+  }
+
+  @Test("those who wrote last are remembered, the same on every replica, and one who is forgotten is told")
+  func forgotten() {
+    var (one, other) = (Fold(), Fold())
+    for writer in 1...5000 as ClosedRange<UInt64> {
+      for number in 1...2 as ClosedRange<UInt64> {
+        #expect(one.take(number, of: writer, at: writer) == .commit)
+        #expect(other.take(number, of: writer, at: writer) == .commit)
+      }
+      one.ended(at: writer, fingerprint: nil)
+      other.ended(at: writer, fingerprint: nil)
+    }
+    #expect(one == other)
+    #expect(one.take(3, of: 1, at: 5001) == .unknown)
+    #expect(one.take(3, of: 4999, at: 5001) == .commit)
+  }
+
+  @Test("what another had applied is compared, as far back as is remembered")
+  func agreement() {
+    var fold = Fold()
+    var marks: [LogEntry.Mark] = []
+    for position in 1...1000 as ClosedRange<UInt64> {
+      _ = fold.take(position, of: 1, at: position * 3)
+      fold.ended(at: position * 3, fingerprint: nil)
+      marks.append(fold.mark)
+    }
+    for mark in marks.suffix(Fold.markLimit) {
+      #expect(fold.agrees(with: mark))
+      #expect(!fold.agrees(with: LogEntry.Mark(position: mark.position, chain: mark.chain ^ 1)))
+    }
+    #expect(fold.agrees(with: LogEntry.Mark(position: 3, chain: 5)))
+    #expect(fold.agrees(with: LogEntry.Mark()))
+    #expect(Fold().agrees(with: marks[0]))
+  }
+
+  @Test("an entry is read as it was written, and what is none is told")
+  func entries() {
+    let mark = LogEntry.Mark(position: 9, chain: 11)
+    for actions in [[], [[]], [[1], [], [2, 3]]] as [[[UInt8]]] {
+      let bytes = LogEntry.encode(writer: 5, first: 6, seen: mark, schema: 7, actions: actions)
+      let header = LogEntry.Header(writer: 5, first: 6, seen: mark, schema: 7)
+      #expect(LogEntry.decode(bytes) == .entry(header, actions.map { $0[...] }))
+      for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
+      #expect(LogEntry.decode(bytes + [0]) == .unreadable)
+      var newer = bytes
+      newer[3] += 1
+      #expect(LogEntry.decode(newer) == .newerFormat)
+    }
+    let overflow = LogEntry.encode(writer: 1, first: .max, seen: mark, schema: 1, actions: [[1]])
+    #expect(LogEntry.decode(overflow) == .unreadable)
+    let zero = LogEntry.encode(writer: 1, first: 0, seen: mark, schema: 1, actions: [[1]])
+    #expect(LogEntry.decode(zero) == .unreadable)
+  }
+
+  @Test(
+    "a limit for bytes never keeps an action back that is alone too large, and no number is left out",
+    arguments: (0..<20).map { _ in UInt64.random(in: 0 ... .max) })
+  func outbox(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    let limits = Outbox.Limits(actions: 3, bytes: 20, entries: 2, pendingBytes: 100)
+    var outbox = Outbox(limits: limits)
+    var (accepted, applied, time) = (0, 0, Duration.zero)
+    // The log, as an exact model of what reached it: every action's number, in order, once it was its turn.
+    var underWay: [Outbox.Entry] = []
+    while applied < 200 {
+      time += .milliseconds(1)
+      switch Int.random(in: 0..<6, using: &random) {
+      case 0...1 where accepted < 200:
+        outbox.append([UInt8](repeating: 1, count: Int.random(in: 0..<30, using: &random)), at: time)
+        accepted += 1
+      case 2: _ = outbox.retry(at: time, patience: .milliseconds(5))
+      case 3: outbox.foundGap()
+      default: break
+      }
+      while let entry = outbox.next(at: time) {
+        #expect((1...3).contains(entry.actions.count), "seed \(seed)")
+        #expect(entry.first >= UInt64(applied) + 1, "seed \(seed)")
+        underWay.append(entry)
+      }
+      guard !underWay.isEmpty, Bool.random(using: &random) else { continue }
+      let entry = underWay.remove(at: Int.random(in: underWay.indices, using: &random))
+      switch Int.random(in: 0..<3, using: &random) {
+      case 0: outbox.ended(entry.id, .unavailable(""), at: time)
+      default:
+        outbox.ended(entry.id, nil, at: time)
+        for offset in entry.actions.indices.map({ $0 - entry.actions.startIndex }) {
+          guard entry.first + UInt64(offset) == UInt64(applied) + 1 else { continue }
+          outbox.applied(at: time)
+          applied += 1
+        }
+      }
+    }
+    #expect(outbox.count == 0, "seed \(seed)")
+    #expect(outbox.bytes == 0, "seed \(seed)")
+    #expect(outbox.firstPending == 201, "seed \(seed) \(accepted) \(applied)")
+  }
+}
