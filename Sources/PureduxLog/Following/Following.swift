@@ -50,7 +50,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
   private let actions: LogCoding<Action>
   private let states: LogCoding<State>?
   private let options: LogOptions
-  private let clock: LogClock
+  private let clock: ElapsedClock
   private let fingerprint: (@Sendable (State) -> UInt64)?
   private let onPhase: (@Sendable (Phase) -> Void)?
   private let sending: Mutex<Sending>
@@ -60,7 +60,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
 
   init(
     log: any OrderedLog, head: UInt64, stored: Fold, actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions, clock: LogClock, fingerprint: (@Sendable (State) -> UInt64)?,
+    options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (Phase) -> Void)?
   ) {
     self.log = log

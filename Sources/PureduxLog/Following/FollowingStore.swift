@@ -83,7 +83,7 @@ extension RootStore {
     }
     let following = Following(
       log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options,
-      clock: LogClock(clock), fingerprint: fingerprint, onPhase: onPhase)
+      clock: ElapsedClock(clock), fingerprint: fingerprint, onPhase: onPhase)
     self.init(
       initialState: stored.state, reducers: reducers, executor: executor, priority: priority, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
@@ -103,7 +103,7 @@ extension RootStore {
   ) {
     let following = Following<State, Action>(
       log: log, head: 0, stored: Fold(), actions: actions, states: nil, options: options,
-      clock: LogClock(ContinuousClock()), fingerprint: nil, onPhase: nil)
+      clock: ElapsedClock(ContinuousClock()), fingerprint: nil, onPhase: nil)
     self.init(
       initialState: initialState, reducers: [Reducer(reducer)], executor: executor, priority: nil, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,

@@ -1,9 +1,9 @@
 /// A clock whose times are durations since it was made, whatever its instants are.
-struct LogClock: Sendable {
-  let now: @Sendable () -> Duration
+package struct ElapsedClock: Sendable {
+  package let now: @Sendable () -> Duration
   private let sleeping: @Sendable (Duration) async throws -> Void
 
-  init(_ clock: any Clock<Duration>) { self.init(opening: clock) }
+  package init(_ clock: any Clock<Duration>) { self.init(opening: clock) }
 
   private init(opening clock: some Clock<Duration>) {
     let start = clock.now
@@ -11,8 +11,8 @@ struct LogClock: Sendable {
     sleeping = { try await clock.sleep(for: $0) }
   }
 
-  /// False where the task is cancelled. A clock that cannot sleep is replaced by one that can.
-  func sleep(for duration: Duration) async -> Bool {
+  /// False if the task is cancelled. A clock that cannot sleep is replaced by one that can.
+  package func sleep(for duration: Duration) async -> Bool {
     do {
       try await sleeping(duration)
     } catch {

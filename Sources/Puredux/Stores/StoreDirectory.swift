@@ -1,0 +1,312 @@
+/// Trees by key, each made when it is asked for, and let go when nobody needs it: one store for each room, device or
+/// document.
+///
+///     let rooms = StoreDirectory<Room.ID, Room, RoomAction>(idleLimit: .seconds(60)) { id in
+///       RootStore(initialState: Room(id: id)) { $0.apply($1) }
+///     }
+///     try await rooms.withStore(17) { room in try await room.send(.say("Hello")) }
+///
+/// A store is made once, however many ask for it at the same time. If making it fails, those who asked are told, and who
+/// asks later tries again. It is held while somebody uses it (`withStore`, or a handle of `open`), while one of its
+/// sequences or observers is subscribed, and while it has effects in progress. When that has not been so for the idle
+/// limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store that has
+/// been shut down otherwise, or that follows a log and has stopped, is made anew, too.
+///
+/// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
+public final actor StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable> {
+  public typealias Root = RootStore<State, Action>
+
+  private struct Entry {
+    enum Phase {
+      case opening
+      case open(Root)
+      /// It is being shut down.
+      case closing
+    }
+
+    var phase = Phase.opening
+    /// How many use it.
+    var useCount = 0
+    /// Rises with each use, so that an end of idleness is told from the one before.
+    var generation = 0
+    var waiters: [Int: CheckedContinuation<Root, any Error>] = [:]
+  }
+
+  /// A store that nobody uses, in the order in which that began.
+  private struct Idle {
+    let key: Key
+    let generation: Int
+    let time: Duration
+  }
+
+  private let idleLimit: Duration
+  private let countLimit: Int
+  private let interceptors: InterceptorShutdown
+  private let time: ElapsedClock
+  private let make: @Sendable (Key) async throws -> Root
+  private var entries: [Key: Entry] = [:]
+  private var idle = Queue<Idle>()
+  private var isSweeping = false
+  /// How many there are that are not being shut down, and how many of them are just being looked at for that.
+  private var keptCount = 0
+  private var leavingCount = 0
+  private var hasEnded = false
+  private var nextWaiter = 0
+  private var enders: [CheckedContinuation<Void, Never>] = []
+
+  /// - Parameters:
+  ///   - idleLimit: How long a store is kept that nobody needs.
+  ///   - countLimit: If there are more stores than that, those that have not been needed for longest are let go at
+  ///     once; those that are needed stay, however many they are.
+  ///   - clock: Measures the idle limit.
+  ///   - interceptors: How stores are shut down.
+  ///   - make: Makes the store of a key. Not called for one key twice at a time.
+  public init(
+    idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
+    interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
+  ) {
+    self.idleLimit = idleLimit
+    self.countLimit = countLimit
+    self.interceptors = interceptors
+    self.make = make
+    time = ElapsedClock(clock)
+  }
+
+  /// How many stores there are, those that are being made or shut down included.
+  public var count: Int { entries.count }
+
+  /// The keys of those.
+  public var keys: [Key] { Array(entries.keys) }
+
+  /// How many wait for the store of a key.
+  func waiterCount(of key: Key) -> Int { entries[key]?.waiters.count ?? 0 }
+
+  // MARK: Using a store
+
+  /// Runs a body with the store of a key, which is kept for as long as the body runs.
+  ///
+  /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
+  ///   is cancelled before there is a store, and what the body throws.
+  public nonisolated(nonsending) func withStore<Result>(
+    _ key: Key, _ body: nonisolated(nonsending) (Root) async throws -> Result
+  ) async throws -> Result {
+    let store = try await acquire(key)
+    do {
+      let result = try await body(store)
+      await release(store, of: key)
+      return result
+    } catch {
+      await release(store, of: key)
+      throw error
+    }
+  }
+
+  /// Opens the store of a key; the handle keeps it. Throws as `withStore` does.
+  public nonisolated(nonsending) func open(_ key: Key) async throws -> StoreHandle<State, Action> {
+    let store = try await acquire(key)
+    return StoreHandle(store) { [self] store in Task { await release(store, of: key) } }
+  }
+
+  /// Shuts down all stores, those that are used included, and returns when they have ended. What is asked for later is
+  /// refused.
+  public func shutdown() async {
+    hasEnded = true
+    for (key, entry) in entries {
+      if case .open(let store) = entry.phase { close(store, of: key) }
+    }
+    if entries.isEmpty { return }
+    await withCheckedContinuation { enders.append($0) }
+  }
+
+  private func acquire(_ key: Key) async throws -> Root {
+    nextWaiter += 1
+    let id = nextWaiter
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { ask(for: key, $0, id) }
+    } onCancel: {
+      Task { await self.giveUp(id, key) }
+    }
+  }
+
+  private func giveUp(_ id: Int, _ key: Key) {
+    entries[key]?.waiters.removeValue(forKey: id)?.resume(throwing: CancellationError())
+  }
+
+  private func ask(for key: Key, _ waiter: CheckedContinuation<Root, any Error>, _ id: Int) {
+    if hasEnded { return waiter.resume(throwing: StoreError.terminated) }
+    if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
+    guard var entry = entries[key] else {
+      entries[key] = Entry(waiters: [id: waiter])
+      return open(key)
+    }
+    if case .open(let store) = entry.phase, store.takesActions {
+      entry.useCount += 1
+      entry.generation += 1
+      entries[key] = entry
+      return waiter.resume(returning: store)
+    }
+    entries[key]?.waiters[id] = waiter
+    if case .open(let store) = entry.phase { close(store, of: key) }
+  }
+
+  private func release(_ store: Root, of key: Key) {
+    // It may have been shut down meanwhile, and made anew.
+    guard var entry = entries[key], case .open(let current) = entry.phase, current === store else { return }
+    entry.useCount -= 1
+    entries[key] = entry
+    if entry.useCount == 0 { beginIdling(key) }
+  }
+
+  // MARK: Making and ending stores
+
+  private func open(_ key: Key) {
+    Task { [make] in
+      let result: Result<Root, any Error>
+      do { result = .success(try await make(key)) } catch { result = .failure(error) }
+      self.opened(key, result)
+    }
+    keptCount += 1
+    letGoOfTooMany()
+  }
+
+  private func opened(_ key: Key, _ result: Result<Root, any Error>) {
+    guard let waiters = entries[key]?.waiters.values else { return }
+    switch result {
+    case .failure(let error):
+      entries[key] = nil
+      keptCount -= 1
+      for waiter in waiters { waiter.resume(throwing: error) }
+      endIfEmpty()
+    case .success(let store) where hasEnded:
+      entries[key]?.waiters = [:]
+      for waiter in waiters { waiter.resume(throwing: StoreError.terminated) }
+      close(store, of: key)
+    case .success(let store):
+      entries[key]?.phase = .open(store)
+      entries[key]?.useCount = waiters.count
+      entries[key]?.generation += 1
+      entries[key]?.waiters = [:]
+      for waiter in waiters { waiter.resume(returning: store) }
+      if waiters.isEmpty { beginIdling(key) }
+    }
+  }
+
+  private func close(_ store: Root, of key: Key) {
+    entries[key]?.phase = .closing
+    keptCount -= 1
+    entries[key]?.useCount = 0
+    Task { [interceptors] in
+      await store.shutdown(interceptors: interceptors)
+      self.closed(key)
+    }
+  }
+
+  private func closed(_ key: Key) {
+    guard let entry = entries[key] else { return }
+    if entry.waiters.isEmpty || hasEnded {
+      entries[key] = nil
+      for waiter in entry.waiters.values { waiter.resume(throwing: StoreError.terminated) }
+      endIfEmpty()
+    } else {
+      entries[key]?.phase = .opening
+      open(key)
+    }
+  }
+
+  private func endIfEmpty() {
+    guard hasEnded, entries.isEmpty else { return }
+    for ender in enders { ender.resume() }
+    enders = []
+  }
+
+  // MARK: Letting go
+
+  private func beginIdling(_ key: Key) {
+    appendIdle(key)
+    letGoOfTooMany()
+  }
+
+  private func appendIdle(_ key: Key) {
+    guard let entry = entries[key] else { return }
+    idle.append(Idle(key: key, generation: entry.generation, time: time.now()))
+    if !isSweeping {
+      isSweeping = true
+      Task { await sweep() }
+    }
+  }
+
+  /// Lets go of those whose time is over, as long as there are any that nobody uses.
+  private func sweep() async {
+    while let first = idle.isEmpty ? nil : idle[0] {
+      let rest = first.time + idleLimit - time.now()
+      if rest > .zero {
+        _ = await time.sleep(for: rest)
+      } else {
+        _ = idle.popFirst()
+        await letGo(first)
+      }
+    }
+    isSweeping = false
+  }
+
+  private func letGoOfTooMany() {
+    // Two at a time, as each call comes with one more: so many may be followed that to look at all of them takes long.
+    var left = 2
+    while left > 0, keptCount - leavingCount > countLimit, let first = idle.popFirst() {
+      guard isIdle(first) != nil else { continue }
+      left -= 1
+      leavingCount += 1
+      Task {
+        await letGo(first)
+        leavingCount -= 1
+      }
+    }
+  }
+
+  private func isIdle(_ candidate: Idle) -> Root? {
+    guard let entry = entries[candidate.key], entry.useCount == 0, entry.generation == candidate.generation,
+      case .open(let store) = entry.phase
+    else { return nil }
+    return store
+  }
+
+  private func letGo(_ candidate: Idle) async {
+    guard let store = isIdle(candidate) else { return }
+    let statistics = await store.statistics
+    // It may be used again by now.
+    guard isIdle(candidate) != nil else { return }
+    if statistics.isNeeded, store.takesActions {
+      appendIdle(candidate.key)
+    } else {
+      close(store, of: candidate.key)
+    }
+  }
+}
+
+extension StoreStatistics {
+  fileprivate var isNeeded: Bool {
+    subscriptions > 0 || waiting > 0 || runningTasks > 0 || (log?.pendingActions ?? 0) > 0
+  }
+}
+
+extension RootStore {
+  /// Whether it has neither ended nor stopped.
+  fileprivate nonisolated var takesActions: Bool {
+    if core.node.isClosed { return false }
+    if case .stopped = core.node.refusal { return false }
+    return true
+  }
+}
+
+/// Keeps the store of a directory for as long as somebody holds it.
+public final class StoreHandle<State: Sendable, Action: Sendable>: Sendable {
+  public let store: RootStore<State, Action>
+  private let release: @Sendable (RootStore<State, Action>) -> Void
+
+  init(_ store: RootStore<State, Action>, release: @escaping @Sendable (RootStore<State, Action>) -> Void) {
+    self.store = store
+    self.release = release
+  }
+
+  deinit { release(store) }
+}

@@ -1,0 +1,119 @@
+public import Puredux
+
+/// Which replica of a store does the work that only one is to do: a part of the state, so that the order of the log
+/// decides (fencing).
+///
+///     struct Shop: Codable, Sendable {
+///       var lease = Lease()
+///       var pending: [Job] = []
+///     }
+///     enum ShopAction: Codable, Sendable { case lease(Lease.Claim), done(Job.ID) }
+///
+///     // In the reducer, on every replica:
+///     case .lease(let claim): shop.lease.apply(claim)
+///
+///     // Once for each replica, when it has been made:
+///     let holding = Leaseholder(lease: { (shop: Shop) in shop.lease }, action: ShopAction.lease)
+///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
+///
+/// The holder renews its lease by an action from time to time. When that has not come for so long, by the clock of each
+/// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
+/// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:
+/// what it reports then comes later in the log than the claim that took the lease, so that a reducer can tell it by
+/// `term`; and what the work does outside needs a key by which that can be done once.
+public struct Lease: Codable, Sendable, Hashable {
+  /// Who holds it; nobody at first.
+  public private(set) var holder: UInt64?
+  /// How often it has been taken.
+  public private(set) var term: UInt64 = 0
+  /// How often it has been renewed in this term.
+  public private(set) var renewals: UInt64 = 0
+
+  public init() {}
+
+  /// What a replica asks for.
+  public struct Claim: Codable, Sendable, Hashable {
+    public let replica: UInt64
+    /// The term that it would begin, or renew.
+    public let term: UInt64
+    /// Whether it gives the lease up.
+    public let isRelease: Bool
+
+    public init(replica: UInt64, term: UInt64, isRelease: Bool = false) {
+      self.replica = replica
+      self.term = term
+      self.isRelease = isRelease
+    }
+  }
+
+  /// Takes, renews or gives up the lease, if the claim still applies: of several that would begin the same term the
+  /// first does. For the reducer.
+  public mutating func apply(_ claim: Claim) {
+    if claim.term == term, claim.replica == holder {
+      if claim.isRelease { holder = nil } else { renewals &+= 1 }
+    } else if !claim.isRelease, claim.term == term &+ 1 {
+      self.holder = claim.replica
+      self.term = claim.term
+      renewals = 0
+    }
+  }
+}
+
+/// Holds a lease for one replica, and runs effects of the state while it is the one that has it.
+public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
+  /// Who this replica is: a number of its own.
+  public let replica: UInt64
+  private let lease: @Sendable (State) -> Lease
+  private let action: @Sendable (Lease.Claim) -> Action
+  private let duration: Duration
+
+  /// - Parameters:
+  ///   - lease: The lease in the state.
+  ///   - action: Makes the action by which the reducer is given a claim.
+  ///   - duration: A holder that is not heard of for that long loses the lease; it renews it three times in that time.
+  ///     By the store's clock. It is to be longer than the log is away at times, and than the replicas lag behind.
+  public init(
+    lease: @escaping @Sendable (State) -> Lease, action: @escaping @Sendable (Lease.Claim) -> Action,
+    duration: Duration = .seconds(10)
+  ) {
+    replica = UInt64.random(in: 1 ... .max)
+    self.lease = lease
+    self.action = action
+    self.duration = duration
+  }
+
+  /// Whether this replica holds the lease in a state.
+  public func holds(_ state: State) -> Bool { lease(state).holder == replica }
+
+  /// The effects that claim and renew the lease, and these, which run while this replica holds it. For
+  /// `Interceptor.effects(ofState:)`, or to be subscribed.
+  public func effects(_ effects: [StateEffect<State, Action>]) -> [StateEffect<State, Action>] {
+    let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
+      [replica, duration, action] lease in
+      .run { dispatch in
+        if lease.holder == replica {
+          try await dispatch.sleep(for: duration / 3)
+          dispatch(action(Lease.Claim(replica: replica, term: lease.term)))
+          return
+        }
+        // Each at another time, so that they do not all claim it at once.
+        if lease.holder != nil { try await dispatch.sleep(for: duration * Double.random(in: 1...1.25)) }
+        dispatch(action(Lease.Claim(replica: replica, term: lease.term &+ 1)))
+      }
+    }
+    return [claiming]
+      + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
+  }
+
+  /// Subscribes the effects to a store of this replica.
+  @discardableResult public func hold(
+    _ store: some StoreType<State, Action>, effects: [StateEffect<State, Action>]
+  ) -> [Subscription] {
+    self.effects(effects).map { store.subscribe(effect: $0) }
+  }
+
+  /// The action by which this replica gives the lease up, if it holds it: before it ends, so that nobody waits.
+  public func release(in state: State) -> Action? {
+    holds(state) ? action(Lease.Claim(replica: replica, term: lease(state).term, isRelease: true)) : nil
+  }
+}

@@ -1,0 +1,163 @@
+import Foundation
+import Puredux
+import PureduxLog
+
+/// Stores on files beside the disk itself, in one run.
+enum FileFigures {
+  static func run(rounds: Int) async throws {
+    for round in 1...rounds {
+      print("run \(round)")
+      let raw = try rawSync(count: 300)
+      let one = try await senders(1, count: 300)
+      print("one sender: \(one.each) a send, \(raw) a raw fdatasync: \(ratio(one.each, raw))")
+      let many = try await senders(64, count: 200)
+      print("64 senders: \(many.each) a send, raw fdatasyncs a second times \(ratio(raw, many.each))")
+      try await replay(1_000_000)
+      try await snapshot()
+      try await trees(500)
+    }
+  }
+
+  private static func ratio(_ one: Duration, _ other: Duration) -> String { String(format: "%.2f", one / other) }
+
+  private static func withDirectory<Result>(_ body: (String) async throws -> Result) async throws -> Result {
+    let directory = FileManager.default.temporaryDirectory.path + "/log-trials-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: directory) }
+    return try await body(directory)
+  }
+
+  /// One entry after the other, each written and synced.
+  private static func rawSync(count: Int) throws -> Duration {
+    let path = FileManager.default.temporaryDirectory.path + "/log-trials-\(UUID().uuidString)"
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let file = open(path, O_RDWR | O_CREAT, 0o644)
+    defer { close(file) }
+    let bytes = [UInt8](repeating: 1, count: 100)
+    return ContinuousClock().measure {
+      for number in 0..<count {
+        _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(file, $0.baseAddress, 100, off_t(number * 100)) }
+        fdatasync(file)
+      }
+    } / count
+  }
+
+  private static let numbers = LogCoding<UInt64> { value in
+    (0..<8).map { UInt8(truncatingIfNeeded: value >> (8 * UInt64($0))) }
+  } decode: { bytes, _ in
+    bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  private static func store(following log: any OrderedLog) async throws -> RootStore<UInt64, UInt64> {
+    try await RootStore(following: log, initialState: 0, actions: numbers, states: numbers) { $0 &+= $1 }
+  }
+
+  private static func senders(_ senders: Int, count: Int) async throws -> (each: Duration, total: Int) {
+    try await withDirectory { directory in
+      let store = try await Self.store(following: FileLog(directory: directory)["tree"])
+      let start = ContinuousClock.now
+      await withTaskGroup { tasks in
+        for _ in 0..<senders {
+          tasks.addTask { for _ in 0..<count { try? await store.send(1) } }
+        }
+      }
+      let time = start.duration(to: .now)
+      await store.shutdown()
+      return (time / (senders * count), senders * count)
+    }
+  }
+
+  /// As many entries of one action each as there may be.
+  private static func replay(_ count: Int) async throws {
+    try await withDirectory { directory in
+      let log = try FileLog(directory: directory)
+      var options = LogOptions()
+      options.actionsPerEntry = 1
+      options.entriesUnderWay = 1024
+      options.snapshotBytes = nil
+      let store = try await RootStore<UInt64, UInt64>(
+        following: log["tree"], initialState: 0, actions: numbers, states: nil, options: options
+      ) { $0 &+= $1 }
+      for number in 0..<count {
+        while store.dispatch(1) == .overloaded { await Task.yield() }
+        if number % 1024 == 0 { try await store.send(0) }
+      }
+      _ = await store.state
+      await store.shutdown()
+      await log.close()
+      let again = try FileLog(directory: directory)
+      let start = ContinuousClock.now
+      let replayed = try await store(following: again["tree"])
+      let time = start.duration(to: .now)
+      let total = await replayed.state
+      print("\(count) entries replayed in \(time), \(total) in all")
+      await replayed.shutdown()
+      await again.close()
+    }
+  }
+
+  private static func snapshot() async throws {
+    try await withDirectory { directory in
+      let bytes = LogCoding<[UInt8]> {
+        $0
+      } decode: { bytes, _ in
+        Array(bytes)
+      }
+      var options = LogOptions()
+      options.snapshotBytes = 1
+      let log = try FileLog(directory: directory)
+      let store = try await RootStore<[UInt8], [UInt8]>(
+        following: log["tree"], initialState: [], actions: bytes, states: bytes, options: options
+      ) { $0 += $1 }
+      for _ in 0..<4 { try await store.send([UInt8](repeating: 1, count: 1 << 18)) }
+      try await store.send([1])
+      while try await log["tree"].snapshots?.newest()?.position ?? 0 < 4 { await Task.yield() }
+      await store.shutdown()
+      await log.close()
+      let again = try FileLog(directory: directory)
+      let start = ContinuousClock.now
+      let opened = try await RootStore<[UInt8], [UInt8]>(
+        following: again["tree"], initialState: [], actions: bytes, states: bytes
+      ) { $0 += $1 }
+      print("from a snapshot of a state of 1 MB: \(start.duration(to: .now))")
+      await opened.shutdown()
+      await again.close()
+    }
+  }
+
+  private static func trees(_ count: Int) async throws {
+    try await withDirectory { directory in
+      let log = try FileLog(directory: directory)
+      for number in 0..<count {
+        let store = try await Self.store(following: log["\(number)"])
+        try await store.send(1)
+        await store.shutdown()
+      }
+      await log.close()
+      let again = try FileLog(directory: directory)
+      let before = memory()
+      let start = ContinuousClock.now
+      let stores = try await withThrowingTaskGroup { tasks in
+        for number in 0..<count { tasks.addTask { try await store(following: again["\(number)"]) } }
+        return try await tasks.reduce(into: []) { $0.append($1) }
+      }
+      let time = start.duration(to: .now)
+      let (kilobytes, threads) = memory()
+      print(
+        "\(count) trees opened in \(time), \((kilobytes - before.0) / count) KB each, \(threads) threads in the process"
+      )
+      for store in stores { await store.shutdown() }
+      await again.close()
+    }
+  }
+
+  /// What the process holds: resident kilobytes, and threads.
+  private static func memory() -> (Int, Int) {
+    let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
+    func value(_ name: String) -> Int {
+      let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""
+      return Int(line.split(whereSeparator: { !$0.isNumber }).first ?? "") ?? 0
+    }
+    return (value("VmRSS:"), value("Threads:"))
+  }
+}

@@ -1,0 +1,25 @@
+import Foundation
+
+/// Trials of stores that follow a log, which need processes of their own or take long.
+@main struct LogTrials {
+  static func main() async throws {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    switch arguments.first {
+    case "kill-file": try await KillFile.run(rounds: number(arguments, "--count") ?? 50)
+    case "write-file": try await KillFile.write(to: arguments[1])
+    case "figures-file": try await FileFigures.run(rounds: number(arguments, "--count") ?? 5)
+    default:
+      print(
+        """
+        log-trials kill-file [--count 50]     kills a process of 16 writers again and again, and looks for what was lost
+        log-trials figures-file [--count 5]   measures stores on files beside the disk itself
+        """)
+      exit(2)
+    }
+  }
+
+  private static func number(_ arguments: [String], _ name: String) -> Int? {
+    guard let place = arguments.firstIndex(of: name), place + 1 < arguments.count else { return nil }
+    return Int(arguments[place + 1])
+  }
+}

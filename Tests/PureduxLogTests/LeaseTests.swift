@@ -1,0 +1,118 @@
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import Testing
+
+/// Work that is to be done by one replica at a time.
+@Suite(.timeLimit(.minutes(1))) struct LeaseTests {
+  struct Job: Codable, Sendable, Hashable, Identifiable {
+    let id: Int
+  }
+
+  struct Shop: Codable, Sendable {
+    var lease = Lease()
+    var pending: [Job] = []
+    var done: [Int: Int] = [:]
+  }
+
+  enum ShopAction: Codable, Sendable {
+    case lease(Lease.Claim)
+    case order(Job)
+    case done(Int)
+  }
+
+  struct Replica {
+    let store: RootStore<Shop, ShopAction>
+    let holding: Leaseholder<Shop, ShopAction>
+    let subscriptions: [Subscription]
+  }
+
+  func replica(_ log: any OrderedLog, _ begun: Events<Int>, clock: ManualClock) async throws -> Replica {
+    let store = try await RootStore<Shop, ShopAction>(following: log, initialState: Shop(), clock: clock) {
+      shop, action in
+      switch action {
+      case .lease(let claim): shop.lease.apply(claim)
+      case .order(let job): shop.pending.append(job)
+      case .done(let id):
+        shop.pending.removeAll { $0.id == id }
+        shop.done[id, default: 0] += 1
+      }
+    }
+    let holding = Leaseholder<Shop, ShopAction>(lease: { $0.lease }, action: ShopAction.lease, duration: .seconds(10))
+    let work = StateEffect<Shop, ShopAction>.forEach({ $0.pending }) { job in
+      .run { dispatch in
+        await begun.add(job.id)
+        dispatch(.done(job.id))
+      }
+    }
+    return Replica(store: store, holding: holding, subscriptions: holding.hold(store, effects: [work]))
+  }
+
+  @Test("each job is begun by the replica that holds the lease, and another takes over when that is gone")
+  func takeover() async throws {
+    let log = MemoryLog()
+    let (firstBegun, secondBegun) = (Events<Int>(), Events<Int>())
+    // Each has a clock of its own.
+    let (firstClock, secondClock) = (ManualClock(), ManualClock())
+    let first = try await replica(log, firstBegun, clock: firstClock)
+    _ = await first.store.state { first.holding.holds($0) }
+    let second = try await replica(log, secondBegun, clock: secondClock)
+    for id in 0..<20 { try await second.store.send(.order(Job(id: id))) }
+    #expect(await second.store.state { $0.done.count == 20 }.done.values.allSatisfy { $0 == 1 })
+    // It is renewed before its time is over for the others, time and again.
+    for _ in 0..<10 {
+      let renewals = await first.store.state.lease.renewals
+      await first.store.settled()
+      firstClock.advance(by: .seconds(4))
+      _ = await second.store.state { $0.lease.renewals > renewals }
+      await second.store.settled()
+      secondClock.advance(by: .seconds(9))
+    }
+    #expect(await firstBegun.all.sorted() == Array(0..<20))
+    #expect(await secondBegun.all.isEmpty)
+    #expect(await second.store.state.lease.term == 1)
+    // It is gone without giving the lease up.
+    await first.store.shutdown()
+    for id in 20..<30 { try await second.store.send(.order(Job(id: id))) }
+    await second.store.settled()
+    #expect(await secondBegun.all.isEmpty)
+    secondClock.advance(by: .seconds(13))
+    let end = await second.store.state { $0.done.count == 30 }
+    #expect(end.lease.term == 2 && second.holding.holds(end))
+    #expect(await secondBegun.all.sorted() == Array(20..<30))
+    await second.store.shutdown()
+  }
+
+  @Test("who gives it up does not let others wait")
+  func release() async throws {
+    let log = MemoryLog()
+    let first = try await replica(log, Events(), clock: ManualClock())
+    let held = await first.store.state { first.holding.holds($0) }
+    let giveUp = try #require(first.holding.release(in: held))
+    for subscription in first.subscriptions { subscription.cancel() }
+    try await first.store.send(giveUp)
+    #expect(await first.store.state.lease.holder == nil)
+    #expect(await first.holding.release(in: first.store.state) == nil)
+    await first.store.shutdown()
+  }
+
+  @Test("of several claims for one term the first in the log has it, and what is late changes nothing")
+  func claims() {
+    var lease = Lease()
+    lease.apply(Lease.Claim(replica: 1, term: 1))
+    lease.apply(Lease.Claim(replica: 2, term: 1))
+    #expect(lease.holder == 1 && lease.term == 1 && lease.renewals == 0)
+    lease.apply(Lease.Claim(replica: 1, term: 1))
+    #expect(lease.renewals == 1)
+    lease.apply(Lease.Claim(replica: 2, term: 3))
+    lease.apply(Lease.Claim(replica: 2, term: 1, isRelease: true))
+    #expect(lease.holder == 1 && lease.term == 1)
+    lease.apply(Lease.Claim(replica: 2, term: 2))
+    lease.apply(Lease.Claim(replica: 1, term: 1))
+    #expect(lease.holder == 2 && lease.term == 2 && lease.renewals == 0)
+    lease.apply(Lease.Claim(replica: 2, term: 2, isRelease: true))
+    #expect(lease.holder == nil && lease.term == 2)
+    lease.apply(Lease.Claim(replica: 3, term: 3))
+    #expect(lease.holder == 3)
+  }
+}

@@ -1,0 +1,203 @@
+import PureduxLogTesting
+import Testing
+
+@testable import Puredux
+
+@Suite(.timeLimit(.minutes(1))) struct StoreDirectoryTests {
+  typealias Directory = StoreDirectory<Int, Int, Int>
+  struct Refused: Error {}
+
+  /// How often the store of each key was made.
+  actor Made {
+    private(set) var counts: [Int: Int] = [:]
+    func add(_ key: Int) -> Int {
+      counts[key, default: 0] += 1
+      return counts[key]!
+    }
+  }
+
+  func directory(
+    _ made: Made, idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ManualClock()
+  ) -> Directory {
+    Directory(idleLimit: idleLimit, countLimit: countLimit, clock: clock) { key in
+      _ = await made.add(key)
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+  }
+
+  @Test func `a store is made once, however many ask for it at the same time`() async throws {
+    let made = Made()
+    let gate = Gate()
+    let directory = Directory(clock: ManualClock()) { key in
+      _ = await made.add(key)
+      await gate.wait()
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    try await withThrowingTaskGroup { tasks in
+      for _ in 0..<50 {
+        tasks.addTask { try await directory.withStore(7) { try await $0.send(1) } }
+      }
+      gate.open()
+      try await tasks.waitForAll()
+    }
+    #expect(await made.counts == [7: 1])
+    #expect(try await directory.withStore(7) { await $0.state } == 57)
+  }
+
+  @Test func `a failure is told to those who asked, and is not remembered`() async throws {
+    let made = Made()
+    let gate = Gate()
+    let directory = Directory(clock: ManualClock()) { key in
+      let isFirst = await made.add(key) == 1
+      await gate.wait()
+      if isFirst { throw Refused() }
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let asking = (0..<5).map { _ in Task { try await directory.withStore(1) { await $0.state } } }
+    while await directory.count == 0 { await Task.yield() }
+    // All of them have asked before it fails.
+    while await directory.waiterCount(of: 1) < 5 { await Task.yield() }
+    gate.open()
+    for task in asking { await #expect(throws: Refused.self) { try await task.value } }
+    #expect(try await directory.withStore(1) { await $0.state } == 1)
+    #expect(await made.counts == [1: 2])
+  }
+
+  @Test func `one who asks and is cancelled does not wait, and the others get their store`() async throws {
+    let gate = Gate()
+    let directory = Directory(clock: ManualClock()) { key in
+      await gate.wait()
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let cancelled = Task { try await directory.withStore(1) { await $0.state } }
+    let other = Task { try await directory.withStore(1) { await $0.state } }
+    while await directory.waiterCount(of: 1) < 2 { await Task.yield() }
+    cancelled.cancel()
+    await #expect(throws: CancellationError.self) { try await cancelled.value }
+    gate.open()
+    #expect(try await other.value == 1)
+  }
+
+  @Test func `a store that nobody needs goes after the idle limit, and not before`() async throws {
+    let (made, clock) = (Made(), ManualClock())
+    let directory = directory(made, idleLimit: .seconds(10), clock: clock)
+    try await directory.withStore(1) { try await $0.send(1) }
+    let kept = try await directory.open(2)
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(9))
+    #expect(try await directory.withStore(1) { await $0.state } == 2)
+    clock.advance(by: .seconds(9))
+    // The end of the first idleness is none any more.
+    await clock.untilAsleep(1)
+    #expect(await directory.keys.sorted() == [1, 2])
+    clock.advance(by: .seconds(2))
+    while await directory.count > 1 { await Task.yield() }
+    #expect(await kept.store.state == 2)
+    #expect(try await directory.withStore(1) { await $0.state } == 1)
+    #expect(await made.counts == [1: 2, 2: 1])
+  }
+
+  @Test func `a store that is followed, or whose effects run, is kept`() async throws {
+    let (made, clock) = (Made(), ManualClock())
+    let directory = directory(made, idleLimit: .seconds(10), clock: clock)
+    let states = try await directory.withStore(1) { $0.states() }
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(11))
+    await clock.untilAsleep(1)
+    #expect(await directory.count == 1)
+    var iterator = states.makeAsyncIterator()
+    #expect(await iterator.next() == 1)
+    try await directory.withStore(1) { try await $0.send(1) }
+    #expect(await iterator.next() == 2)
+    #expect(await made.counts == [1: 1])
+  }
+
+  @Test func `beyond the count limit those go that have not been needed for longest`() async throws {
+    let made = Made()
+    let directory = directory(made, countLimit: 2)
+    for key in 1...2 { try await directory.withStore(key) { _ in } }
+    let kept = try await directory.open(1)
+    try await directory.withStore(3) { _ in }
+    while await directory.count > 2 { await Task.yield() }
+    #expect(await directory.keys.sorted() == [1, 3])
+    let others = try await [directory.open(4), directory.open(5)]
+    #expect(await directory.count >= 3)
+    withExtendedLifetime((kept, others)) {}
+  }
+
+  @Test func `a store that was shut down otherwise is made anew`() async throws {
+    let made = Made()
+    let directory = directory(made)
+    let old = try await directory.open(1)
+    await old.store.shutdown()
+    #expect(try await directory.withStore(1) { try await $0.send(1) { $0 } } == 2)
+    #expect(await made.counts == [1: 2])
+  }
+
+  @Test func `a shutdown ends all stores, and what is asked for later is refused`() async throws {
+    let made = Made()
+    let gate = Gate()
+    let directory = Directory(clock: ManualClock()) { key in
+      _ = await made.add(key)
+      if key == 3 { await gate.wait() }
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let handles = try await [directory.open(1), directory.open(2)]
+    let opening = Task { try await directory.open(3) }
+    while await directory.count < 3 { await Task.yield() }
+    let ending = Task { await directory.shutdown() }
+    while (try? await directory.open(4)) != nil { await Task.yield() }
+    gate.open()
+    await ending.value
+    await #expect(throws: StoreError.terminated) { try await opening.value }
+    await #expect(throws: StoreError.terminated) { try await directory.withStore(1) { _ in } }
+    for handle in handles { #expect(handle.store.dispatch(1) == .terminated) }
+    #expect(await directory.count == 0)
+    await directory.shutdown()
+  }
+
+  @Test func `what a body throws passes through, and the store is not held any more`() async throws {
+    let (made, clock) = (Made(), ManualClock())
+    let directory = directory(made, idleLimit: .seconds(1), clock: clock)
+    await #expect(throws: Refused.self) { try await directory.withStore(1) { _ in throw Refused() } }
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(1))
+    while await directory.count > 0 { await Task.yield() }
+  }
+
+  @Test(arguments: (0..<4).map { _ in UInt64.random(in: 0 ... .max) })
+  func `whoever asks, leaves, shuts down and is cancelled, a store is not made twice at a time, and all end`(
+    seed: UInt64
+  ) async throws {
+    let clock = ManualClock()
+    // Making is never under way twice at a time for one key.
+    let making = LockedValue(Set<Int>())
+    let directory = Directory(idleLimit: .milliseconds(1), countLimit: 3, clock: clock) { key in
+      #expect(making.withLock { $0.insert(key).inserted }, "seed \(seed)")
+      await Task.yield()
+      making.withLock { _ = $0.remove(key) }
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    await withTaskGroup { tasks in
+      for task in 0..<8 {
+        tasks.addTask {
+          var random = SeededGenerator(seed: seed &+ UInt64(task))
+          for _ in 0..<100 {
+            let key = Int.random(in: 0..<5, using: &random)
+            let using = Task {
+              try await directory.withStore(key) { store in
+                try await store.send(1)
+                if Int.random(in: 0..<10) == 0 { await store.shutdown() }
+              }
+            }
+            if Int.random(in: 0..<4, using: &random) == 0 { using.cancel() }
+            _ = await using.result
+            clock.advance(by: .milliseconds(1))
+          }
+        }
+      }
+    }
+    await directory.shutdown()
+    #expect(await directory.count == 0, "seed \(seed)")
+  }
+}
