@@ -32,6 +32,14 @@ package struct SequencedTree<State: Sendable, Action: Sendable>: Sendable {
       .closure { [sequencer, node = core.node] _ in body(Sequencer<Action>.Turn(sequencer, at: node)) })
   }
 
+  /// Does something on the tree's executor, after everything that was asked before, and returns when it is done.
+  package func turn(_ body: @escaping @Sendable (Sequencer<Action>.Turn) -> Void) async {
+    let command = Command.closure { [sequencer, node = core.node] _ in
+      body(Sequencer<Action>.Turn(sequencer, at: node))
+    }
+    await core.node.tree.performInOrder(command)
+  }
+
   /// The root store's state, in a turn; none after its release.
   package func withState<Result: Sendable>(in turn: Sequencer<Action>.Turn, _ body: @Sendable (State) -> Result)
     -> Result?

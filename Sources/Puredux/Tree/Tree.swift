@@ -115,6 +115,32 @@ import Synchronization
     return schedules
   }
 
+  /// Performs a command at once if nothing waits; only on the executor.
+  ///
+  /// Where the order comes from elsewhere, a visitor is let in like this: what it asks for is performed later, and it
+  /// has to wait for that in any case. False if it has not been performed.
+  nonisolated func performInTurn(_ command: Command, for node: StoreNode<Action>?) -> Bool {
+    assumeIsolated { tree in
+      let isAllowed = requests.withLock { $0.inbox.phase == .idle && node?.refuses() != true }
+      guard isAllowed, tree.enter() else { return false }
+      defer { tree.leave() }
+      command.perform(on: tree)
+      return true
+    }
+  }
+
+  /// Performs a command in its turn, at once if nothing waits, and returns when it has been.
+  func performInOrder(_ command: Command) async {
+    if performInTurn(command, for: nil) { return }
+    await Waiter<Void>.wait { waiter in
+      place(
+        .closure { tree in
+          command.perform(on: tree)
+          waiter.resume(returning: ())
+        })
+    }
+  }
+
   /// Gives a command its place in the order, whatever has ended.
   nonisolated func place(_ command: Command) {
     if requests.withLock({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
@@ -398,10 +424,12 @@ import Synchronization
     _ visit: LateVisit<Value>, for node: StoreNode<Action>?
   ) -> LateVisit<Value> {
     visit.context = carriedContext
+    let command = sequencer?.ordered(visit) ?? visit
+    if sequencer != nil, performInTurn(command, for: node) { return visit }
     let (isPlaced, schedules) = requests.withLock { requests in
       let takesUp = requests.inbox.visitorCame()
       if let node, node.refuses() { return (false, takesUp) }
-      return (true, append(to: &requests) { $0.append(sequencer?.ordered(visit) ?? visit) } || takesUp)
+      return (true, append(to: &requests) { $0.append(command) } || takesUp)
     }
     if schedules { scheduleDrain() }
     if !isPlaced { visit.refuse(.terminated) }

@@ -1,3 +1,4 @@
+import Dispatch
 import Puredux
 import Synchronization
 
@@ -17,12 +18,15 @@ import Synchronization
 /// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the store
 /// that follows the log tries again until there is room.
 ///
-/// A directory is open in one `FileLog` at a time. The work is done on threads of Dispatch and not of the cooperative
-/// pool; a tree that is idle has none.
+/// A directory is open in one `FileLog` at a time. The disk is waited for on at most 17 threads of Dispatch, and never
+/// on those of the cooperative pool.
 public final class FileLog: Sendable {
   public struct Options: Sendable {
     /// A file of entries is begun when the last one has so many bytes. Truncation removes whole files.
     public var segmentBytes = 8 << 20
+    /// Files are made longer ahead of what is written, by as much as they have grown, and at most by so many bytes: a
+    /// write then changes only bytes that are there, which disks do faster. 0 for none.
+    public var preallocatedBytes = 1 << 20
     /// Whether each write waits for the disk. Without it a crash of the machine can lose what was acknowledged, and one
     /// of the process cannot.
     public var syncs = true
@@ -48,6 +52,10 @@ public final class FileLog: Sendable {
   /// Locked for as long as the log is open.
   private let lock: Mutex<Disk?>
   private let trees = Mutex(WeakTable<FileTree>())
+  /// The queues on which the disk is waited for: so many, as each may take a thread.
+  private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
+  private let nextLane = Atomic(0)
+  let snapshotQueue = DispatchQueue(label: "puredux.log.snapshots")
 
   /// - Parameters:
   ///   - directory: Made where it is not there.
@@ -94,6 +102,11 @@ public final class FileLog: Sendable {
     guard let file = lock.withLock({ $0.take() }) else { return }
     for tree in trees.withLock({ $0.objects }) { await tree.close() }
     withExtendedLifetime(file) {}
+  }
+
+  /// A queue for one more tree.
+  func lane() -> DispatchQueue {
+    lanes[nextLane.wrappingAdd(1, ordering: .relaxed).oldValue % lanes.count]
   }
 
   func checkIsOpen() throws(LogError) {

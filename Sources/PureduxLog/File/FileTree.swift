@@ -28,6 +28,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   let key: String
   private let owner: FileLog
   private let directory: String?
+  /// Shared with other trees.
   private let queue: DispatchQueue
   private let waiting = Mutex(Waiting())
   /// Used on the queue only.
@@ -37,18 +38,23 @@ final class FileTree: OrderedLog, SnapshotStore {
     self.key = key
     self.owner = owner
     directory = FileNames.directory(of: key).map { owner.directory + "/" + $0 }
-    queue = DispatchQueue(label: "puredux.log." + key)
+    queue = owner.lane()
   }
 
   /// Returns when what was asked before is done, and no file is open.
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {
-        self.files.withLock { $0 = nil }
+        self.files.withLock { files in
+          files?.close()
+          files = nil
+        }
         continuation.resume()
       }
     }
   }
+
+  deinit { files.withLock { $0?.close() } }
 
   var entryLimit: Int { 16 << 20 }
   var snapshots: (any SnapshotStore)? { self }
@@ -56,10 +62,10 @@ final class FileTree: OrderedLog, SnapshotStore {
   // MARK: On the queue
 
   private func onQueue<Result: Sendable>(
-    _ body: @escaping @Sendable () throws(LogError) -> Result
+    _ queue: DispatchQueue? = nil, _ body: @escaping @Sendable () throws(LogError) -> Result
   ) async throws(LogError) -> Result {
     let result: Swift.Result<Result, LogError> = await withCheckedContinuation { continuation in
-      queue.async { continuation.resume(returning: Swift.Result { () throws(LogError) in try body() }) }
+      (queue ?? self.queue).async { continuation.resume(returning: Swift.Result { () throws(LogError) in try body() }) }
     }
     return try result.get()
   }
@@ -217,7 +223,7 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   func save(_ snapshot: LogSnapshot) async throws(LogError) {
     guard let directory else { throw .refused("The key of a log is too long: \(key)") }
-    try await onQueue { () throws(LogError) in
+    try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       try self.owner.checkIsOpen()
       try SnapshotFile.write(snapshot, in: directory, syncs: self.owner.options.syncs)
     }

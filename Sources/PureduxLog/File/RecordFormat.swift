@@ -41,8 +41,8 @@ enum RecordFormat {
     case record(LogRecord, end: Int)
     /// The bytes do not reach: so many are needed.
     case short(Int)
-    /// Not what was written.
-    case invalid
+    /// Not what was written; it would have so many bytes.
+    case invalid(Int)
   }
 
   static func parse(_ bytes: [UInt8], at offset: Int) -> Parsed {
@@ -50,7 +50,9 @@ enum RecordFormat {
     guard span.count - offset >= recordOverhead else { return .short(recordOverhead) }
     let size = recordOverhead + Int(integer(in: span, at: offset))
     guard size <= span.count - offset else { return .short(size) }
-    guard checksum(of: span, offset..<offset + size) == integer(in: span, at: offset + 4) else { return .invalid }
+    guard checksum(of: span, offset..<offset + size) == integer(in: span, at: offset + 4) else {
+      return .invalid(size)
+    }
     let position =
       UInt64(integer(in: span, at: offset + 8)) | UInt64(integer(in: span, at: offset + 12)) << 32
     let content = [UInt8](bytes[(offset + recordOverhead)..<(offset + size)])

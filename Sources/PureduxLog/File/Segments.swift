@@ -9,6 +9,8 @@ struct Segments {
   private var last: Disk?
   /// Where its next record goes.
   private var end = RecordFormat.headerSize
+  /// Up to where it consists of zeros behind that.
+  private var allocated = 0
   /// Whether something that failed may lie behind that.
   private var hasRemains = false
   private var mark: Disk?
@@ -59,33 +61,42 @@ struct Segments {
         last = file
       }
     }
-    let isCut = try scan(file, size)
+    let tail = try scan(file, size)
     if let acknowledgedEnd, end < acknowledgedEnd {
       throw .damaged(position: head + 1, "An entry of the log \(key) that was acknowledged cannot be read.")
     }
-    if end < size {
+    if let tail, tail.end > end {
       // Where nothing tells what was acknowledged, it has to look as what dies in the middle leaves.
-      guard acknowledged != nil || isCut else {
+      guard acknowledged != nil || tail.isCut else {
         throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read.")
       }
-      try setAside(file, from: end, size)
+      try setAside(file, from: end, tail.end)
+      allocated = end
+    } else {
+      allocated = max(size, end)
     }
     last = file
   }
 
-  /// Finds the end of what can be read, and says whether what lies behind it is the beginning of a record, or nothing.
-  private mutating func scan(_ file: Disk, _ size: Int) throws(LogError) -> Bool {
+  /// Finds the end of what can be read. Returns where what lies behind that ends but for zeros, and whether it may be
+  /// the beginning of a record.
+  private mutating func scan(_ file: Disk, _ size: Int) throws(LogError) -> (end: Int, isCut: Bool)? {
     var (bytes, start) = ([UInt8](), end)
     while true {
       switch RecordFormat.parse(bytes, at: end - start) {
       case .record(let record, let next):
-        guard record.position == head + 1 else { return false }
+        guard record.position == head + 1 else { return (size, false) }
         head += 1
         end = start + next
-      case .invalid:
-        return try onDisk { () throws(Disk.Failure) in try file.read(size - end, at: end).allSatisfy { $0 == 0 } }
+      case .invalid(let count):
+        let rest = try onDisk { () throws(Disk.Failure) in try file.read(size - end, at: end) }
+        guard let last = rest.lastIndex(where: { $0 != 0 }) else { return nil }
+        return (end + last + 1, last + 1 < count)
       case .short(let count):
-        if count > size - end { return true }
+        if count > size - end {
+          let rest = try onDisk { () throws(Disk.Failure) in try file.read(size - end, at: end) }
+          return rest.lastIndex { $0 != 0 }.map { (end + $0 + 1, true) }
+        }
         start = end
         bytes = try onDisk { () throws(Disk.Failure) in try file.read(max(count, 1 << 20), at: start) }
       }
@@ -126,6 +137,7 @@ struct Segments {
       hasRemains = true
       try owner.fail(.write, last, bytes.count)
       try last.write(bytes, at: end)
+      allocate(last, behind: end + bytes.count)
       try sync(last)
       hasRemains = false
       end += bytes.count
@@ -138,10 +150,20 @@ struct Segments {
     }
   }
 
+  /// Makes the file longer by zeros, if it has to be; if there is no room, the next write will tell.
+  private mutating func allocate(_ file: Disk, behind used: Int) {
+    guard used > allocated else { return }
+    allocated = used
+    let count = min(used, owner.options.preallocatedBytes, owner.options.segmentBytes - used)
+    guard count > 0, (try? file.write([UInt8](repeating: 0, count: count), at: used)) != nil else { return }
+    allocated = used + count
+  }
+
   /// Takes back what may lie behind the end: after a failure nobody knows what of it is on the disk.
   private mutating func takeBack(_ file: Disk) throws(Disk.Failure) {
     try owner.fail(.truncate, file, 0)
     try file.truncate(to: end)
+    allocated = end
     try sync(file)
     hasRemains = false
   }
@@ -158,6 +180,8 @@ struct Segments {
       try Disk.makeDirectory(directory)
       try Disk.syncDirectory(owner.directory)
     }
+    // What was allocated and is not needed; a log can be read with it, too.
+    try? last?.truncate(to: end)
     let file = try Disk(path(FileNames.segment(first)), .creating)
     try file.truncate(to: 0)
     try file.write(RecordFormat.header(first: first), at: 0)
@@ -166,7 +190,11 @@ struct Segments {
     firsts.append(first)
     last = file
     end = RecordFormat.headerSize
+    allocated = end
   }
+
+  /// Gives back what was allocated and is not needed.
+  func close() { if !hasRemains { try? last?.truncate(to: end) } }
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
   /// damage. After the death of a machine it may be older.

@@ -198,9 +198,9 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } + 1
         endRecovery(problem)
-        return await inTurn(of: tree) { self.stop(.unreadable(position: position), in: $0) }
+        return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
-        await inTurn(of: tree) { self.enter(.waiting(problem.trouble), in: $0) }
+        await tree.turn { self.enter(.waiting(problem.trouble), in: $0) }
       }
       guard await clock.sleep(for: options.retryInterval) else { return }
     }
@@ -211,24 +211,13 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
     do {
       for try await records in log.records(after: applying.withLock { $0.fold.position }) {
         let decoded = records.map { ($0.position, $0.bytes.count, decode($0.bytes)) }
-        await inTurn(of: tree) { self.apply(decoded, in: $0, of: tree) }
+        await tree.turn { self.apply(decoded, in: $0, of: tree) }
         if sending.withLock({ $0.stop != nil || $0.tree == nil }) { return nil }
       }
     } catch {
       return Task.isCancelled ? nil : (error as? LogError) ?? .unavailable("\(error)")
     }
     return Task.isCancelled ? nil : .unavailable("The log's entries have come to an end.")
-  }
-
-  private func inTurn(
-    of tree: SequencedTree<State, Action>, _ body: @escaping @Sendable (Turn) -> Void
-  ) async {
-    await withCheckedContinuation { continuation in
-      tree.perform { turn in
-        body(turn)
-        continuation.resume()
-      }
-    }
   }
 
   private func decode(_ bytes: [UInt8]) -> Decoded {

@@ -31,7 +31,7 @@ enum FileFigures {
   private static func rawSync(count: Int) throws -> Duration {
     let path = FileManager.default.temporaryDirectory.path + "/log-trials-\(UUID().uuidString)"
     defer { try? FileManager.default.removeItem(atPath: path) }
-    let file = open(path, O_RDWR | O_CREAT, 0o644)
+    let file = unsafe open(path, O_RDWR | O_CREAT, 0o644)
     defer { close(file) }
     let bytes = [UInt8](repeating: 1, count: 100)
     return ContinuousClock().measure {
@@ -87,7 +87,7 @@ enum FileFigures {
       await log.close()
       let again = try FileLog(directory: directory)
       let start = ContinuousClock.now
-      let replayed = try await store(following: again["tree"])
+      let replayed = try await Self.store(following: again["tree"])
       let time = start.duration(to: .now)
       let total = await replayed.state
       print("\(count) entries replayed in \(time), \(total) in all")
@@ -138,7 +138,7 @@ enum FileFigures {
       let before = memory()
       let start = ContinuousClock.now
       let stores = try await withThrowingTaskGroup { tasks in
-        for number in 0..<count { tasks.addTask { try await store(following: again["\(number)"]) } }
+        for number in 0..<count { tasks.addTask { try await Self.store(following: again["\(number)"]) } }
         return try await tasks.reduce(into: []) { $0.append($1) }
       }
       let time = start.duration(to: .now)
