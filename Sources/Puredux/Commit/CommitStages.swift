@@ -106,7 +106,7 @@ extension CommitStages {
     }
 
     /// Commits an action without telling anybody who is told of commits.
-    @usableFromInline func commitQuietly(_ action: Action) {
+    @inlinable func commitQuietly(_ action: Action) {
       guard let node = unsafe current else { return }
       unsafe hasCommitted = true
       var action = action

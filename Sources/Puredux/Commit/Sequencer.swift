@@ -21,7 +21,7 @@
   @usableFromInline typealias Context = CommitStages<Action>.Context
 
   /// What the log's side does.
-  package struct LogSide: Sendable {
+  @usableFromInline package struct LogSide: Sendable {
     /// Submits an action: on the tree's executor, in order. Returns why it is not.
     package let submit: @Sendable (Action) -> StoreError?
     package let refusal: @Sendable () -> DispatchResult?
@@ -42,9 +42,13 @@
     }
   }
 
-  private let log: LogSide
-  /// The middleware of the root store.
+  @usableFromInline let log: LogSide
+  /// The middleware of the root store, and how an action goes through that.
   @usableFromInline var handleAtCommit: Handle?
+  @usableFromInline var rootContext: Context?
+  /// Commits an action by the root store alone, and without effects. A closure, made where the actions are known, as
+  /// a replay consists of nothing else.
+  private let commitQuietly: (Action, Handle?, Context) -> Void
 
   private var pending = Queue<Pending>()
   private var hasEnded = false
@@ -58,13 +62,21 @@
 
   private struct Committing {
     let action: Action
-    let isQuiet: Bool
     var isDone = false
-    var rejection: StoreError?
   }
 
-  package init(_ log: LogSide) {
+  @inlinable package convenience init(_ log: LogSide) {
+    self.init(log) { action, handle, context in
+      guard let handle else { return context.commitQuietly(action) }
+      unsafe context.divert = { $1.commitQuietly($0) }
+      handle(action, context)
+      unsafe context.divert = nil
+    }
+  }
+
+  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Handle?, Context) -> Void) {
     self.log = log
+    self.commitQuietly = commitQuietly
     super.init()
   }
 
@@ -81,7 +93,9 @@
 
   /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
   @usableFromInline func process(_ handle: Handle?, _ context: Context) -> Process {
-    { [self] action, node in
+    // The root's comes first.
+    if rootContext == nil { rootContext = context }
+    return { [self] action, node in
       context.begin(at: node)
       if let committing, !committing.isDone { return commit(committing, context) }
       return submit(action, from: node, handle, context)
@@ -144,30 +158,26 @@
 
   private func commit(_ committing: Committing, _ context: Context) -> StoreError? {
     self.committing?.isDone = true
-    if committing.isQuiet { unsafe context.divert = { $1.commitQuietly($0) } }
     if let handleAtCommit {
       handleAtCommit(committing.action, context)
-    } else if committing.isQuiet {
-      context.commitQuietly(committing.action)
     } else {
       context.commit(committing.action)
     }
-    unsafe context.divert = nil
     return context.end()
   }
 
   /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without effects.
   private func commitForeign(_ action: Action, at root: StoreNode<Action>) {
-    if hasEnded { return }
-    committing = Committing(action: action, isQuiet: true)
-    try? root.tree.acceptHere(action, from: root, isPlaced: true)
-    committing = nil
+    guard !hasEnded, let rootContext else { return }
+    rootContext.begin(at: root)
+    commitQuietly(action, handleAtCommit, rootContext)
+    _ = rootContext.end()
   }
 
   /// Commits the first of what has been submitted here and is not committed yet.
   private func commitOwn(_ action: Action, on tree: isolated any TreeIsolation) {
     guard let first = pending.popFirst() else { return }
-    committing = Committing(action: action, isQuiet: false)
+    committing = Committing(action: action)
     first.visit?.perform(on: tree)
     if committing?.isDone == false {
       let commit = { _ = try? first.node.tree.acceptHere(action, from: first.node, isPlaced: true) }

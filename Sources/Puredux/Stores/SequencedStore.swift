@@ -15,14 +15,14 @@ extension RootStore {
   }
 
   /// Its tree, for who commits what comes. Keeps the tree's objects, but not the store alive.
-  package nonisolated var sequenced: SequencedTree<State, Action>? {
+  @usableFromInline package nonisolated var sequenced: SequencedTree<State, Action>? {
     guard let sequencer = core.node.tree.sequencer as? Sequencer<Action> else { return nil }
     return SequencedTree(core: core, sequencer: sequencer)
   }
 }
 
 /// The tree of a root store whose order comes from elsewhere.
-package struct SequencedTree<State: Sendable, Action: Sendable>: Sendable {
+@usableFromInline package struct SequencedTree<State: Sendable, Action: Sendable>: Sendable {
   let core: StoreCore<State, Action>
   let sequencer: Sequencer<Action>
 

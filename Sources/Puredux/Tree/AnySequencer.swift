@@ -4,7 +4,7 @@
 /// SAFETY: `Sequencer`, the only class that inherits from this one, answers for its variables; this one has none. The
 /// compiler does not check a class that can be inherited from.
 @usableFromInline package class AnySequencer: @unchecked Sendable {
-  init() {}
+  @usableFromInline init() {}
 
   /// A visit that submits its action in its turn, and is carried out when that is committed; one that reads waits for
   /// what has been submitted before.

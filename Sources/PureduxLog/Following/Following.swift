@@ -1,11 +1,21 @@
-import Puredux
+public import Puredux
 import Synchronization
+
+/// Used in turns only.
+private struct Applying {
+  var fold: Fold
+  var bytesSinceSnapshot = 0
+  var isSaving = false
+  /// The position that the store is up to date at.
+  var goal: UInt64
+  let start: UInt64
+}
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
 /// shell around two state machines, `Outbox` and `Fold`.
 ///
 /// It holds the tree, and the tree holds it, until the root store has ended.
-final class Following<State: Sendable, Action: Sendable>: Sendable {
+@usableFromInline final class Following<State: Sendable, Action: Sendable>: Sendable {
   typealias Turn = Sequencer<Action>.Turn
   typealias Phase = LogStatistics.Phase
 
@@ -34,16 +44,6 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
     var endingLimit: Task<Void, Never>?
     var recovery: CheckedContinuation<Void, any Error>?
     var recovered: Result<Void, any Error>?
-  }
-
-  /// Used in turns only.
-  private struct Applying {
-    var fold: Fold
-    var bytesSinceSnapshot = 0
-    var isSaving = false
-    /// The position that the store is up to date at.
-    var goal: UInt64
-    let start: UInt64
   }
 
   private let log: any OrderedLog
@@ -77,7 +77,26 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
     applying = Mutex(Applying(fold: stored, goal: head, start: stored.position))
   }
 
-  var side: Sequencer<Action>.LogSide {
+  /// Reads what there is: the newest snapshot, and how far the log goes.
+  @usableFromInline static func open(
+    _ log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
+    options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
+  ) async throws -> (Following, State) {
+    let head = try await log.head()
+    var stored = StoredState(state: initialState, fold: Fold())
+    if let states, !options.ignoresSnapshots, let newest = try? await log.snapshots?.newest(),
+      let read = StoredState(newest.bytes, by: states)
+    {
+      stored = read
+    }
+    let following = Following(
+      log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options,
+      clock: ElapsedClock(clock), fingerprint: fingerprint, onPhase: onPhase)
+    return (following, stored.state)
+  }
+
+  @usableFromInline var side: Sequencer<Action>.LogSide {
     Sequencer<Action>.LogSide(
       submit: { self.submit($0) }, refusal: { self.refusal }, statistics: { self.statistics },
       rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
@@ -156,7 +175,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
   // MARK: From the log
 
   /// Follows the log from now on.
-  func begin(_ tree: SequencedTree<State, Action>) {
+  @usableFromInline func begin(_ tree: SequencedTree<State, Action>) {
     sending.withLock { $0.tree = tree }
     tree.perform { turn in
       self.onPhase?(self.sending.withLock { $0.phase })
@@ -167,7 +186,7 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// Returns when the store is up to date.
-  func untilRecovered() async throws {
+  @usableFromInline func untilRecovered() async throws {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let outcome = sending.withLock { sending -> Result<Void, any Error>? in
@@ -411,6 +430,8 @@ final class Following<State: Sendable, Action: Sendable>: Sendable {
         }
       }
       self.applying.withLock { $0.isSaving = false }
+      // More may have come meanwhile.
+      tree.perform { self.saveSnapshot(in: $0, of: tree) }
     }
   }
 }

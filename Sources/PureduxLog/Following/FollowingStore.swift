@@ -25,7 +25,7 @@ extension RootStore {
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
   ///   must not apply, and `CancellationError`.
-  public init(
+  @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
     executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
@@ -47,7 +47,7 @@ extension RootStore {
   /// - Parameters:
   ///   - actions: How actions become bytes.
   ///   - states: How states become the bytes of snapshots; without it there are none.
-  public init(
+  @inlinable public init(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
@@ -65,7 +65,7 @@ extension RootStore {
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
 
-  private init(
+  @inlinable init(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, reducers: [Reducer<State, Action>],
@@ -74,18 +74,11 @@ extension RootStore {
     carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
     history: History<State, Action>?
   ) async throws {
-    let head = try await log.head()
-    var stored = StoredState(state: initialState, fold: Fold())
-    if let states, !options.ignoresSnapshots, let newest = try? await log.snapshots?.newest(),
-      let read = StoredState(newest.bytes, by: states)
-    {
-      stored = read
-    }
-    let following = Following(
-      log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options,
-      clock: ElapsedClock(clock), fingerprint: fingerprint, onPhase: onPhase)
+    let (following, state) = try await Following<State, Action>.open(
+      log, initialState: initialState, actions: actions, states: states, options: options, clock: clock,
+      fingerprint: fingerprint, onPhase: onPhase)
     self.init(
-      initialState: stored.state, reducers: reducers, executor: executor, priority: priority, clock: clock,
+      initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
       sequencer: Sequencer(following.side))
     following.begin(sequenced!)
