@@ -162,26 +162,32 @@ extension CommitPath {
 
   /// A root store's path.
   @inlinable init<State: Sendable>(
-    root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>,
-    sequencer: Sequencer<Action>? = nil
+    root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>
   ) {
     let reduce = features.reducer.change
     let commit: Commit = { action in
       own.change { reduce(&$0, &action) }
       if source.hasChannel { source.publish(own) }
     }
-    var handle = features.middleware.map { $0.handling(showing: source, above: nil) }
-    // Where the order comes from elsewhere, the root's middleware decides when the action has come back.
-    if let sequencer { sequencer.handleAtCommit = handle.take() }
     let stages = Stages(
-      handle: handle,
+      handle: features.middleware.map { $0.handling(showing: source, above: nil) },
       record: features.history.map { history in
         { [steps = features.reducer.steps] action, context in
           history.record(action, context, by: steps, in: own)
           if source.hasChannel { source.publish(own) }
         }
-      }, sequencer: sequencer, commit: commit)
+      }, commit: commit)
     self.init(commit: commit, stages: stages, source: source)
+  }
+
+  /// A root store's path, whose order comes from elsewhere: its middleware decides when the action has come back.
+  @inlinable init(sequencing path: consuming CommitPath, by sequencer: Sequencer<Action>) {
+    let stages = Stages.known(path.stages)
+    sequencer.handleAtCommit = stages?.handle
+    self.init(
+      commit: path.commit,
+      stages: Stages(handle: nil, record: stages?.record, sequencer: sequencer, commit: path.commit),
+      source: path.source)
   }
 
   /// A child store's path, which continues with its parent's. What is called for a root store's commits can be changed,

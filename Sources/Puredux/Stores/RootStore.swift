@@ -67,16 +67,16 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @inlinable init(
     initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, trunk: EffectRunner? = nil,
-    interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>,
-    sequencer: Sequencer<Action>? = nil
+    interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>
   ) {
     let effects = TreeEffects.custom(
       priority: priority, clock: clock, reporting: reporting, trunk: trunk)
-    let tree = Tree<Action>(
-      executor: executor, priority: priority, companion: effects, carrying: carrying, sequencer: sequencer)
-    core = StoreCore(root: initialState, tree: tree, features: features, sequencer: sequencer)
+    let tree = Tree<Action>(executor: executor, priority: priority, companion: effects, carrying: carrying)
+    core = StoreCore(root: initialState, tree: tree, features: features)
     if let interceptor { core.intercept(with: interceptor) }
   }
+
+  @inlinable init(core: StoreCore<State, Action>) { self.core = core }
 
   // SAFETY: the executor lives as long as this actor, which holds the tree that holds it.
   @inlinable public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe core.node.tree.unownedExecutor }

@@ -6,12 +6,15 @@ extension RootStore {
     middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?,
     sequencer: Sequencer<Action>
   ) {
+    let effects = TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: nil)
+    let tree = Tree<Action>(
+      executor: executor, priority: priority, companion: effects, carrying: carrying, sequencer: sequencer)
     self.init(
-      initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
-      carrying: carrying, interceptor: nil,
-      features: StoreFeatures(
-        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
-      sequencer: sequencer)
+      core: StoreCore(
+        root: initialState, tree: tree,
+        features: StoreFeatures(
+          reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
+        sequencer: sequencer))
   }
 
   /// Its tree, for who commits what comes. Keeps the tree's objects, but not the store alive.

@@ -16,13 +16,25 @@
     }
   }
 
+  @inlinable init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
+    let own = OwnState(initialState)
+    let source = Source.root(own)
+    let path = CommitPath(root: own, shownBy: source, features: features)
+    self.init(
+      node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
+      emission: features.emission)
+    keep(features.history)
+  }
+
+  /// The core of a root store whose order comes from elsewhere.
   @inlinable init(
     root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>,
-    sequencer: Sequencer<Action>? = nil
+    sequencer: Sequencer<Action>
   ) {
     let own = OwnState(initialState)
     let source = Source.root(own)
-    let path = CommitPath(root: own, shownBy: source, features: features, sequencer: sequencer)
+    let path = CommitPath(
+      sequencing: CommitPath(root: own, shownBy: source, features: features), by: sequencer)
     self.init(
       node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
       emission: features.emission)

@@ -293,8 +293,7 @@ extension RootStore {
   /// Whether it has neither ended nor stopped.
   fileprivate nonisolated var takesActions: Bool {
     if core.node.isClosed { return false }
-    if case .stopped = core.node.refusal { return false }
-    return true
+    return core.node.refusal != .stopped
   }
 }
 

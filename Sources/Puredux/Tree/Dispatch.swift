@@ -6,8 +6,9 @@ public enum DispatchResult: Sendable, Equatable {
   /// The store follows a log, and what waits for that has reached its bound: the action changes nothing. Try later, or
   /// `send`, which waits.
   case overloaded
-  /// The store follows a log, and cannot go on: the action changes nothing. It can still be read.
-  case stopped(LogStop)
+  /// The store follows a log, and cannot go on: the action changes nothing. It can still be read; why, `send` throws
+  /// and `statistics` says.
+  case stopped
   /// The store is shut down or released, or the dispatching effect is cancelled: the action changes nothing.
   case terminated
   /// A projection maps the action to nothing: no store was given it.

@@ -26,7 +26,7 @@ import Synchronization
       if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
     }
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
-    let carries = parent?.isSpecial ?? (tree.carriesValues || tree.sequencer != nil)
+    let carries = parent?.isSpecial ?? tree.isSpecial
     bits = Atomic((number << 24) | (depth << 4) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
     self.path = path
     super.init()

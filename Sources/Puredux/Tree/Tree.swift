@@ -51,22 +51,29 @@ import Synchronization
 
   @inlinable init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil,
-    carrying carried: CarriedValues? = nil, sequencer: AnySequencer? = nil
+    carrying carried: CarriedValues? = nil
   ) {
     self.executor = ExecutorReference(executor)
     self.priority = priority
-    let isPlain = companion == nil && carried == nil && sequencer == nil
-    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried, sequencer: sequencer))
-    if sequencer == nil {
-      performDrain = { $0.drain() }
-    } else {
-      // Visitors are never let in, so that what they ask for takes its place in the order.
-      isBusy.store(true, ordering: .relaxed)
-      performDrain = { tree in
-        tree.drain()
-        tree.isBusy.store(true, ordering: .relaxed)
-      }
+    let isPlain = companion == nil && carried == nil
+    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried))
+    performDrain = { $0.drain() }
+  }
+
+  /// A tree whose order comes from elsewhere. Visitors are never let in, so that what they ask for takes its place in
+  /// the order. Its drain is not specialized, as it commits nothing itself.
+  @usableFromInline init(
+    executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
+    sequencer: AnySequencer
+  ) {
+    self.executor = ExecutorReference(executor)
+    self.priority = priority
+    extras = Lazy(Extras(companion: companion, carrying: carried, sequencer: sequencer))
+    performDrain = { tree in
+      tree.drain()
+      tree.isBusy.store(true, ordering: .relaxed)
     }
+    isBusy.store(true, ordering: .relaxed)
   }
 
   @inlinable var batchPosition: Int {

@@ -48,6 +48,11 @@ extension Tree {
 extension Tree {
   @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
 
+  /// Whether dispatching asks more of it than a place in the order.
+  @usableFromInline nonisolated var isSpecial: Bool {
+    extras.withObject { $0.carried != nil || $0.sequencer != nil } ?? false
+  }
+
   @usableFromInline nonisolated var sequencer: AnySequencer? { extras.withObject { $0.sequencer } ?? nil }
 
   /// The present values of the task-locals that the tree carries.

@@ -324,7 +324,7 @@ private struct Applying {
     switch admission.load(ordering: .relaxed) {
     case 0: nil
     case 1: .overloaded
-    default: sending.withLock { $0.stop }.map { .stopped($0) }
+    default: .stopped
     }
   }
 
