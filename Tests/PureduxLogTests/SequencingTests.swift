@@ -144,6 +144,38 @@ import Testing
     #expect(await Set(seen.first(2)) == [7, 8])
   }
 
+  @Test("nothing is reduced under the task-local values of who made the store, or of another caller")
+  func notCarried() async throws {
+    let log = MemoryLog()
+    let store = try await Request.$id.withValue(5) {
+      try await RootStore<Ledger, String>(following: log, initialState: Ledger()) { state, action in
+        state.entries.append("\(action)\(Request.id)")
+      }
+    }
+    try await Request.$id.withValue(6) { try await store.send("a") }
+    Request.$id.withValue(7) { _ = store.dispatch("b") }
+    #expect(await store.state.entries == ["a0", "b0"])
+    await store.shutdown()
+  }
+
+  @Test("a snapshot of more than the log has is left aside")
+  func foreignSnapshot() async throws {
+    let (log, other) = (MemoryLog(), MemoryLog())
+    let stores = (try await ledger(log), try await ledger(other))
+    for number in 0..<3 { try await stores.0.send("\(number)") }
+    var options = LogOptions.quick
+    options.snapshotBytes = 1
+    let saving = try await ledger(log, options: options)
+    try await saving.send("3")
+    while try await log.newest() == nil { await Task.yield() }
+    try await stores.1.send("x")
+    try await other.save(#require(try await log.newest()))
+    let store = try await ledger(other)
+    #expect(await store.state.entries == ["x"])
+    try await store.send("y")
+    #expect(await store.state.entries == ["x", "y"])
+  }
+
   enum Request { @TaskLocal static var id = 0 }
 
   @Test("from what waits for the log beyond a bound on, dispatch is refused, and send waits")

@@ -13,8 +13,64 @@
 /// been shut down otherwise, or that follows a log and has stopped, is made anew, too.
 ///
 /// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
-public final actor StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable> {
+public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
   public typealias Root = RootStore<State, Action>
+
+  let table: DirectoryTable<Key, State, Action>
+
+  /// - Parameters:
+  ///   - idleLimit: How long a store is kept that nobody needs.
+  ///   - countLimit: If there are more stores than that, those that have not been needed for longest are let go at
+  ///     once; those that are needed stay, however many they are.
+  ///   - clock: Measures the idle limit.
+  ///   - interceptors: How stores are shut down.
+  ///   - make: Makes the store of a key. Not called for one key twice at a time.
+  public init(
+    idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
+    interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
+  ) {
+    table = DirectoryTable(
+      idleLimit: idleLimit, countLimit: countLimit, clock: clock, interceptors: interceptors, make: make)
+  }
+
+  /// The keys of the stores that there are, those that are being made or shut down included.
+  public var keys: [Key] { get async { await table.keys } }
+
+  /// Runs a body with the store of a key, which is kept for as long as the body runs.
+  ///
+  /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
+  ///   is cancelled before there is a store, and what the body throws.
+  public func withStore<Result>(
+    _ key: Key, isolation: isolated (any Actor)? = #isolation,
+    _ body: nonisolated(nonsending) (Root) async throws -> Result
+  ) async throws -> Result {
+    let store = try await table.acquire(key)
+    do {
+      let result = try await body(store)
+      await table.release(store, of: key)
+      return result
+    } catch {
+      await table.release(store, of: key)
+      throw error
+    }
+  }
+
+  /// Opens the store of a key; the handle keeps it. Throws as `withStore` does.
+  public func open(
+    _ key: Key, isolation: isolated (any Actor)? = #isolation
+  ) async throws -> StoreHandle<State, Action> {
+    let store = try await table.acquire(key)
+    return StoreHandle(store) { [table] store in Task { await table.release(store, of: key) } }
+  }
+
+  /// Shuts down all stores, those that are used included, and returns when they have ended. What is asked for later is
+  /// refused.
+  public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
+}
+
+/// The stores of a directory, and what becomes of them.
+actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable> {
+  typealias Root = RootStore<State, Action>
 
   private struct Entry {
     enum Phase {
@@ -54,16 +110,9 @@ public final actor StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   private var nextWaiter = 0
   private var enders: [CheckedContinuation<Void, Never>] = []
 
-  /// - Parameters:
-  ///   - idleLimit: How long a store is kept that nobody needs.
-  ///   - countLimit: If there are more stores than that, those that have not been needed for longest are let go at
-  ///     once; those that are needed stay, however many they are.
-  ///   - clock: Measures the idle limit.
-  ///   - interceptors: How stores are shut down.
-  ///   - make: Makes the store of a key. Not called for one key twice at a time.
-  public init(
-    idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
-    interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
+  init(
+    idleLimit: Duration, countLimit: Int, clock: any Clock<Duration>, interceptors: InterceptorShutdown,
+    make: @escaping @Sendable (Key) async throws -> Root
   ) {
     self.idleLimit = idleLimit
     self.countLimit = countLimit
@@ -72,44 +121,14 @@ public final actor StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     time = ElapsedClock(clock)
   }
 
-  /// How many stores there are, those that are being made or shut down included.
-  public var count: Int { entries.count }
-
-  /// The keys of those.
-  public var keys: [Key] { Array(entries.keys) }
+  var keys: [Key] { Array(entries.keys) }
 
   /// How many wait for the store of a key.
   func waiterCount(of key: Key) -> Int { entries[key]?.waiters.count ?? 0 }
 
   // MARK: Using a store
 
-  /// Runs a body with the store of a key, which is kept for as long as the body runs.
-  ///
-  /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
-  ///   is cancelled before there is a store, and what the body throws.
-  public nonisolated(nonsending) func withStore<Result>(
-    _ key: Key, _ body: nonisolated(nonsending) (Root) async throws -> Result
-  ) async throws -> Result {
-    let store = try await acquire(key)
-    do {
-      let result = try await body(store)
-      await release(store, of: key)
-      return result
-    } catch {
-      await release(store, of: key)
-      throw error
-    }
-  }
-
-  /// Opens the store of a key; the handle keeps it. Throws as `withStore` does.
-  public nonisolated(nonsending) func open(_ key: Key) async throws -> StoreHandle<State, Action> {
-    let store = try await acquire(key)
-    return StoreHandle(store) { [self] store in Task { await release(store, of: key) } }
-  }
-
-  /// Shuts down all stores, those that are used included, and returns when they have ended. What is asked for later is
-  /// refused.
-  public func shutdown() async {
+  func shutdown() async {
     hasEnded = true
     for (key, entry) in entries {
       if case .open(let store) = entry.phase { close(store, of: key) }
@@ -118,7 +137,7 @@ public final actor StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     await withCheckedContinuation { enders.append($0) }
   }
 
-  private func acquire(_ key: Key) async throws -> Root {
+  func acquire(_ key: Key) async throws -> Root {
     nextWaiter += 1
     let id = nextWaiter
     return try await withTaskCancellationHandler {
@@ -149,7 +168,7 @@ public final actor StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     if case .open(let store) = entry.phase { close(store, of: key) }
   }
 
-  private func release(_ store: Root, of key: Key) {
+  func release(_ store: Root, of key: Key) {
     // It may have been shut down meanwhile, and made anew.
     guard var entry = entries[key], case .open(let current) = entry.phase, current === store else { return }
     entry.useCount -= 1

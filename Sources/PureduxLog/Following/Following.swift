@@ -83,13 +83,14 @@ private struct Applying {
     options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
-    let head = try await log.head()
-    var stored = StoredState(state: initialState, fold: Fold())
-    if let states, !options.ignoresSnapshots, let newest = try? await log.snapshots?.newest(),
-      let read = StoredState(newest.bytes, by: states)
-    {
-      stored = read
+    var newest: StoredState<State>?
+    if let states, !options.ignoresSnapshots, let snapshot = try? await log.snapshots?.newest() {
+      newest = StoredState(snapshot.bytes, by: states)
     }
+    // Later, so that a snapshot of more than there is belongs to another log.
+    let head = try await log.head()
+    if let position = newest?.fold.position, position > head { newest = nil }
+    let stored = newest ?? StoredState(state: initialState, fold: Fold())
     let following = Following(
       log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options,
       clock: ElapsedClock(clock), fingerprint: fingerprint, onPhase: onPhase)
@@ -119,7 +120,8 @@ private struct Applying {
       return (nil, !sending.isWatching)
     }
     if refused == nil { pump() }
-    if watches { Task { await self.watch() } }
+    // Detached, here and below: nothing that the tree does is to be done under the task-local values of a caller.
+    if watches { Task.detached { await self.watch() } }
     return refused
   }
 
@@ -181,7 +183,7 @@ private struct Applying {
       self.onPhase?(self.sending.withLock { $0.phase })
       self.progress(in: turn)
     }
-    let follower = Task { await self.follow() }
+    let follower = Task.detached { await self.follow() }
     sending.withLock { $0.follower = follower }
   }
 
@@ -383,7 +385,7 @@ private struct Applying {
   private func rootClosed() {
     sending.withLock { $0.tree }?.perform { _ in
       guard !self.sending.withLock({ $0.outbox.isEmpty }) else { return }
-      let limit = Task {
+      let limit = Task.detached {
         guard await self.clock.sleep(for: self.options.endingLimit) else { return }
         self.sending.withLock { $0.tree }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
       }
@@ -420,7 +422,7 @@ private struct Applying {
       return applying.fold
     }
     guard let fold, let state = tree.withState(in: turn, { $0 }) else { return }
-    Task {
+    Task.detached {
       if let bytes = try? StoredState(state: state, fold: fold).encode(by: states) {
         do {
           try await snapshots.save(LogSnapshot(position: fold.position, bytes: bytes))

@@ -54,9 +54,9 @@ import Testing
       return RootStore(initialState: key) { $0 += $1 }
     }
     let asking = (0..<5).map { _ in Task { try await directory.withStore(1) { await $0.state } } }
-    while await directory.count == 0 { await Task.yield() }
+    while await directory.keys.count == 0 { await Task.yield() }
     // All of them have asked before it fails.
-    while await directory.waiterCount(of: 1) < 5 { await Task.yield() }
+    while await directory.table.waiterCount(of: 1) < 5 { await Task.yield() }
     gate.open()
     for task in asking { await #expect(throws: Refused.self) { try await task.value } }
     #expect(try await directory.withStore(1) { await $0.state } == 1)
@@ -71,7 +71,7 @@ import Testing
     }
     let cancelled = Task { try await directory.withStore(1) { await $0.state } }
     let other = Task { try await directory.withStore(1) { await $0.state } }
-    while await directory.waiterCount(of: 1) < 2 { await Task.yield() }
+    while await directory.table.waiterCount(of: 1) < 2 { await Task.yield() }
     cancelled.cancel()
     await #expect(throws: CancellationError.self) { try await cancelled.value }
     gate.open()
@@ -91,7 +91,7 @@ import Testing
     await clock.untilAsleep(1)
     #expect(await directory.keys.sorted() == [1, 2])
     clock.advance(by: .seconds(2))
-    while await directory.count > 1 { await Task.yield() }
+    while await directory.keys.count > 1 { await Task.yield() }
     #expect(await kept.store.state == 2)
     #expect(try await directory.withStore(1) { await $0.state } == 1)
     #expect(await made.counts == [1: 2, 2: 1])
@@ -104,7 +104,7 @@ import Testing
     await clock.untilAsleep(1)
     clock.advance(by: .seconds(11))
     await clock.untilAsleep(1)
-    #expect(await directory.count == 1)
+    #expect(await directory.keys.count == 1)
     var iterator = states.makeAsyncIterator()
     #expect(await iterator.next() == 1)
     try await directory.withStore(1) { try await $0.send(1) }
@@ -118,10 +118,10 @@ import Testing
     for key in 1...2 { try await directory.withStore(key) { _ in } }
     let kept = try await directory.open(1)
     try await directory.withStore(3) { _ in }
-    while await directory.count > 2 { await Task.yield() }
+    while await directory.keys.count > 2 { await Task.yield() }
     #expect(await directory.keys.sorted() == [1, 3])
     let others = try await [directory.open(4), directory.open(5)]
-    #expect(await directory.count >= 3)
+    #expect(await directory.keys.count >= 3)
     withExtendedLifetime((kept, others)) {}
   }
 
@@ -144,7 +144,7 @@ import Testing
     }
     let handles = try await [directory.open(1), directory.open(2)]
     let opening = Task { try await directory.open(3) }
-    while await directory.count < 3 { await Task.yield() }
+    while await directory.keys.count < 3 { await Task.yield() }
     let ending = Task { await directory.shutdown() }
     while (try? await directory.open(4)) != nil { await Task.yield() }
     gate.open()
@@ -152,7 +152,7 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await opening.value }
     await #expect(throws: StoreError.terminated) { try await directory.withStore(1) { _ in } }
     for handle in handles { #expect(handle.store.dispatch(1) == .terminated) }
-    #expect(await directory.count == 0)
+    #expect(await directory.keys.count == 0)
     await directory.shutdown()
   }
 
@@ -162,7 +162,7 @@ import Testing
     await #expect(throws: Refused.self) { try await directory.withStore(1) { _ in throw Refused() } }
     await clock.untilAsleep(1)
     clock.advance(by: .seconds(1))
-    while await directory.count > 0 { await Task.yield() }
+    while await directory.keys.count > 0 { await Task.yield() }
   }
 
   @Test(arguments: (0..<4).map { _ in UInt64.random(in: 0 ... .max) })
@@ -198,6 +198,6 @@ import Testing
       }
     }
     await directory.shutdown()
-    #expect(await directory.count == 0, "seed \(seed)")
+    #expect(await directory.keys.count == 0, "seed \(seed)")
   }
 }
