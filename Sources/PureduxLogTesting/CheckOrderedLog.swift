@@ -150,7 +150,7 @@ private func checkPositions(_ log: any OrderedLog) async throws {
 }
 
 private func checkSizes(_ log: any OrderedLog) async throws {
-  let largest = [UInt8](repeating: 7, count: min(log.entryLimit, 4 << 20))
+  let largest = [UInt8](repeating: 7, count: min(log.entryLimit, 1 << 20))
   let written = [[0], [UInt8](repeating: 0, count: 5000), largest, [1]]
   let positions = try await log.append(written)
   guard try await log.read(after: 0, through: positions[3]).map(\.bytes) == written else {
@@ -192,7 +192,7 @@ private func checkTruncation(_ log: any OrderedLog) async throws {
 }
 
 private func checkSnapshots(_ snapshots: any SnapshotStore) async throws {
-  let large = LogSnapshot(position: 20, bytes: [UInt8](repeating: 3, count: 3 << 20))
+  let large = LogSnapshot(position: 20, bytes: [UInt8](repeating: 3, count: 3 << 19))
   try await snapshots.save(LogSnapshot(position: 10, bytes: [1]))
   try await snapshots.save(large)
   try await snapshots.save(LogSnapshot(position: 15, bytes: [2]))

@@ -1,5 +1,5 @@
+import Puredux
 public import PureduxLog
-import Synchronization
 
 /// A log in memory: for tests, of stores that follow one, and of several replicas in one process. It loses everything
 /// with the process.
@@ -20,7 +20,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     var head: UInt64 { truncated + UInt64(records.count) }
   }
 
-  private let contents = Mutex(Contents())
+  private let contents = LockedValue(Contents())
 
   public init() {}
 
@@ -38,7 +38,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
   }
 
   public func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    let last = Mutex(position)
+    let last = LockedValue(position)
     return AsyncThrowingStream {
       while !Task.isCancelled {
         let after = last.withLock { $0 }

@@ -1,5 +1,5 @@
+import Puredux
 public import PureduxLog
-import Synchronization
 
 /// A log that misbehaves in all the ways that `OrderedLog` allows, by a seed: it says that appends failed that took
 /// place, loses some, repeats some, lets later ones overtake earlier ones, delivers entries again, and breaks off. What
@@ -28,12 +28,12 @@ public final class UnreliableLog: OrderedLog {
 
   private let log: any OrderedLog
   private let rates: Rates
-  private let mischief: Mutex<Mischief>
+  private let mischief: LockedValue<Mischief>
 
   public init(_ log: any OrderedLog, seed: UInt64, rates: Rates = Rates()) {
     self.log = log
     self.rates = rates
-    mischief = Mutex(Mischief(random: SeededGenerator(seed: seed)))
+    mischief = LockedValue(Mischief(random: SeededGenerator(seed: seed)))
   }
 
   public var entryLimit: Int { log.entryLimit }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import PureduxLog
 
-@Suite(.timeLimit(.minutes(2))) struct FileLogTests {
+@Suite(.timeLimit(.minutes(4))) struct FileLogTests {
   /// A log with entries of three sizes, closed.
   func written(_ directory: TemporaryDirectory, segmentBytes: Int = 8 << 20) async throws -> [[UInt8]] {
     var options = FileLog.Options()
@@ -65,7 +65,7 @@ import Testing
     for count in 1..<next.count {
       try write(whole[segment]! + next.prefix(count), path(directory, segment))
       if !hasMark { try? FileManager.default.removeItem(atPath: path(directory, "acknowledged")) }
-      let tails = Mutex<[FileLog.TornTail]>([])
+      let tails = LockedValue<[FileLog.TornTail]>([])
       do {
         let log = try FileLog(directory: directory.path) { tail in tails.withLock { $0.append(tail) } }["tree"]
         #expect(try await read(log) == entries)

@@ -16,13 +16,13 @@ final class TemporaryDirectory: Sendable {
 }
 
 @Suite struct OrderedLogTests {
-  @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(1)))
+  @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(4)))
   func memory() async throws {
     let logs = Logs()
     try await checkOrderedLog { await logs[$0] }
   }
 
-  @Test("the log in files keeps the contract of logs", .timeLimit(.minutes(1)), arguments: [200, 8 << 20])
+  @Test("the log in files keeps the contract of logs", .timeLimit(.minutes(4)), arguments: [200, 8 << 20])
   func files(segmentBytes: Int) async throws {
     let directory = try TemporaryDirectory()
     var options = FileLog.Options()

@@ -6,19 +6,21 @@ import Synchronization
 /// path of `Mutex` is in a library that the thread sanitizer cannot see into, so that it would report races that do not
 /// exist, in this library's tests and in those of all its users. The two plain moves that this costs are not
 /// measurable.
-@usableFromInline struct LockedValue<Value: Sendable>: ~Copyable, Sendable {
+@usableFromInline package struct LockedValue<Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>
   @usableFromInline let handover = Atomic(false)
 
-  @inlinable init(_ value: Value) {
+  @inlinable package init(_ value: Value) {
     mutex = Mutex(value)
   }
 
-  @inline(__always) @inlinable func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
-    mutex.withLock { value in
+  @inline(__always) @inlinable package func withLock<Result, Failure: Error>(
+    _ body: (inout Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try mutex.withLock { value throws(Failure) in
       _ = handover.load(ordering: .acquiring)
       defer { handover.store(true, ordering: .releasing) }
-      return body(&value)
+      return try body(&value)
     }
   }
 }

@@ -50,8 +50,8 @@ public final class FileLog: Sendable {
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
   /// Locked for as long as the log is open.
-  private let lock: Mutex<Disk?>
-  private let trees = Mutex(WeakTable<FileTree>())
+  private let lock: LockedValue<Disk?>
+  private let trees = LockedValue(WeakTable<FileTree>())
   /// The queues on which the disk is waited for: so many, as each may take a thread.
   private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
   private let nextLane = Atomic(0)
@@ -82,7 +82,7 @@ public final class FileLog: Sendable {
       try Disk.makeDirectory(directory)
       let file = try Disk(directory + "/" + FileNames.lock, .creating)
       try file.lock()
-      lock = Mutex(file)
+      lock = LockedValue(file)
     } catch {
       throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
     }

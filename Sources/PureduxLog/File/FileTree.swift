@@ -1,5 +1,5 @@
 import Dispatch
-import Synchronization
+import Puredux
 
 /// The log of one tree in files: a directory with files of records, one behind the other, of which the last is written.
 ///
@@ -30,9 +30,9 @@ final class FileTree: OrderedLog, SnapshotStore {
   private let directory: String?
   /// Shared with other trees.
   private let queue: DispatchQueue
-  private let waiting = Mutex(Waiting())
+  private let waiting = LockedValue(Waiting())
   /// Used on the queue only.
-  private let files = Mutex<Segments?>(nil)
+  private let files = LockedValue<Segments?>(nil)
 
   init(of key: String, in owner: FileLog) {
     self.key = key
@@ -154,7 +154,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    let reader = Mutex(SegmentReader(after: position))
+    let reader = LockedValue(SegmentReader(after: position))
     return AsyncThrowingStream {
       while !Task.isCancelled {
         if let records = try await self.next(for: reader) { return records }
@@ -165,7 +165,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   }
 
   /// What comes next; nil where there is nothing yet.
-  private func next(for reader: borrowing Mutex<SegmentReader>) async throws(LogError) -> [LogRecord]? {
+  private func next(for reader: borrowing LockedValue<SegmentReader>) async throws(LogError) -> [LogRecord]? {
     let position = reader.withLock { $0.position }
     let (isAtHead, recent) = waiting.withLock { waiting -> (Bool, [LogRecord]) in
       guard let head = waiting.head else { return (false, []) }

@@ -53,8 +53,8 @@ private struct Applying {
   private let clock: ElapsedClock
   private let fingerprint: (@Sendable (State) -> UInt64)?
   private let onPhase: (@Sendable (Phase) -> Void)?
-  private let sending: Mutex<Sending>
-  private let applying: Mutex<Applying>
+  private let sending: LockedValue<Sending>
+  private let applying: LockedValue<Applying>
   /// What `dispatch` asks: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
   private let admission = Atomic<UInt8>(0)
 
@@ -70,11 +70,11 @@ private struct Applying {
     self.clock = clock
     self.fingerprint = fingerprint
     self.onPhase = onPhase
-    sending = Mutex(
+    sending = LockedValue(
       Sending(
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
         phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
-    applying = Mutex(Applying(fold: stored, goal: head, start: stored.position))
+    applying = LockedValue(Applying(fold: stored, goal: head, start: stored.position))
   }
 
   /// Reads what there is: the newest snapshot, and how far the log goes.
