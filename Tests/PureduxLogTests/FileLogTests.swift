@@ -163,7 +163,8 @@ import Testing
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
     let keys = [
-      "", ".", "..", "a", "A", "boards/17", "=x", "%41", "ü 🤷", "x\u{0}y", String(repeating: "k", count: 254),
+      "", ".", "..", "a", "A", "boards/17", "=x", "%41", "ü 🤷", "u\u{308} 🤷", "x\u{0}y",
+      String(repeating: "k", count: 254),
     ]
     for (number, key) in keys.enumerated() { _ = try await append([UInt8(number)], to: log[key]) }
     for (number, key) in keys.enumerated() { #expect(try await read(log[key]) == [[UInt8(number)]], "\(key)") }
@@ -269,6 +270,45 @@ import Testing
       await store.shutdown()
       await log.close()
     }
+  }
+
+  @Test("closing is waited for by all who ask for it, and tells those who read")
+  func close() async throws {
+    let directory = try TemporaryDirectory()
+    for _ in 0..<20 {
+      let log = try FileLog(directory: directory.path)
+      let tree = log["tree"]
+      let head = try await append([1], to: tree)
+      let reading = Task {
+        for try await _ in tree.records(after: head) {}
+      }
+      await withTaskGroup { tasks in
+        for _ in 0..<3 { tasks.addTask { await log.close() } }
+        await tasks.next()
+        // The directory is free as soon as one of them has returned.
+        #expect(throws: Never.self) { try FileLog(directory: directory.path) }
+      }
+      await #expect(throws: LogError.self) { try await reading.value }
+      await #expect(throws: LogError.self) { for try await _ in tree.records(after: head) {} }
+    }
+  }
+
+  @Test("a first write that fails leaves nothing, however small the files are")
+  func smallestFiles() async throws {
+    let directory = try TemporaryDirectory()
+    let fails = Atomic(true)
+    var options = FileLog.Options()
+    options.segmentBytes = 1
+    let faults = DiskFaults { call, count in
+      call == .write && count > 16 && fails.load(ordering: .relaxed) ? EFBIG : nil
+    }
+    let log = try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
+    await #expect(throws: LogError.self) { _ = try await append([1], to: log["tree"]) }
+    fails.store(false, ordering: .relaxed)
+    for number in 1...3 { #expect(try await append([UInt8(number)], to: log["tree"]) == UInt64(number)) }
+    try await log["tree"].truncate(through: 0)
+    await log.close()
+    #expect(try await read(FileLog(directory: directory.path)["tree"]) == [[1], [2], [3]])
   }
 
   @Test("two stores of one process follow the same files")

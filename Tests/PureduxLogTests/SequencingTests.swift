@@ -3,6 +3,8 @@ import PureduxLog
 import PureduxLogTesting
 import Testing
 
+@testable import PureduxLog
+
 /// What a tree does whose order is that of a log: G9, G12 and G13.
 @Suite(.timeLimit(.minutes(4))) struct SequencingTests {
   @Test("nothing is committed before the log has it; what is read waits, and what is followed does not")
@@ -173,6 +175,62 @@ import Testing
     #expect(await store.state.entries == ["x"])
     try await store.send("y")
     #expect(await store.state.entries == ["x", "y"])
+  }
+
+  @Test("a fingerprint can be added, and another one taken, with what is in the log already")
+  func fingerprintAdded() async throws {
+    let log = MemoryLog()
+    for fingerprint in [nil, { 1 + UInt64($0.entries.count) }, { 7 + UInt64($0.entries.count) }]
+      as [(@Sendable (Ledger) -> UInt64)?]
+    {
+      let store = try await ledger(log, fingerprint: fingerprint)
+      for _ in 0..<3 { try await store.send("a") }
+      await store.shutdown()
+    }
+    #expect(await (try ledger(log)).state.entries.count == 9)
+  }
+
+  @Test("a log that tells no outcomes is followed all the same")
+  func noOutcomes() async throws {
+    let store = try await ledger(MuteLog())
+    for number in 0..<20 { try await store.send("\(number)") }
+    #expect(await store.state.entries.count == 20)
+    await store.shutdown()
+  }
+
+  @Test("a store whose log breaks off once follows again, also if nothing comes")
+  func quietAgain() async throws {
+    let log = BreakingLog()
+    let phases = Events<LogStatistics.Phase>()
+    let store = try await ledger(log, onPhase: { phase in Task { await phases.add(phase) } })
+    log.breakOff()
+    while await !phases.all.contains(.waiting(.unavailable)) { await Task.yield() }
+    while await store.statistics.log?.phase != .following { await Task.yield() }
+    #expect(await store.statistics.log?.waiting == nil)
+    await store.shutdown()
+  }
+
+  @Test("an entry of a writer that was forgotten, repeated, is the same on every replica")
+  func forgottenWriter() async throws {
+    let log = MemoryLog()
+    let store = try await ledger(log)
+    try await store.send("first")
+    let mark = LogEntry.Mark()
+    func write(_ writers: Range<UInt64>) async {
+      for writer in writers {
+        let entry = LogEntry.encode(writer: writer, first: 1, seen: mark, schema: 1, actions: [Array("\"x\"".utf8)])
+        await withCheckedContinuation { continuation in log.append(entry) { _ in continuation.resume() } }
+      }
+    }
+    var records = log.records(after: 0).makeAsyncIterator()
+    let first = try #require(try await records.next()?.first)
+    await write(1..<3000)
+    log.append(first.bytes) { _ in }
+    try await store.send("last")
+    let other = try await ledger(log)
+    #expect(await store.state == other.state)
+    await store.shutdown()
+    await other.shutdown()
   }
 
   enum Request { @TaskLocal static var id = 0 }
@@ -403,4 +461,41 @@ final class SilentLog: OrderedLog {
 
   func head() async throws(LogError) -> UInt64 { 3 }
   func truncate(through position: UInt64) async throws(LogError) {}
+}
+
+/// A log that never says what became of an entry.
+final class MuteLog: OrderedLog {
+  private let log = MemoryLog()
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry) { _ in }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+/// A log whose entries can be made to break off once.
+final class BreakingLog: OrderedLog {
+  private let log = MemoryLog()
+  private let stream = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
+  private let isBroken = LockedValue(false)
+
+  func breakOff() {
+    isBroken.withLock { $0 = true }
+    stream.withLock { $0 }?.finish(throwing: LogError.unavailable("It broke off."))
+  }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    if isBroken.withLock({ $0 }) { return log.records(after: position) }
+    return AsyncThrowingStream { continuation in stream.withLock { $0 = continuation } }
+  }
+
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }

@@ -25,17 +25,20 @@
     /// Submits an action: on the tree's executor, in order. Returns why it is not.
     package let submit: @Sendable (Action) -> StoreError?
     package let refusal: @Sendable () -> DispatchResult?
+    package let inboxBound: Int
     package let statistics: @Sendable () -> LogStatistics?
     package let rootClosed: @Sendable () -> Void
     package let rootEnded: @Sendable () -> Void
 
     package init(
       submit: @escaping @Sendable (Action) -> StoreError?, refusal: @escaping @Sendable () -> DispatchResult?,
+      inboxBound: Int,
       statistics: @escaping @Sendable () -> LogStatistics?, rootClosed: @escaping @Sendable () -> Void,
       rootEnded: @escaping @Sendable () -> Void
     ) {
       self.submit = submit
       self.refusal = refusal
+      self.inboxBound = inboxBound
       self.statistics = statistics
       self.rootClosed = rootClosed
       self.rootEnded = rootEnded
@@ -80,6 +83,7 @@
     super.init()
   }
 
+  override var inboxBound: Int { log.inboxBound }
   override var refusal: DispatchResult? { log.refusal() }
   override var statistics: LogStatistics? { log.statistics() }
   override func rootClosed() { log.rootClosed() }

@@ -20,8 +20,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
 
   /// - Parameters:
   ///   - idleLimit: How long a store is kept that nobody needs.
-  ///   - countLimit: If there are more stores than that, those that have not been needed for longest are let go at
-  ///     once; those that are needed stay, however many they are.
+  ///   - countLimit: If there are more stores than that, those go at once that have not been needed for longest: two
+  ///     are looked at whenever one is made, or is used no more. Those that are needed stay, however many they are, and
+  ///     are looked at again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
   ///   - make: Makes the store of a key. Not called for one key twice at a time.
@@ -245,9 +246,10 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     letGoOfTooMany()
   }
 
-  private func appendIdle(_ key: Key) {
+  /// - Parameter pause: How much later than that it is to be looked at.
+  private func appendIdle(_ key: Key, pause: Duration = .zero) {
     guard let entry = entries[key] else { return }
-    idle.append(Idle(key: key, generation: entry.generation, time: time.now()))
+    idle.append(Idle(key: key, generation: entry.generation, time: time.now() + pause))
     if !isSweeping {
       isSweeping = true
       Task { await sweep() }
@@ -295,7 +297,8 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     // It may be used again by now.
     guard isIdle(candidate) != nil else { return }
     if statistics.isNeeded, store.takesActions {
-      appendIdle(candidate.key)
+      // Not at once, however short the limit is.
+      appendIdle(candidate.key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
     } else {
       close(store, of: candidate.key)
     }

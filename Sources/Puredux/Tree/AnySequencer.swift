@@ -16,6 +16,9 @@
   /// What `dispatch` answers while nothing is taken. From anywhere.
   var refusal: DispatchResult? { nil }
 
+  /// How many requests may wait for their turn before `dispatch` is refused.
+  var inboxBound: Int { .max }
+
   /// The root store has been closed, but what it accepted may still have to be committed. From anywhere.
   func rootClosed() {}
 

@@ -42,6 +42,9 @@ import Synchronization
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
     if let refusal, !refuses() { return refusal }
+    if let bound = tree.sequencer?.inboxBound, tree.requests.withLock({ $0.inbox.entries.count }) >= bound, !refuses() {
+      return .overloaded
+    }
     let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)
     return isAccepted ? .enqueued : .terminated
   }

@@ -51,6 +51,7 @@ public final class FileLog: Sendable {
   let faults: DiskFaults?
   /// Locked for as long as the log is open.
   private let lock: LockedValue<Disk?>
+  private let closing = LockedValue<Task<Void, Never>?>(nil)
   private let trees = LockedValue(WeakTable<FileTree>())
   /// The queues on which the disk is waited for: so many, as each may take a thread.
   private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
@@ -93,20 +94,28 @@ public final class FileLog: Sendable {
   /// - Parameter key: Any text: up to 254 bytes, where letters other than a to z, and signs other than digits and
   ///   `-_.`, count as three. A longer one is refused when the log is used (`LogError.refused`).
   public subscript(key: String) -> any OrderedLog {
-    trees.withLock { $0.value(of: key) { FileTree(of: key, in: self) } }
+    trees.withLock { $0.value(of: Array(key.utf8)) { FileTree(of: key, in: self) } }
   }
 
   /// Closes the log, and returns when what was asked of it before is done: the directory can be opened anew. What is
   /// asked later fails. Without this call it is closed when nobody holds it, or one of its trees, any more.
   public func close() async {
-    guard let file = lock.withLock({ $0.take() }) else { return }
-    for tree in trees.withLock({ $0.objects }) { await tree.close() }
-    withExtendedLifetime(file) {}
+    await closing.withLock { closing in
+      let task = closing ?? Task { await self.closeOnce() }
+      closing = task
+      return task
+    }.value
   }
 
   /// A queue for one more tree.
   func lane() -> DispatchQueue {
     lanes[nextLane.wrappingAdd(1, ordering: .relaxed).oldValue % lanes.count]
+  }
+
+  private func closeOnce() async {
+    let file = lock.withLock { $0.take() }
+    for tree in trees.withLock({ $0.objects }) { await tree.close() }
+    withExtendedLifetime(file) {}
   }
 
   func checkIsOpen() throws(LogError) {
@@ -127,12 +136,13 @@ public final class FileLog: Sendable {
 private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
   private struct Entry: Sendable { weak var object: Object? }
 
-  private var entries: [String: Entry] = [:]
+  /// By the bytes of the keys: two texts may be equal that are not the same.
+  private var entries: [[UInt8]: Entry] = [:]
   private var sweepCount = 64
 
   var objects: [Object] { entries.values.compactMap(\.object) }
 
-  mutating func value(of key: String, orMake make: () -> Object) -> Object {
+  mutating func value(of key: [UInt8], orMake make: () -> Object) -> Object {
     if let object = entries[key]?.object { return object }
     if entries.count >= sweepCount {
       entries = entries.filter { $0.value.object != nil }

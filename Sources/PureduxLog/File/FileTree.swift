@@ -41,7 +41,7 @@ final class FileTree: OrderedLog, SnapshotStore {
     queue = owner.lane()
   }
 
-  /// Returns when what was asked before is done, and no file is open.
+  /// Returns when what was asked before is done, and no file is open. Who reads is told that the log is closed.
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {
@@ -49,12 +49,18 @@ final class FileTree: OrderedLog, SnapshotStore {
           files?.close()
           files = nil
         }
+        let readers = self.waiting.withLock { waiting in
+          waiting.head = nil
+          waiting.recent = []
+          waiting.recentBytes = 0
+          defer { waiting.readers = [:] }
+          return waiting.readers
+        }
+        for reader in readers.values { reader.resume() }
         continuation.resume()
       }
     }
   }
-
-  deinit { files.withLock { $0?.close() } }
 
   var entryLimit: Int { 16 << 20 }
   var snapshots: (any SnapshotStore)? { self }

@@ -126,7 +126,7 @@ struct Segments {
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     do {
       if let last, hasRemains { try takeBack(last) }
-      if last == nil || end >= owner.options.segmentBytes { try begin(head + 1) }
+      if last == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) { try begin(head + 1) }
       guard let last else { return [] }
       var bytes: [UInt8] = []
       bytes.reserveCapacity(entries.reduce(0) { $0 + RecordFormat.recordOverhead + $1.count })

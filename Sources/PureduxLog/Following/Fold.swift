@@ -2,7 +2,7 @@
 /// (G11): a pure state machine, the same on every replica. Part of a snapshot.
 struct Fold: Equatable, Sendable {
   static let firstChain: UInt64 = 14_695_981_039_346_656_037
-  /// How many writers are remembered: those that wrote last.
+  /// How many writers are remembered at least: those that wrote last.
   static let writerLimit = 1024
   /// For how many of the last entries the chain is remembered.
   static let markLimit = 256
@@ -11,6 +11,8 @@ struct Fold: Equatable, Sendable {
   private(set) var position: UInt64 = 0
   /// A hash over all that was committed, in order.
   private(set) var chain = Fold.firstChain
+  /// A hash of the state that it led to; 0 where there is none.
+  private var fingerprint: UInt64 = 0
   /// How many actions have been committed.
   private(set) var commits: UInt64 = 0
   /// How many could not be decoded, and entries that are none.
@@ -61,9 +63,9 @@ struct Fold: Equatable, Sendable {
 
   /// By the positions of their last actions, which are the same on every replica.
   private mutating func forgetOldest() {
-    guard writers.count >= Self.writerLimit else { return }
+    guard writers.count >= 2 * Self.writerLimit else { return }
     let kept = writers.sorted { ($0.value.position, $0.key) > ($1.value.position, $1.key) }
-    writers = Dictionary(uniqueKeysWithValues: kept.prefix(Self.writerLimit / 2).map { ($0.key, $0.value) })
+    writers = Dictionary(uniqueKeysWithValues: kept.prefix(Self.writerLimit).map { ($0.key, $0.value) })
   }
 
   mutating func skip() { skipped += 1 }
@@ -73,20 +75,25 @@ struct Fold: Equatable, Sendable {
   /// - Parameter fingerprint: A hash of the state that it led to.
   mutating func ended(at position: UInt64, fingerprint: UInt64?) {
     self.position = position
-    if let fingerprint { mix(fingerprint) }
+    self.fingerprint = fingerprint ?? 0
     let mark = mark
     if marks.count < Self.markLimit { marks.append(mark) } else { marks[nextMark] = mark }
     nextMark = (nextMark + 1) % Self.markLimit
   }
 
   /// What is told to others.
-  var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain) }
+  var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain, fingerprint: fingerprint) }
 
   /// Whether somebody who had applied as much as that had come to the same; true where that is not known any more.
-  func agrees(with seen: LogEntry.Mark) -> Bool {
+  ///
+  /// - Parameter isInState: Whether the state is compared, too, where both know its fingerprint.
+  func agrees(with seen: LogEntry.Mark, inState isInState: Bool = true) -> Bool {
     for offset in 1...max(1, marks.count) where !marks.isEmpty {
       let mark = marks[(nextMark + Self.markLimit - offset) % Self.markLimit % marks.count]
-      if mark.position <= seen.position { return mark.position < seen.position || mark == seen }
+      if mark.position < seen.position { return true }
+      if mark.position > seen.position { continue }
+      let knowsState = isInState && mark.fingerprint != 0 && seen.fingerprint != 0
+      return mark.chain == seen.chain && (!knowsState || mark.fingerprint == seen.fingerprint)
     }
     return true
   }
@@ -101,6 +108,7 @@ extension Fold {
   func encode(into bytes: inout ByteWriter) {
     bytes.put(position)
     bytes.put(chain)
+    bytes.put(fingerprint)
     bytes.put(commits)
     bytes.put(skipped)
     bytes.put(UInt32(writers.count))
@@ -113,7 +121,8 @@ extension Fold {
 
   init?(_ reader: inout ByteReader) {
     guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
-      let commits = reader.take(UInt64.self), let skipped = reader.take(UInt64.self),
+      let fingerprint = reader.take(UInt64.self), let commits = reader.take(UInt64.self),
+      let skipped = reader.take(UInt64.self),
       let count = reader.take(UInt32.self)
     else { return nil }
     for _ in 0..<count {
@@ -126,6 +135,6 @@ extension Fold {
     self.chain = chain
     self.commits = commits
     self.skipped = skipped
-    ended(at: position, fingerprint: nil)
+    ended(at: position, fingerprint: fingerprint)
   }
 }

@@ -6,6 +6,8 @@ private struct Applying {
   var fold: Fold
   var bytesSinceSnapshot = 0
   var isSaving = false
+  /// The position of the last snapshot that was saved here, or begun with.
+  var lastSnapshot: UInt64 = 0
   /// The position that the store is up to date at.
   var goal: UInt64
   let start: UInt64
@@ -99,7 +101,8 @@ private struct Applying {
 
   @usableFromInline var side: Sequencer<Action>.LogSide {
     Sequencer<Action>.LogSide(
-      submit: { self.submit($0) }, refusal: { self.refusal }, statistics: { self.statistics },
+      submit: { self.submit($0) }, refusal: { self.refusal },
+      inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
       rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
   }
 
@@ -217,13 +220,15 @@ private struct Applying {
       guard let problem = await applyAll(of: tree) else { return }
       switch problem {
       case .truncated, .damaged, .refused, .inUse:
-        let position = applying.withLock { $0.fold.position } + 1
+        let position = applying.withLock { $0.fold.position } &+ 1
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
         await tree.turn { self.enter(.waiting(problem.trouble), in: $0) }
       }
       guard await clock.sleep(for: options.retryInterval) else { return }
+      // It may be long until something comes that would tell that the log is back.
+      if (try? await log.head()) != nil { await tree.turn { self.progress(in: $0) } }
     }
   }
 
@@ -264,7 +269,8 @@ private struct Applying {
       case .newerSchema: return stop(.newerSchema(position: position), in: turn)
       case .unreadable: applying.withLock { $0.fold.skip() }
       case .entry(let header, let actions):
-        guard applying.withLock({ $0.fold.agrees(with: header.seen) }) else {
+        // Those of before may have been written by a program with another fingerprint.
+        guard applying.withLock({ $0.fold.agrees(with: header.seen, inState: position > $0.goal) }) else {
           return stop(.diverged(position: header.seen.position), in: turn)
         }
         for (offset, action) in actions.enumerated() {
@@ -298,6 +304,8 @@ private struct Applying {
     let isOwn = sending.withLock { sending in
       guard writer == sending.writer else { return false }
       switch verdict {
+      // One that has been committed here before, and forgotten since, is none of those that wait.
+      case .commit where sending.outbox.isEmpty || number != sending.outbox.firstPending: return false
       case .commit:
         sending.outbox.applied(at: clock.now())
         if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
@@ -414,7 +422,8 @@ private struct Applying {
   private func saveSnapshot(in turn: Turn, of tree: SequencedTree<State, Action>) {
     guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots else { return }
     let fold = applying.withLock { applying -> Fold? in
-      guard applying.bytesSinceSnapshot >= limit, !applying.isSaving, applying.fold.position >= applying.goal else {
+      guard applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving, applying.fold.position >= applying.goal
+      else {
         return nil
       }
       applying.bytesSinceSnapshot = 0
@@ -426,7 +435,12 @@ private struct Applying {
       if let bytes = try? StoredState(state: state, fold: fold).encode(by: states) {
         do {
           try await snapshots.save(LogSnapshot(position: fold.position, bytes: bytes))
-          if self.options.truncatesBehindSnapshots { try await self.log.truncate(through: fold.position) }
+          // Behind the one before, so that a replica that lags a little still finds what it needs.
+          let before = self.applying.withLock { applying in
+            defer { applying.lastSnapshot = fold.position }
+            return applying.lastSnapshot
+          }
+          if self.options.truncatesBehindSnapshots, before > 0 { try await self.log.truncate(through: before) }
         } catch {
           // A snapshot is a cache: the next one may succeed.
         }

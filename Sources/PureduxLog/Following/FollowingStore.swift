@@ -22,6 +22,8 @@ extension RootStore {
   ///   - options: Limits and times.
   ///   - fingerprint: A hash of the state that is the same in every process, for finding replicas whose states differ
   ///     (`LogStop.diverged`): called after each entry, on the tree's executor. Without it only the order is compared.
+  ///     Replicas that run at the same time need the same one; what was written before a replica was opened is not
+  ///     compared.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
   ///   must not apply, and `CancellationError`.

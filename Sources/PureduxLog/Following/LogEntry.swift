@@ -14,13 +14,15 @@ enum LogEntry {
   struct Mark: Equatable, Sendable {
     var position: UInt64 = 0
     var chain: UInt64 = Fold.firstChain
+    /// A hash of the state there; 0 where there is none.
+    var fingerprint: UInt64 = 0
   }
 
   private static let format: UInt8 = 1
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
   /// How many bytes an entry of one action has beside that action.
-  static let overhead = 48
+  static let overhead = 56
 
   static func encode(writer: UInt64, first: UInt64, seen: Mark, schema: UInt32, actions: some Collection<[UInt8]>)
     -> [UInt8]
@@ -32,6 +34,7 @@ enum LogEntry {
     bytes.put(first)
     bytes.put(seen.position)
     bytes.put(seen.chain)
+    bytes.put(seen.fingerprint)
     bytes.put(UInt32(actions.count))
     for action in actions { bytes.put(action) }
     return bytes.bytes
@@ -51,7 +54,8 @@ enum LogEntry {
     var reader = ByteReader(bytes, at: kind.count + 1)
     guard let schema = reader.take(UInt32.self), let writer = reader.take(UInt64.self),
       let first = reader.take(UInt64.self), let position = reader.take(UInt64.self),
-      let chain = reader.take(UInt64.self), let count = reader.take(UInt32.self), first > 0,
+      let chain = reader.take(UInt64.self), let fingerprint = reader.take(UInt64.self),
+      let count = reader.take(UInt32.self), first > 0,
       !first.addingReportingOverflow(UInt64(count)).overflow
     else { return .unreadable }
     var actions: [ArraySlice<UInt8>] = []
@@ -61,6 +65,8 @@ enum LogEntry {
     }
     guard reader.isAtEnd else { return .unreadable }
     return .entry(
-      Header(writer: writer, first: first, seen: Mark(position: position, chain: chain), schema: schema), actions)
+      Header(
+        writer: writer, first: first, seen: Mark(position: position, chain: chain, fingerprint: fingerprint),
+        schema: schema), actions)
   }
 }

@@ -4,8 +4,8 @@ public struct LogOptions: Sendable {
   public var actionsPerEntry = 256
   /// How many entries are on their way to the log at a time.
   public var entriesUnderWay = 4
-  /// How many bytes of actions may wait for the log: at that many `dispatch` answers `.overloaded`. A `send` waits, and
-  /// adds its own.
+  /// How many bytes of actions may wait for the log, with some 100 for each beside its own: at that many `dispatch`
+  /// answers `.overloaded`, and also if that many wait for their turn to be encoded. A `send` waits, and adds its own.
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
   public var sendLimit: Duration?
@@ -18,7 +18,8 @@ public struct LogOptions: Sendable {
   public var endingLimit = Duration.seconds(10)
   /// A snapshot is saved after that many bytes of entries, where the log keeps snapshots. `nil` saves none.
   public var snapshotBytes: Int? = 4 << 20
-  /// Whether the log is truncated behind each snapshot. What a snapshot does not have is gone then.
+  /// Whether the log is truncated, with each snapshot, behind the one before. What those do not have is gone then; and
+  /// a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
   public var truncatesBehindSnapshots = false
   /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`.
   public var ignoresSnapshots = false

@@ -26,6 +26,9 @@ struct Outbox {
     let actions: ArraySlice<[UInt8]>
   }
 
+  /// What an action takes beside its bytes, here and in the tree: about.
+  static let overhead = 100
+
   let limits: Limits
   private var items: [Item] = []
   /// Where the first item that has not been applied is.
@@ -57,7 +60,7 @@ struct Outbox {
   mutating func append(_ action: [UInt8], at time: Duration) {
     if isEmpty { lastProgress = time }
     items.append(Item(bytes: action, time: time))
-    bytes += action.count
+    bytes += action.count + Self.overhead
   }
 
   /// The next entry to be given to the log, if one may be now.
@@ -95,7 +98,7 @@ struct Outbox {
   /// The first action has been applied.
   mutating func applied(at time: Duration) {
     guard !isEmpty else { return }
-    bytes -= items[head].bytes.count
+    bytes -= items[head].bytes.count + Self.overhead
     head += 1
     firstNumber += 1
     sentCount = max(0, sentCount - 1)
@@ -104,6 +107,8 @@ struct Outbox {
     trouble = nil
     isRepeating = false
     repeatCount = 0
+    // An outcome that nobody is told any more holds up nothing.
+    if isEmpty { underWay = [] }
     if head >= 64, head * 2 >= items.count {
       items.removeFirst(head)
       head = 0
@@ -138,7 +143,7 @@ struct Outbox {
   ///   and so on.
   mutating func retry(at time: Duration, patience: Duration) -> Bool {
     guard !isEmpty else { return false }
-    let isOverdue = sentCount > 0 && time - lastProgress >= patience * (1 << min(repeatCount, 5))
+    let isOverdue = (sentCount > 0 || !underWay.isEmpty) && time - lastProgress >= patience * (1 << min(repeatCount, 5))
     if isOverdue {
       rewind()
       repeatCount += 1

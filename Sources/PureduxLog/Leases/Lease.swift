@@ -24,6 +24,8 @@ public import Puredux
 public struct Lease: Codable, Sendable, Hashable {
   /// Who holds it; nobody at first.
   public private(set) var holder: UInt64?
+  /// Who gave it up, while nobody holds it.
+  public private(set) var releasedBy: UInt64?
   /// How often it has been taken.
   public private(set) var term: UInt64 = 0
   /// How often it has been renewed in this term.
@@ -50,9 +52,15 @@ public struct Lease: Codable, Sendable, Hashable {
   /// first does. For the reducer.
   public mutating func apply(_ claim: Claim) {
     if claim.term == term, claim.replica == holder {
-      if claim.isRelease { holder = nil } else { renewals &+= 1 }
+      if claim.isRelease {
+        holder = nil
+        releasedBy = claim.replica
+      } else {
+        renewals &+= 1
+      }
     } else if !claim.isRelease, claim.term == term &+ 1 {
       self.holder = claim.replica
+      releasedBy = nil
       self.term = claim.term
       renewals = 0
     }
@@ -89,20 +97,26 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// `Interceptor.effects(ofState:)`, or to be subscribed.
   public func effects(_ effects: [StateEffect<State, Action>]) -> [StateEffect<State, Action>] {
     let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
-      [replica, duration, action] lease in
+      lease in
       .run { dispatch in
         if lease.holder == replica {
           try await dispatch.sleep(for: duration / 3)
-          dispatch(action(Lease.Claim(replica: replica, term: lease.term)))
-          return
+          return try await ask(Lease.Claim(replica: replica, term: lease.term), dispatch)
         }
-        // Each at another time, so that they do not all claim it at once.
-        if lease.holder != nil { try await dispatch.sleep(for: duration * Double.random(in: 1...1.25)) }
-        dispatch(action(Lease.Claim(replica: replica, term: lease.term &+ 1)))
+        // Each at another time, so that they do not all claim it at once; and who gave it up lets others go first.
+        if lease.holder != nil || lease.releasedBy == replica {
+          try await dispatch.sleep(for: duration * Double.random(in: 1...1.25))
+        }
+        try await ask(Lease.Claim(replica: replica, term: lease.term &+ 1), dispatch)
       }
     }
     return [claiming]
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
+  }
+
+  /// Dispatches a claim; again, if the store takes nothing for now.
+  private func ask(_ claim: Lease.Claim, _ dispatch: Dispatch<Action>) async throws {
+    while dispatch(action(claim)) == .overloaded { try await dispatch.sleep(for: duration / 3) }
   }
 
   /// Subscribes the effects to a store of this replica.
