@@ -17,7 +17,8 @@ let package = Package(
       name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting"], swiftSettings: [.strictMemorySafety()]),
+      name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting"],
+      swiftSettings: [.strictMemorySafety()]),
     // A module of its own, as it takes long to optimize.
     .testTarget(
       name: "IsolationTests", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
