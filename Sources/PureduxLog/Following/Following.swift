@@ -76,7 +76,8 @@ private struct Applying {
       Sending(
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
         phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
-    applying = LockedValue(Applying(fold: stored, goal: head, start: stored.position))
+    applying = LockedValue(
+      Applying(fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position))
   }
 
   /// Reads what there is: the newest snapshot, and how far the log goes.
@@ -131,8 +132,10 @@ private struct Applying {
   /// Gives the log what may go to it. One at a time does, as entries are to be appended in order.
   private func pump() {
     while true {
+      // The clock is somebody's code, which is not called under the lock.
+      let now = clock.now()
       let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
-        guard !sending.isPumping, let entry = sending.outbox.next(at: clock.now()) else { return nil }
+        guard !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
         sending.isPumping = true
         return (entry, sending.writer, sending.seen)
       }
@@ -145,13 +148,14 @@ private struct Applying {
   }
 
   private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
+    let now = clock.now()
     let (changed, tree) = sending.withLock { sending in
       let before = sending.outbox.trouble
       switch outcome {
       case .success(let position):
         sending.head = max(sending.head, position)
-        sending.outbox.ended(id, nil, at: clock.now())
-      case .failure(let error): sending.outbox.ended(id, error, at: clock.now())
+        sending.outbox.ended(id, nil, at: now)
+      case .failure(let error): sending.outbox.ended(id, error, at: now)
       }
       return (before?.trouble != sending.outbox.trouble?.trouble, sending.tree)
     }
@@ -259,6 +263,7 @@ private struct Applying {
   private func apply(
     _ entries: [(UInt64, Int, Decoded)], in turn: Turn, of tree: SequencedTree<State, Action>
   ) {
+    let now = clock.now()
     for (position, size, entry) in entries {
       let isNew = applying.withLock { applying in
         if position > applying.fold.position { applying.bytesSinceSnapshot += size }
@@ -274,10 +279,10 @@ private struct Applying {
           return stop(.diverged(position: header.seen.position), in: turn)
         }
         for (offset, action) in actions.enumerated() {
-          apply(action, header.first + UInt64(offset), of: header.writer, at: position, in: turn)
+          apply(action, header.first + UInt64(offset), of: header.writer, at: position, now, in: turn)
         }
       }
-      let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }
+      let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
       let (mark, skipped) = applying.withLock { applying in
         applying.fold.ended(at: position, fingerprint: fingerprint)
         return (applying.fold.mark, applying.fold.skipped)
@@ -294,7 +299,7 @@ private struct Applying {
   }
 
   private func apply(
-    _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, in turn: Turn
+    _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, _ now: Duration, in turn: Turn
   ) {
     let verdict = applying.withLock { applying in
       let verdict = applying.fold.take(number, of: writer, at: position)
@@ -307,7 +312,7 @@ private struct Applying {
       // One that has been committed here before, and forgotten since, is none of those that wait.
       case .commit where sending.outbox.isEmpty || number != sending.outbox.firstPending: return false
       case .commit:
-        sending.outbox.applied(at: clock.now())
+        sending.outbox.applied(at: now)
         if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
       case .early: sending.outbox.foundGap()
       case .unknown where sending.outbox.firstPending == 1: sending.outbox.foundGap()
@@ -339,16 +344,18 @@ private struct Applying {
   }
 
   private var statistics: LogStatistics {
-    sending.withLock { sending in
+    let now = clock.now()
+    return sending.withLock { sending in
       LogStatistics(
         phase: sending.phase, position: sending.seen.position,
-        waiting: sending.troubleSince.map { clock.now() - $0 },
+        waiting: sending.troubleSince.map { now - $0 },
         behind: sending.head - min(sending.head, sending.seen.position),
         pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped)
     }
   }
 
   private func enter(_ phase: Phase, in turn: Turn) {
+    let now = clock.now()
     let isNew = sending.withLock { sending in
       if sending.phase == phase { return false }
       switch sending.phase {
@@ -358,7 +365,7 @@ private struct Applying {
       }
       sending.phase = phase
       if case .waiting = phase {
-        sending.troubleSince = sending.troubleSince ?? clock.now()
+        sending.troubleSince = sending.troubleSince ?? now
       } else {
         sending.troubleSince = nil
       }
