@@ -107,7 +107,8 @@ extension Run {
     let outcome: Outcome =
       switch target.dispatch(action) {
       case .enqueued: .enqueued
-      case .terminated: .terminated
+      // What no store without a log answers is found out as a refusal of one that is open.
+      case .terminated, .overloaded, .stopped: .terminated
       case .unmapped: .unmapped
       }
     calls.add(Call(bare(action), views: via.views, ended(span), outcome))
@@ -470,7 +471,7 @@ extension Outcome {
   init(_ error: StoreError) {
     self =
       switch error {
-      case .terminated: .terminated
+      case .terminated, .outcomeUnknown, .stopped: .terminated
       case .stateUnavailable: .stateUnavailable
       case .unmapped: .unmapped
       case .rejected(let reason): .rejected(reason?.description)
