@@ -8,13 +8,23 @@ let package = Package(
     .library(name: "Puredux", targets: ["Puredux"]),
     .library(name: "PureduxLog", targets: ["PureduxLog"]),
     .library(name: "PureduxLogTesting", targets: ["PureduxLogTesting"]),
+    .library(name: "PureduxNATS", targets: ["PureduxNATS"]),
   ],
+  traits: [.trait(name: "NATS", description: "PureduxNATS, which needs libnats on the system.")],
   targets: [
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
     .target(name: "PureduxLog", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
     .target(name: "PureduxLogTesting", dependencies: ["PureduxLog"], swiftSettings: [.strictMemorySafety()]),
+    .systemLibrary(name: "CNATS", providers: [.apt(["libnats-dev"]), .brew(["cnats"])]),
+    .target(
+      name: "PureduxNATS",
+      dependencies: ["PureduxLog", .target(name: "CNATS", condition: .when(traits: ["NATS"]))],
+      swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting"],
+      swiftSettings: [.strictMemorySafety()]),
+    .testTarget(
+      name: "PureduxNATSTests", dependencies: ["PureduxNATS", "PureduxLogTesting"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting"],

@@ -14,26 +14,24 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     /// The position of the last entry that was removed.
     var truncated: UInt64 = 0
     var snapshot: LogSnapshot?
-    var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
-    var nextID = 0
 
     var head: UInt64 { truncated + UInt64(records.count) }
   }
 
   private let contents = LockedValue(Contents())
+  private let arrivals = Arrivals()
 
   public init() {}
 
   public var snapshots: (any SnapshotStore)? { self }
 
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    let (position, waiting) = contents.withLock { contents in
+    let position = contents.withLock { contents in
       let position = contents.head + 1
       contents.records.append(LogRecord(position: position, bytes: entry))
-      defer { contents.waiting = [:] }
-      return (position, contents.waiting)
+      return position
     }
-    for continuation in waiting.values { continuation.resume() }
+    arrivals.notify()
     Task { outcome(.success(position)) }
   }
 
@@ -41,12 +39,13 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     let last = LockedValue(position)
     return AsyncThrowingStream {
       while !Task.isCancelled {
+        let count = self.arrivals.count
         let after = last.withLock { $0 }
         if let records = try self.next(after: after) {
           last.withLock { $0 = records.last?.position ?? after }
           return records
         }
-        await self.wait(after: after)
+        await self.arrivals.wait(after: count)
       }
       return nil
     }
@@ -59,26 +58,6 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     }
     if position < truncated { throw .truncated(first: truncated + 1) }
     return records.isEmpty ? nil : records
-  }
-
-  /// Returns when there is something, or the task is cancelled.
-  private func wait(after position: UInt64) async {
-    let id = contents.withLock { contents in
-      contents.nextID += 1
-      return contents.nextID
-    }
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let isOver = contents.withLock { contents in
-          if contents.head > position || Task.isCancelled { return true }
-          contents.waiting[id] = continuation
-          return false
-        }
-        if isOver { continuation.resume() }
-      }
-    } onCancel: {
-      contents.withLock { $0.waiting.removeValue(forKey: id) }?.resume()
-    }
   }
 
   public func head() async throws(LogError) -> UInt64 { contents.withLock { $0.head } }

@@ -85,7 +85,10 @@ import Testing
     }
     #expect(fold.agrees(with: LogEntry.Mark(position: 3, chain: 5)))
     #expect(fold.agrees(with: LogEntry.Mark()))
-    #expect(Fold().agrees(with: marks[0]))
+    // What others have applied, and is not here, is missing.
+    #expect(!Fold().agrees(with: marks[0]))
+    #expect(!fold.agrees(with: LogEntry.Mark(position: 3001, chain: fold.chain)))
+    #expect(!fold.agrees(with: LogEntry.Mark(position: 2998, chain: fold.chain)))
   }
 
   @Test("an entry is read as it was written, and what is none is told")

@@ -16,8 +16,6 @@ final class FileTree: OrderedLog, SnapshotStore {
     /// The last records, up to the head.
     var recent: [LogRecord] = []
     var recentBytes = 0
-    var readers: [Int: CheckedContinuation<Void, Never>] = [:]
-    var nextReader = 0
   }
 
   /// How many bytes of the last records are kept.
@@ -31,6 +29,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   /// Shared with other trees.
   private let queue: DispatchQueue
   private let waiting = LockedValue(Waiting())
+  private let arrivals = Arrivals()
   /// Used on the queue only.
   private let files = LockedValue<Segments?>(nil)
 
@@ -49,14 +48,12 @@ final class FileTree: OrderedLog, SnapshotStore {
           files?.close()
           files = nil
         }
-        let readers = self.waiting.withLock { waiting in
+        self.waiting.withLock { waiting in
           waiting.head = nil
           waiting.recent = []
           waiting.recentBytes = 0
-          defer { waiting.readers = [:] }
-          return waiting.readers
         }
-        for reader in readers.values { reader.resume() }
+        self.arrivals.notify()
         continuation.resume()
       }
     }
@@ -135,7 +132,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   }
 
   private func publish(_ records: [LogRecord]) {
-    let readers = waiting.withLock { waiting in
+    waiting.withLock { waiting in
       waiting.head = records.last?.position ?? waiting.head
       waiting.recent += records
       waiting.recentBytes += records.reduce(0) { $0 + $1.bytes.count }
@@ -147,10 +144,8 @@ final class FileTree: OrderedLog, SnapshotStore {
         }
         waiting.recent.removeFirst(dropped)
       }
-      defer { waiting.readers = [:] }
-      return waiting.readers
     }
-    for reader in readers.values { reader.resume() }
+    arrivals.notify()
   }
 
   // MARK: Reading
@@ -163,8 +158,9 @@ final class FileTree: OrderedLog, SnapshotStore {
     let reader = LockedValue(SegmentReader(after: position))
     return AsyncThrowingStream {
       while !Task.isCancelled {
+        let count = self.arrivals.count
         if let records = try await self.next(for: reader) { return records }
-        await self.wait(after: reader.withLock { $0.position })
+        await self.arrivals.wait(after: count)
       }
       return nil
     }
@@ -190,25 +186,6 @@ final class FileTree: OrderedLog, SnapshotStore {
     }
     reader.withLock { $0 = after }
     return records.isEmpty ? nil : records
-  }
-
-  private func wait(after position: UInt64) async {
-    let id = waiting.withLock { waiting in
-      waiting.nextReader += 1
-      return waiting.nextReader
-    }
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let isOver = waiting.withLock { waiting in
-          if (waiting.head ?? .max) > position || Task.isCancelled { return true }
-          waiting.readers[id] = continuation
-          return false
-        }
-        if isOver { continuation.resume() }
-      }
-    } onCancel: {
-      waiting.withLock { $0.readers.removeValue(forKey: id) }?.resume()
-    }
   }
 
   func truncate(through position: UInt64) async throws(LogError) {

@@ -84,13 +84,15 @@ struct Fold: Equatable, Sendable {
   /// What is told to others.
   var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain, fingerprint: fingerprint) }
 
-  /// Whether somebody who had applied as much as that had come to the same; true where that is not known any more.
+  /// Whether somebody who had applied as much as that had come to the same; true where that is not known any more. An
+  /// entry that was applied there and is not here is missing here.
   ///
   /// - Parameter isInState: Whether the state is compared, too, where both know its fingerprint.
   func agrees(with seen: LogEntry.Mark, inState isInState: Bool = true) -> Bool {
+    if seen.position > position { return false }
     for offset in 1...max(1, marks.count) where !marks.isEmpty {
       let mark = marks[(nextMark + Self.markLimit - offset) % Self.markLimit % marks.count]
-      if mark.position < seen.position { return true }
+      if mark.position < seen.position { return false }
       if mark.position > seen.position { continue }
       let knowsState = isInState && mark.fingerprint != 0 && seen.fingerprint != 0
       return mark.chain == seen.chain && (!knowsState || mark.fingerprint == seen.fingerprint)

@@ -1,0 +1,50 @@
+import Puredux
+
+/// Tasks that wait until something has come.
+///
+/// Who waits reads `count` first, then looks for something, and waits behind that count if there is nothing: what comes
+/// in between is not missed.
+package final class Arrivals: Sendable {
+  private struct Waiting: Sendable {
+    var count = 0
+    var nextID = 0
+    var continuations: [Int: CheckedContinuation<Void, Never>] = [:]
+  }
+
+  private let waiting = LockedValue(Waiting())
+
+  package init() {}
+
+  /// How often something has come.
+  package var count: Int { waiting.withLock { $0.count } }
+
+  /// Something has come.
+  package func notify() {
+    let continuations = waiting.withLock { waiting in
+      waiting.count += 1
+      defer { waiting.continuations = [:] }
+      return waiting.continuations
+    }
+    for continuation in continuations.values { continuation.resume() }
+  }
+
+  /// Returns when something has come since, or the task is cancelled.
+  package func wait(after count: Int) async {
+    let id = waiting.withLock { waiting in
+      waiting.nextID += 1
+      return waiting.nextID
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = waiting.withLock { waiting in
+          if waiting.count != count || Task.isCancelled { return true }
+          waiting.continuations[id] = continuation
+          return false
+        }
+        if isOver { continuation.resume() }
+      }
+    } onCancel: {
+      waiting.withLock { $0.continuations.removeValue(forKey: id) }?.resume()
+    }
+  }
+}

@@ -1,0 +1,421 @@
+#if NATS
+  import CNATS
+  import Dispatch
+  #if canImport(Darwin)
+    import Darwin
+  #elseif canImport(Musl)
+    import Musl
+  #else
+    import Glibc
+  #endif
+  import Puredux
+  import PureduxLog
+
+  /// A connection to a cluster: publishes in the order of the calls, and hands out what comes to its inbox.
+  ///
+  /// All that libnats is asked for is asked on one serial queue, where it may wait for the network. What comes is
+  /// handed out on one thread of libnats, for all subscriptions.
+  final class Connection: Sendable {
+    /// A message that goes out.
+    fileprivate struct Outgoing: Sendable {
+      let subject: String
+      let reply: String?
+      let header: (name: String, value: String)?
+      let bytes: [UInt8]
+      /// The request that fails if the message cannot be given to libnats.
+      let token: UInt64?
+    }
+
+    private enum Order: Sendable {
+      case publish(Outgoing)
+      /// What comes to a subject goes to the inbox, under its number.
+      case subscribe(UInt64)
+      case unsubscribe(UInt64)
+    }
+
+    private struct Waiting: Sendable {
+      var orders: [Order] = []
+      var isScheduled = false
+    }
+
+    private enum Life { case open, closing }
+
+    let inbox: Inbox
+    private let servers: [String]
+    private let options: NATSLog.Options
+    private let queue = DispatchQueue(label: "puredux.nats")
+    private let waiting = LockedValue(Waiting())
+    private let life = LockedValue(Life.open)
+    /// Used on the queue only.
+    private let handle = LockedValue<Handle?>(nil)
+    private let sweeper = LockedValue<Task<Void, Never>?>(nil)
+
+    init(servers: [String], options: NATSLog.Options) async throws(LogError) {
+      self.servers = servers
+      self.options = options
+      inbox = Inbox()
+      inbox.onClose { [weak self] in self?.reopen() }
+      let deadline = ContinuousClock.now + options.connectLimit
+      while true {
+        let failure = await onQueue { self.open() }
+        guard let failure else { break }
+        guard failure.isPassing, ContinuousClock.now < deadline else { throw failure }
+        do {
+          try await Task.sleep(for: .milliseconds(250))
+        } catch {
+          throw .unavailable("The task was cancelled.")
+        }
+      }
+      let inbox = inbox
+      sweeper.withLock {
+        $0 = Task.detached {
+          while (try? await Task.sleep(for: .milliseconds(250))) != nil { inbox.sweep() }
+        }
+      }
+    }
+
+    deinit {
+      sweeper.withLock { $0 }?.cancel()
+      inbox.failAll()
+      let handle = handle.withLock { $0.take() }
+      queue.async { handle?.destroy() }
+    }
+
+    /// Closes it, and returns when no message comes any more. Who waits for something is told.
+    func close() async {
+      life.withLock { $0 = .closing }
+      sweeper.withLock { $0 }?.cancel()
+      _ = await onQueue { () -> LogError? in
+        self.handle.withLock { $0.take() }?.destroy()
+        return nil
+      }
+      inbox.failAll()
+    }
+
+    /// The largest message that the servers take.
+    var messageLimit: Int { inbox.messageLimit }
+
+    private func onQueue(_ body: @escaping @Sendable () -> LogError?) async -> LogError? {
+      await withCheckedContinuation { continuation in queue.async { continuation.resume(returning: body()) } }
+    }
+
+    /// On the queue.
+    private func open() -> LogError? {
+      guard life.withLock({ $0 == .open }) else { return .unavailable("The log is closed.") }
+      do throws(LogError) {
+        let opened = try Handle(servers: servers, options: options, inbox: inbox)
+        handle.withLock { $0 = opened }
+        return nil
+      } catch {
+        return error
+      }
+    }
+
+    /// libnats has given up, as it does when it was refused twice: all begins anew, until it works.
+    private func reopen() {
+      queue.asyncAfter(deadline: .now() + 1) { [weak self] in
+        guard let self, self.life.withLock({ $0 == .open }) else { return }
+        self.handle.withLock { $0.take() }?.destroy()
+        if self.open() == nil { self.inbox.reconnected() } else { self.reopen() }
+      }
+    }
+
+    // MARK: Orders
+
+    /// Publishes behind what was asked for before.
+    func publish(_ subject: String, _ bytes: [UInt8] = []) {
+      enqueue(.publish(Outgoing(subject: subject, reply: nil, header: nil, bytes: bytes, token: nil)))
+    }
+
+    /// Publishes, and has the answer handed to a closure: once, from anywhere but within this call, and after a time
+    /// without an answer as a failure.
+    func request(
+      _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil, limit: Duration,
+      answer: @escaping @Sendable (Result<Inbox.Message, LogError>) -> Void
+    ) {
+      guard life.withLock({ $0 == .open }) else {
+        return queue.async { answer(.failure(.unavailable("The log is closed."))) }
+      }
+      let token = inbox.expect(within: limit, answer)
+      enqueue(
+        .publish(Outgoing(subject: subject, reply: inbox.subject(token), header: header, bytes: bytes, token: token)))
+    }
+
+    /// Has a reader handed what comes to a subject: the inbox's, of the number that is returned.
+    func subscribe(_ reader: Reader) -> UInt64 {
+      let token = inbox.add(reader)
+      enqueue(.subscribe(token))
+      return token
+    }
+
+    func unsubscribe(_ token: UInt64) {
+      inbox.remove(token)
+      enqueue(.unsubscribe(token))
+    }
+
+    private func enqueue(_ order: Order) {
+      let schedules = waiting.withLock { waiting in
+        waiting.orders.append(order)
+        defer { waiting.isScheduled = true }
+        return !waiting.isScheduled
+      }
+      if schedules { queue.async { self.performAll() } }
+    }
+
+    /// On the queue: does what was asked for, until nothing is left.
+    private func performAll() {
+      while true {
+        let orders = waiting.withLock { waiting in
+          waiting.isScheduled = !waiting.orders.isEmpty
+          defer { waiting.orders = [] }
+          return waiting.orders
+        }
+        if orders.isEmpty { return }
+        for order in orders { perform(order) }
+      }
+    }
+
+    private func perform(_ order: Order) {
+      let failure = handle.withLock { handle -> LogError? in
+        switch order {
+        case .publish(let message): return handle?.publish(message) ?? (handle == nil ? .away : nil)
+        // A failure is found by the reader, which hears nothing.
+        case .subscribe(let token): _ = handle?.subscribe(inbox.subject(token), Mailbox(inbox, token))
+        case .unsubscribe(let token): handle?.unsubscribe(token)
+        }
+        return nil
+      }
+      if let failure, case .publish(let message) = order, let token = message.token { inbox.fail(token, failure) }
+    }
+  }
+
+  extension LogError {
+    fileprivate static let away = LogError.unavailable("There is no connection.")
+  }
+
+  /// Where what comes to a subscription goes.
+  private final class Mailbox: Sendable {
+    let inbox: Inbox
+    /// A reader's; nil where the subject of what comes says whom it is for.
+    let token: UInt64?
+
+    init(_ inbox: Inbox, _ token: UInt64?) {
+      self.inbox = inbox
+      self.token = token
+    }
+  }
+
+  /// libnats' connection, and its subscriptions.
+  // SAFETY: the pointers are what libnats has made, whose functions may be called from any thread. They are valid until
+  // they are destroyed: a subscription by who has taken it out of the table, the connection by who has taken the handle
+  // out of its `Connection`, each behind all else that is done with them.
+  @safe private struct Handle: @unchecked Sendable {
+    private let connection: OpaquePointer
+    private var subscriptions: [UInt64: OpaquePointer]
+
+    init(servers: [String], options: NATSLog.Options, inbox: Inbox) throws(LogError) {
+      // SAFETY: libnats calls back with a pointer to the inbox, which is retained until the connection has been closed:
+      // that is told once, as the last of it, if there has been a connection.
+      let owner = unsafe Unmanaged.passRetained(inbox).toOpaque()
+      var connection: OpaquePointer?
+      var status = NATS_OK
+      do throws(LogError) {
+        let made = unsafe try Self.options(servers, options, owner)
+        // SAFETY: the out-parameter outlives the call, which keeps a copy of the options.
+        status = unsafe natsConnection_Connect(&connection, made)
+        unsafe natsOptions_Destroy(made)
+      } catch {
+        unsafe Unmanaged<Inbox>.fromOpaque(owner).release()
+        throw error
+      }
+      guard status == NATS_OK, let connection = unsafe connection else {
+        unsafe Unmanaged<Inbox>.fromOpaque(owner).release()
+        throw Self.error(status, servers.joined(separator: ", "))
+      }
+      unsafe self.connection = connection
+      unsafe subscriptions = [:]
+      // SAFETY: as long as the connection is there.
+      inbox.setMessageLimit(Int(unsafe natsConnection_GetMaxPayload(connection)))
+      if let failure = subscribe(inbox.pattern, Mailbox(inbox, nil)) {
+        destroy()
+        throw failure
+      }
+    }
+
+    mutating func subscribe(_ subject: String, _ mailbox: Mailbox) -> LogError? {
+      var subscription: OpaquePointer?
+      // SAFETY: libnats calls back with a pointer to the mailbox, which is retained here until libnats says that the
+      // subscription's last message has been dispatched. The message is the callback's to destroy.
+      let context = unsafe Unmanaged.passRetained(mailbox).toOpaque()
+      let status = unsafe natsConnection_Subscribe(
+        &subscription, connection, subject,
+        { _, _, message, context in
+          guard let message = unsafe message, let context = unsafe context else { return }
+          unsafe Handle.received(message, by: Unmanaged<Mailbox>.fromOpaque(context).takeUnretainedValue())
+          unsafe natsMsg_Destroy(message)
+        }, context)
+      guard status == NATS_OK, let subscription = unsafe subscription else {
+        // SAFETY: without a subscription nobody calls back with the context.
+        unsafe Unmanaged<Mailbox>.fromOpaque(context).release()
+        return Self.error(status, "a subscription")
+      }
+      // SAFETY: as above; the completion is called once, behind the last message, and takes over what was retained.
+      unsafe natsSubscription_SetOnCompleteCB(
+        subscription,
+        { context in
+          guard let context = unsafe context else { return }
+          unsafe Unmanaged<Mailbox>.fromOpaque(context).release()
+        }, context)
+      unsafe natsSubscription_SetPendingLimits(subscription, -1, -1)
+      unsafe subscriptions[mailbox.token ?? 0] = subscription
+      return nil
+    }
+
+    mutating func unsubscribe(_ token: UInt64) {
+      // SAFETY: it is out of the table, and this is the last that is done with it.
+      if let subscription = unsafe subscriptions.removeValue(forKey: token) {
+        unsafe natsSubscription_Destroy(subscription)
+      }
+    }
+
+    func destroy() {
+      // SAFETY: the last that is done with them (see above). The subscriptions first, as the connection's end leaves
+      // their objects.
+      unsafe subscriptions.values.forEach { unsafe natsSubscription_Destroy($0) }
+      unsafe natsConnection_Destroy(connection)
+    }
+
+    func publish(_ outgoing: Connection.Outgoing) -> LogError? {
+      // SAFETY: libnats reads strings and bytes within the calls and keeps copies; the message is destroyed here.
+      let status = unsafe outgoing.bytes.withUnsafeBytes { bytes in
+        let count = Int32(bytes.count)
+        guard let header = outgoing.header else {
+          return unsafe natsConnection_PublishRequest(
+            connection, outgoing.subject, outgoing.reply, bytes.baseAddress, count)
+        }
+        var message: OpaquePointer?
+        var status = unsafe natsMsg_Create(
+          &message, outgoing.subject, outgoing.reply, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), count)
+        if status == NATS_OK { status = unsafe natsMsgHeader_Set(message, header.name, header.value) }
+        if status == NATS_OK { status = unsafe natsConnection_PublishMsg(connection, message) }
+        unsafe natsMsg_Destroy(message)
+        return status
+      }
+      return status == NATS_OK ? nil : Self.error(status, "a message of \(outgoing.bytes.count) bytes")
+    }
+
+    private static func received(_ message: OpaquePointer, by mailbox: Mailbox) {
+      // SAFETY: the message is valid until the caller destroys it, and so are its subject, its bytes and its headers,
+      // all of which are copied.
+      let count = Int(unsafe natsMsg_GetDataLength(message))
+      let bytes = unsafe [UInt8](UnsafeRawBufferPointer(start: natsMsg_GetData(message), count: count))
+      let reply = unsafe natsMsg_GetReply(message)
+      var kind = Inbox.Message.Kind.answer
+      if mailbox.token != nil, let reply = unsafe reply,
+        let place = unsafe Subjects.place(in: UnsafeBufferPointer(start: reply, count: strlen(reply)))
+      {
+        kind = .entry(place.position, number: place.number)
+      } else if count == 0, let status = unsafe header("Status", of: message).flatMap({ Int($0) }) {
+        let stalled = unsafe header("Nats-Consumer-Stalled", of: message)
+        kind = .status(
+          status, reply: unsafe reply.map { unsafe String(cString: $0) } ?? stalled,
+          lastSent: unsafe header("Nats-Last-Consumer", of: message).flatMap { UInt64($0) })
+      }
+      if let token = unsafe mailbox.token ?? number(at: natsMsg_GetSubject(message)) {
+        mailbox.inbox.received(Inbox.Message(kind: kind, bytes: bytes), under: token)
+      }
+    }
+
+    private static func number(at subject: UnsafePointer<CChar>?) -> UInt64? {
+      // SAFETY: the subject ends with a zero, and belongs to the message that the caller has.
+      guard let subject = unsafe subject else { return nil }
+      return unsafe Subjects.lastNumber(of: UnsafeBufferPointer(start: subject, count: strlen(subject)))
+    }
+
+    private static func header(_ name: String, of message: OpaquePointer) -> String? {
+      var value: UnsafePointer<CChar>?
+      // SAFETY: the value belongs to the message, which the caller has, and is copied.
+      guard unsafe natsMsgHeader_Get(message, name, &value) == NATS_OK, let value = unsafe value else { return nil }
+      return unsafe String(cString: value)
+    }
+
+    private static func error(_ status: natsStatus, _ what: String) -> LogError {
+      // SAFETY: the text is a constant of libnats.
+      let text = unsafe String(cString: natsStatus_GetText(status)) + ": " + what
+      return switch status {
+      case NATS_MAX_PAYLOAD, NATS_INVALID_SUBJECT, NATS_INVALID_ARG, NATS_ADDRESS_MISSING, NATS_SSL_ERROR:
+        .refused(text)
+      case NATS_CONNECTION_AUTH_FAILED, NATS_NOT_PERMITTED, NATS_SECURE_CONNECTION_WANTED,
+        NATS_SECURE_CONNECTION_REQUIRED:
+        .refused(text)
+      default: .unavailable(text)
+      }
+    }
+
+    /// The options, which the caller destroys.
+    private static func options(
+      _ servers: [String], _ options: NATSLog.Options, _ context: UnsafeMutableRawPointer
+    ) throws(LogError) -> OpaquePointer {
+      var made: OpaquePointer?
+      // SAFETY: libnats makes the options, and copies each string that it is given. Pointers to what is passed to a
+      // call are valid within it.
+      unsafe natsOptions_Create(&made)
+      guard let made = unsafe made else { throw .unavailable("libnats could not be initialized.") }
+      var failure: LogError?
+      func set(_ what: String, _ status: natsStatus) {
+        if status != NATS_OK, failure == nil { failure = .refused("\(what): \(error(status, "the options"))") }
+      }
+      // SAFETY: the copies of the names live until they are freed behind the call.
+      var names = unsafe servers.map { unsafe UnsafePointer<CChar>(strdup($0)) }
+      set("servers", unsafe natsOptions_SetServers(made, &names, Int32(names.count)))
+      unsafe names.forEach { unsafe free(UnsafeMutablePointer(mutating: $0)) }
+      set("name", unsafe natsOptions_SetName(made, "puredux"))
+      set("sending", unsafe natsOptions_SetSendAsap(made, true))
+      set("receiving", unsafe natsOptions_UseGlobalMessageDelivery(made, true))
+      set("connecting", unsafe natsOptions_SetTimeout(made, 2000))
+      set("writing", unsafe natsOptions_SetWriteDeadline(made, 5000))
+      set("reconnecting", unsafe natsOptions_SetMaxReconnect(made, -1))
+      set("reconnecting", unsafe natsOptions_SetReconnectWait(made, 100))
+      set("reconnecting", unsafe natsOptions_SetReconnectJitter(made, 50, 50))
+      set("pings", unsafe natsOptions_SetPingInterval(made, 1000))
+      set("pings", unsafe natsOptions_SetMaxPingsOut(made, 2))
+      switch options.credentials {
+      case .none: break
+      case .user(let name, let password): set("user", unsafe natsOptions_SetUserInfo(made, name, password))
+      case .token(let token): set("token", unsafe natsOptions_SetToken(made, token))
+      case .file(let path): set(path, unsafe natsOptions_SetUserCredentialsFromFiles(made, path, nil))
+      case .nkey(let key, let path): set(path, unsafe natsOptions_SetNKeyFromSeed(made, key, path))
+      }
+      if let tls = options.tls {
+        set("TLS", unsafe natsOptions_SetSecure(made, true))
+        if let path = tls.trusted { set(path, unsafe natsOptions_LoadCATrustedCertificates(made, path)) }
+        if let path = tls.certificate {
+          set(path, unsafe natsOptions_LoadCertificatesChain(made, path, tls.key ?? path))
+        }
+        if let name = tls.hostname { set(name, unsafe natsOptions_SetExpectedHostname(made, name)) }
+      }
+      // SAFETY: the context is the inbox, retained until the second of these has been called, behind which is no other.
+      set(
+        "reconnecting",
+        unsafe natsOptions_SetReconnectedCB(
+          made,
+          { _, context in
+            guard let context = unsafe context else { return }
+            unsafe Unmanaged<Inbox>.fromOpaque(context).takeUnretainedValue().reconnected()
+          }, context))
+      set(
+        "closing",
+        unsafe natsOptions_SetClosedCB(
+          made,
+          { _, context in
+            guard let context = unsafe context else { return }
+            unsafe Unmanaged<Inbox>.fromOpaque(context).takeRetainedValue().closed()
+          }, context))
+      if let failure {
+        unsafe natsOptions_Destroy(made)
+        throw failure
+      }
+      return unsafe made
+    }
+  }
+#endif

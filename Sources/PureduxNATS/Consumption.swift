@@ -1,0 +1,123 @@
+#if NATS
+  import PureduxLog
+
+  /// What a reader has been sent, and whether it is still sent everything: a pure state machine.
+  ///
+  /// A consumer numbers what it sends. Where one is missing, or nothing is heard any more, a new consumer is made, which
+  /// begins behind what has come.
+  struct Consumption {
+    enum Step {
+      case records([LogRecord], after: UInt64)
+      case makeConsumer(after: UInt64)
+      case wait
+    }
+
+    /// The last position that has come.
+    private var position: UInt64
+    /// The last position that was handed out.
+    private(set) var handedOut: UInt64
+    private var records: [LogRecord] = []
+    /// What the present consumer's messages come under; nil where a new one has to be made.
+    private(set) var token: UInt64?
+    private var abandoned: [UInt64] = []
+    /// The last number that the present consumer has sent.
+    private var number: UInt64 = 0
+    /// What the server waits for an answer to, before it sends more.
+    private var question: String?
+    private var heard: ContinuousClock.Instant?
+    /// Since when nothing has come though there is more.
+    private var behind: ContinuousClock.Instant?
+
+    /// How long what is acknowledged may take to come.
+    static let arrivalLimit = Duration.seconds(1)
+
+    init(after position: UInt64) {
+      self.position = position
+      handedOut = position
+    }
+
+    /// A consumer is being made that begins behind what has come.
+    mutating func begin(_ token: UInt64, at now: ContinuousClock.Instant) {
+      lose()
+      self.token = token
+      number = 0
+      question = nil
+      heard = now
+      behind = nil
+    }
+
+    /// Something is missing, or may be: a new consumer is needed.
+    mutating func lose() {
+      if let token { abandoned.append(token) }
+      token = nil
+    }
+
+    /// What nobody listens to any more.
+    mutating func takeAbandoned() -> [UInt64] {
+      defer { abandoned = [] }
+      return abandoned
+    }
+
+    enum Effect { case nothing, hasQuestion, hasRecords, isLost }
+
+    /// Takes in what has come.
+    mutating func take(_ message: Inbox.Message, under token: UInt64, at now: ContinuousClock.Instant) -> Effect {
+      guard token == self.token else { return .nothing }
+      heard = now
+      switch message.kind {
+      case .answer: return .nothing
+      case .status(_, let reply, let lastSent):
+        if let lastSent, lastSent > number {
+          lose()
+          return .isLost
+        }
+        question = reply ?? question
+        return reply == nil ? .nothing : .hasQuestion
+      case .entry(let position, let number):
+        guard number == self.number + 1 else {
+          lose()
+          return .isLost
+        }
+        self.number = number
+        behind = nil
+        guard position > self.position else { return .nothing }
+        self.position = position
+        records.append(LogRecord(position: position, bytes: message.bytes))
+        return .hasRecords
+      }
+    }
+
+    /// What the server waits for an answer to, where what has come has been handed out: otherwise it waits, so that
+    /// what has not been is bounded.
+    mutating func takeQuestion() -> String? { records.isEmpty ? question.take() : nil }
+
+    /// What is to be done next. What is handed out at a time has about so many bytes.
+    mutating func next(bytes limit: Int = 1 << 20) -> Step {
+      if !records.isEmpty {
+        var (count, bytes) = (0, 0)
+        while count < records.count, bytes < limit {
+          bytes += records[count].bytes.count + 64
+          count += 1
+        }
+        let after = handedOut
+        let some = count == records.count ? records : Array(records[..<count])
+        if count == records.count { records = [] } else { records.removeFirst(count) }
+        handedOut = some[some.count - 1].position
+        return .records(some, after: after)
+      }
+      return token == nil ? .makeConsumer(after: position) : .wait
+    }
+
+    /// Time has gone on. True where a new consumer is needed now, as nothing is heard or what is there does not come.
+    ///
+    /// - Parameter known: A position at which there is an entry.
+    mutating func look(at now: ContinuousClock.Instant, known: UInt64, silence: Duration) -> Bool {
+      guard token != nil, let heard else { return false }
+      if known > position, records.isEmpty { behind = behind ?? now } else { behind = nil }
+      let isLate = behind.map { now - $0 > Self.arrivalLimit } ?? false
+      guard isLate || now - heard > silence else { return false }
+      lose()
+      return true
+    }
+  }
+#endif

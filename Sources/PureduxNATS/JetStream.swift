@@ -1,0 +1,309 @@
+#if NATS
+  #if canImport(FoundationEssentials)
+    import FoundationEssentials
+  #else
+    import Foundation
+  #endif
+  import Puredux
+  import PureduxLog
+
+  /// JetStream's interface of messages in JSON, as far as it is needed.
+  final class JetStream: Sendable {
+    let connection: Connection
+    let stream: String
+    private let answerLimit: Duration
+
+    init(_ connection: Connection, stream: String, answerLimit: Duration) {
+      self.connection = connection
+      self.stream = stream
+      self.answerLimit = answerLimit
+    }
+
+    /// The stream that a bucket of that name is.
+    var bucketStream: String { "KV_\(stream)-snapshots" }
+    /// The subject of a key in the bucket.
+    func bucketSubject(_ key: String) -> String { "$KV.\(stream)-snapshots.\(key)" }
+
+    // MARK: Requests
+
+    private static var encoder: JSONEncoder {
+      let encoder = JSONEncoder()
+      encoder.keyEncodingStrategy = .convertToSnakeCase
+      return encoder
+    }
+
+    private static var decoder: JSONDecoder {
+      let decoder = JSONDecoder()
+      decoder.keyDecodingStrategy = .convertFromSnakeCase
+      return decoder
+    }
+
+    /// What a server says that it could not do.
+    struct Failure: Decodable, Sendable {
+      var code: Int
+      var errCode: Int?
+      var description: String?
+
+      static let noMessage = 10037
+      static let noStream = 10059
+      static let nameInUse = 10058
+      static let wrongLastSequence = 10071
+
+      var error: LogError {
+        let text = "\(description ?? "the server refused it") (\(errCode ?? code))"
+        switch errCode {
+        // No room in the stream, in the account or on the server.
+        case 10077, 10122, 10047, 10023, 10028, 10002: return .full(text)
+        case 10054: return .refused(text)
+        default: return code == 400 || code == 403 ? .refused(text) : .unavailable(text)
+        }
+      }
+    }
+
+    private struct Envelope: Decodable { var error: Failure? }
+
+    enum Answer<Value: Sendable>: Sendable {
+      case value(Value)
+      case failure(Failure)
+
+      func get() throws(LogError) -> Value {
+        switch self {
+        case .value(let value): return value
+        case .failure(let failure): throw failure.error
+        }
+      }
+    }
+
+    /// Publishes something that is answered. Who waits is never cancelled: the answer comes, or its time is over.
+    private func answer(
+      _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil
+    ) async throws(LogError) -> [UInt8] {
+      let result: Result<Inbox.Message, LogError> = await withCheckedContinuation { continuation in
+        connection.request(subject, bytes, header: header, limit: answerLimit) { continuation.resume(returning: $0) }
+      }
+      let message = try result.get()
+      if case .status(let status, _, _) = message.kind {
+        throw .unavailable("Nobody answers for the stream \(stream) (\(status)).")
+      }
+      return message.bytes
+    }
+
+    func request<Value: Decodable & Sendable>(
+      _ subject: String, _ body: some Encodable, for type: Value.Type = Value.self
+    ) async throws(LogError) -> Answer<Value> {
+      try decode(try await answer("$JS.API." + subject, encode(body)))
+    }
+
+    /// Puts a message into a stream, and returns its position.
+    ///
+    /// - Parameter revision: Where the last message of the subject has to be, 0 for nowhere.
+    func put(_ subject: String, _ bytes: [UInt8], revision: UInt64? = nil) async throws(LogError) -> Answer<UInt64> {
+      let header = revision.map { (name: "Nats-Expected-Last-Subject-Sequence", value: String($0)) }
+      let answer: Answer<PublishAnswer> = try decode(try await answer(subject, bytes, header: header))
+      switch answer {
+      case .value(let value): return .value(value.seq)
+      case .failure(let failure): return .failure(failure)
+      }
+    }
+
+    /// What is answered to an entry that is published, without decoding what is as ever.
+    static func position(in answer: Inbox.Message) -> Result<UInt64, LogError> {
+      if case .status(let status, _, _) = answer.kind {
+        return .failure(.unavailable("Nobody answers for the stream (\(status))."))
+      }
+      if let position = Subjects.number(behind: "\"seq\":", in: answer.bytes, unless: "\"error\"") {
+        return .success(position)
+      }
+      let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error
+      return .failure(failure?.error ?? .unavailable("The answer cannot be read."))
+    }
+
+    private struct PublishAnswer: Decodable { var seq: UInt64 }
+
+    private func encode(_ body: some Encodable) throws(LogError) -> [UInt8] {
+      do {
+        return Array(try Self.encoder.encode(body))
+      } catch {
+        throw .refused("\(error)")
+      }
+    }
+
+    private func decode<Value: Decodable>(_ bytes: [UInt8]) throws(LogError) -> Answer<Value> {
+      let data = Data(bytes)
+      do {
+        if let failure = try Self.decoder.decode(Envelope.self, from: data).error { return .failure(failure) }
+        return .value(try Self.decoder.decode(Value.self, from: data))
+      } catch {
+        throw .unavailable("The answer cannot be read: \(error)")
+      }
+    }
+
+    // MARK: Streams
+
+    struct Nothing: Codable, Sendable {}
+
+    /// How a stream is made, and what one that is there is looked at for.
+    struct StreamConfiguration: Codable, Sendable {
+      var name: String
+      var subjects: [String]?
+      var retention = "limits"
+      var maxConsumers: Int? = -1
+      var maxMsgs: Int64? = -1
+      var maxBytes: Int64? = -1
+      var maxAge: Int64? = 0
+      var maxMsgsPerSubject: Int64? = -1
+      var maxMsgSize: Int64? = -1
+      var discard: String? = "new"
+      var storage: String? = "file"
+      var numReplicas: Int? = 3
+      var duplicateWindow: Int64? = 120_000_000_000
+      var denyDelete: Bool? = true
+      var allowRollupHdrs: Bool? = false
+      var allowDirect: Bool? = false
+
+      static func entries(of stream: String, replicas: Int) -> StreamConfiguration {
+        StreamConfiguration(name: stream, subjects: [stream + ".*"], numReplicas: replicas)
+      }
+
+      /// As the bucket of a key-value store that keeps one value for each key.
+      static func snapshots(of stream: String, replicas: Int) -> StreamConfiguration {
+        StreamConfiguration(
+          name: "KV_\(stream)-snapshots", subjects: ["$KV.\(stream)-snapshots.>"], maxMsgsPerSubject: 1,
+          numReplicas: replicas, allowRollupHdrs: true, allowDirect: true)
+      }
+
+      /// Why a stream that is there cannot be used in place of this.
+      func objection(to other: StreamConfiguration) -> String? {
+        if other.retention != "limits" { return "its retention is \(other.retention)" }
+        if other.maxAge ?? 0 != 0 { return "it removes what is older than max_age" }
+        if other.maxMsgsPerSubject ?? -1 != maxMsgsPerSubject ?? -1 {
+          return "max_msgs_per_subject is \(other.maxMsgsPerSubject ?? -1)"
+        }
+        let isBounded = other.maxMsgs ?? -1 > 0 || other.maxBytes ?? -1 > 0
+        if isBounded, other.discard != "new" { return "it removes what is old when it is full" }
+        if let mine = subjects, let theirs = other.subjects, !mine.allSatisfy(theirs.contains) {
+          return "it has not the subjects \(mine.joined(separator: ", "))"
+        }
+        return nil
+      }
+    }
+
+    private struct StreamInfo: Decodable, Sendable { var config: StreamConfiguration }
+
+    /// Makes a stream where it is not there.
+    func ensure(_ configuration: StreamConfiguration) async throws(LogError) {
+      let name = configuration.name
+      var info = try await request("STREAM.INFO.\(name)", Nothing(), for: StreamInfo.self)
+      if case .failure(let failure) = info, failure.errCode == Failure.noStream {
+        info = try await request("STREAM.CREATE.\(name)", configuration, for: StreamInfo.self)
+        // Somebody else was first.
+        if case .failure(let failure) = info, failure.errCode == Failure.nameInUse {
+          info = try await request("STREAM.INFO.\(name)", Nothing(), for: StreamInfo.self)
+        }
+      }
+      if let objection = configuration.objection(to: try info.get().config) {
+        throw .refused("The stream \(name) cannot be used: \(objection).")
+      }
+    }
+
+    // MARK: Messages
+
+    struct StoredMessage: Decodable, Sendable {
+      var seq: UInt64
+      /// None where the message is empty.
+      var data: Data?
+    }
+
+    private struct MessageAnswer: Decodable, Sendable { var message: StoredMessage }
+
+    private struct MessageRequest: Encodable {
+      var lastBySubj: String?
+      var seq: UInt64?
+      var nextBySubj: String?
+    }
+
+    /// The last message of a subject, as the stream's leader has it.
+    func last(of subject: String, in stream: String) async throws(LogError) -> StoredMessage? {
+      try await message(MessageRequest(lastBySubj: subject), in: stream)
+    }
+
+    /// The first message of a subject from a position on.
+    func first(of subject: String, from position: UInt64, in stream: String) async throws(LogError) -> StoredMessage? {
+      try await message(MessageRequest(seq: position, nextBySubj: subject), in: stream)
+    }
+
+    private func message(_ body: MessageRequest, in stream: String) async throws(LogError) -> StoredMessage? {
+      let answer = try await request("STREAM.MSG.GET.\(stream)", body, for: MessageAnswer.self)
+      if case .failure(let failure) = answer, failure.errCode == Failure.noMessage { return nil }
+      return try answer.get().message
+    }
+
+    private struct Purge: Encodable {
+      var filter: String
+      var seq: UInt64?
+    }
+
+    /// Removes the messages of a subject before a position, or all.
+    func purge(_ subject: String, before position: UInt64? = nil, in stream: String) async throws(LogError) {
+      _ = try await request(
+        "STREAM.PURGE.\(stream)", Purge(filter: subject, seq: position), for: Nothing.self
+      ).get()
+    }
+
+    private struct SubjectsRequest: Encodable {
+      var subjectsFilter: String
+      var offset: Int
+    }
+    private struct SubjectsInfo: Decodable, Sendable {
+      struct State: Decodable, Sendable { var subjects: [String: Int]? }
+      var state: State
+    }
+
+    /// The subjects that have messages, as far as they fit into one answer.
+    func subjects(_ pattern: String, in stream: String) async throws(LogError) -> [String] {
+      let answer = try await request(
+        "STREAM.INFO.\(stream)", SubjectsRequest(subjectsFilter: pattern, offset: 0), for: SubjectsInfo.self)
+      return try answer.get().state.subjects.map { Array($0.keys) } ?? []
+    }
+
+    // MARK: Consumers
+
+    private struct ConsumerConfiguration: Encodable {
+      var name: String
+      var deliverSubject: String
+      var deliverPolicy = "by_start_sequence"
+      var optStartSeq: UInt64
+      var ackPolicy = "none"
+      var maxDeliver = 1
+      var flowControl = true
+      var idleHeartbeat: Int64
+      var inactiveThreshold: Int64
+      var memStorage = true
+      var numReplicas = 1
+      var filterSubject: String
+    }
+
+    private struct ConsumerRequest: Encodable {
+      var streamName: String
+      var config: ConsumerConfiguration
+      var action = "create"
+    }
+
+    /// Has the messages of a subject sent to another one: once, in order, until nobody listens there for a while.
+    func consume(
+      _ subject: String, from position: UInt64, as name: String, to target: String, heartbeat: Duration
+    ) async throws(LogError) {
+      let nanoseconds = Int64(min(max(heartbeat, .milliseconds(100)), .seconds(60)) / .nanoseconds(1))
+      let configuration = ConsumerConfiguration(
+        name: name, deliverSubject: target, optStartSeq: max(1, position), idleHeartbeat: nanoseconds,
+        inactiveThreshold: nanoseconds * 5, filterSubject: subject)
+      _ = try await request(
+        "CONSUMER.CREATE.\(stream).\(name).\(subject)",
+        ConsumerRequest(streamName: stream, config: configuration), for: Nothing.self
+      ).get()
+    }
+
+    /// Nobody waits for a consumer any more.
+    func drop(_ name: String) { connection.publish("$JS.API.CONSUMER.DELETE.\(stream).\(name)") }
+  }
+#endif

@@ -1,0 +1,142 @@
+#if NATS
+  import Puredux
+  public import PureduxLog
+
+  /// Logs on a NATS cluster: all trees in one JetStream stream, each under a subject of its own, for stores on any
+  /// number of machines.
+  ///
+  ///     let log = try await NATSLog(servers: ["nats://10.0.0.1:4222", "nats://10.0.0.2:4222", "nats://10.0.0.3:4222"])
+  ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
+  ///
+  /// **What is safe.** An entry that is told to be appended is in the memory of most of the stream's replicas, and on
+  /// their disks if the servers run with `sync_interval: always` in their `jetstream` section. Without that, NATS may
+  /// lose what it has acknowledged, and change the order of the last entries, when most of the servers die at once; it
+  /// cannot be asked for from here. NATS 2.10 or later is needed.
+  ///
+  /// **When servers die** the log takes and delivers nothing until the others have agreed, some seconds; then all goes
+  /// on by itself, by another server if need be. `head()` is what the stream's leader says: for some seconds one that
+  /// is cut off from the others can say what was before.
+  ///
+  /// **Truncation** removes entries ten seconds after it was asked for, so that every reader learns of it before it
+  /// could miss one. The last entry always stays. A position that is not one of the tree's entries truncates nothing.
+  ///
+  /// One connection serves all trees, with about six threads in the whole process. No call to libnats is made on the
+  /// cooperative pool, and JetStream is spoken by its own messages: libnats' functions for it wait for the answer, and
+  /// have a thread for each subscription.
+  public final class NATSLog: Sendable {
+    public struct Options: Sendable {
+      /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
+      /// subjects `<stream>.*`; the snapshots are in the bucket `<stream>-snapshots`.
+      public var stream = "puredux"
+      /// On how many servers the stream is, if it is made here. One is for trying things out.
+      public var replicas = 3
+      public var credentials = Credentials.none
+      /// What TLS is used with. It is used without this, too, for servers that are named `tls://…`, with the system's
+      /// certificates.
+      public var tls: TLS?
+      /// For how long the first connection, and the stream, are tried before `init` throws.
+      public var connectLimit = Duration.seconds(10)
+      /// What a server has not answered after that long is `.unavailable`.
+      public var answerLimit = Duration.seconds(5)
+      /// How often the servers say that there is nothing new. A reader that has not heard that 2.5 times begins anew.
+      public var heartbeat = Duration.seconds(2)
+      /// How long a truncation waits.
+      var truncationGrace = Duration.seconds(10)
+
+      public init() {}
+    }
+
+    /// Who one is, to the servers.
+    public enum Credentials: Sendable, Hashable {
+      case none
+      case user(String, password: String)
+      case token(String)
+      /// A file of credentials, as `nsc` writes it: a JWT and its key.
+      case file(String)
+      /// The public key of an NKey, and the file of its seed.
+      case nkey(String, seedFile: String)
+    }
+
+    /// Paths of files in PEM form.
+    public struct TLS: Sendable, Hashable {
+      /// The certificates that are trusted; those of the system by default.
+      public var trusted: String?
+      /// One's own certificate, and those that it is signed with, where the servers ask for one.
+      public var certificate: String?
+      public var key: String?
+      /// The name in the server's certificate, where it is not the one that is connected to.
+      public var hostname: String?
+
+      public init(
+        trusted: String? = nil, certificate: String? = nil, key: String? = nil, hostname: String? = nil
+      ) {
+        self.trusted = trusted
+        self.certificate = certificate
+        self.key = key
+        self.hostname = hostname
+      }
+    }
+
+    let jetStream: JetStream
+    let options: Options
+
+    /// Connects, and makes the stream where it is not there.
+    ///
+    /// - Parameter servers: Some servers of the cluster; the others are learned from them.
+    /// - Throws: `LogError.unavailable` where no server, or not most of them, can be reached within `connectLimit`;
+    ///   `.refused` where the options or the servers' names are wrong, or a stream is there that removes entries by
+    ///   itself.
+    public init(servers: [String], options: Options = Options()) async throws(LogError) {
+      self.options = options
+      guard Subjects.isName(options.stream) else {
+        throw .refused("A stream's name has letters, digits, - and _ only: \(options.stream)")
+      }
+      let connection = try await Connection(servers: servers, options: options)
+      jetStream = JetStream(connection, stream: options.stream, answerLimit: options.answerLimit)
+      do {
+        try await prepare()
+      } catch {
+        await connection.close()
+        throw error
+      }
+    }
+
+    /// The log of a tree. Asks nothing of the servers until it is used.
+    ///
+    /// - Parameter key: Any text: up to 1,000 bytes, where signs other than ASCII letters, digits, `-` and `_` count as
+    ///   three. A longer one is refused when the log is used (`LogError.refused`).
+    public subscript(key: String) -> any OrderedLog { NATSTree(of: key, in: self) }
+
+    /// Closes the connection: whoever follows one of the logs is told that it is unavailable. Without this call it is
+    /// closed when nobody holds the log, or one of its trees, any more.
+    public func close() async {
+      await jetStream.connection.close()
+    }
+
+    /// Makes the stream and the bucket for the snapshots, where they are not there. Tries as long as it may: servers
+    /// that have just started agree on nothing yet.
+    private func prepare() async throws(LogError) {
+      let deadline = ContinuousClock.now + options.connectLimit
+      while true {
+        do {
+          try await jetStream.ensure(.entries(of: options.stream, replicas: options.replicas))
+          return try await jetStream.ensure(.snapshots(of: options.stream, replicas: options.replicas))
+        } catch {
+          guard error.isPassing, ContinuousClock.now < deadline else { throw error }
+        }
+        do {
+          try await Task.sleep(for: .milliseconds(250))
+        } catch {
+          throw .unavailable("The task was cancelled.")
+        }
+      }
+    }
+  }
+
+  extension LogError {
+    /// Whether it may be otherwise later.
+    var isPassing: Bool {
+      if case .unavailable = self { true } else { false }
+    }
+  }
+#endif

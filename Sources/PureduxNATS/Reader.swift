@@ -1,0 +1,134 @@
+#if NATS
+  import Puredux
+  import PureduxLog
+
+  /// Follows one tree's subject: a shell around `Consumption`.
+  final class Reader: Sendable {
+    private struct State: Sendable {
+      var consumption: Consumption
+      var isClosed = false
+      /// When it was last asked for how far the log is truncated.
+      var checked: ContinuousClock.Instant?
+    }
+
+    /// How old that may be: half of what a truncation waits before it removes anything.
+    static let truncationCheck = Duration.seconds(5)
+
+    private let tree: NATSTree
+    private let subject: String
+    private let state: LockedValue<State>
+    private let arrivals = Arrivals()
+
+    init(_ tree: NATSTree, subject: String, after position: UInt64) {
+      self.tree = tree
+      self.subject = subject
+      state = LockedValue(State(consumption: Consumption(after: position)))
+    }
+
+    deinit {
+      state.withLock { $0.consumption.lose() }
+      dropAbandoned()
+    }
+
+    private var jetStream: JetStream { tree.owner.jetStream }
+
+    /// Has the servers forget the consumers that nobody listens to any more. They would by themselves, after a while.
+    private func dropAbandoned() {
+      let connection = jetStream.connection
+      for token in state.withLock({ $0.consumption.takeAbandoned() }) {
+        connection.unsubscribe(token)
+        jetStream.drop(connection.inbox.consumer(token))
+      }
+    }
+
+    /// The next entries; nil where the task is cancelled.
+    func next() async throws(LogError) -> [LogRecord]? {
+      try await checkTruncation(after: state.withLock { $0.consumption.handedOut })
+      while !Task.isCancelled {
+        let count = arrivals.count
+        if let damage = tree.damage { throw damage }
+        let (step, isClosed) = state.withLock { ($0.consumption.next(), $0.isClosed) }
+        answerQuestion()
+        switch step {
+        case .records(let records, let after):
+          try await checkTruncation(after: after)
+          tree.saw(records[records.count - 1].position)
+          return records
+        case _ where isClosed: throw .unavailable("The log is closed.")
+        case .makeConsumer(let position): try await makeConsumer(after: position)
+        case .wait: await arrivals.wait(after: count)
+        }
+      }
+      return nil
+    }
+
+    private func answerQuestion() {
+      if let question = state.withLock({ $0.consumption.takeQuestion() }) { jetStream.connection.publish(question) }
+    }
+
+    private func makeConsumer(after position: UInt64) async throws(LogError) {
+      let connection = jetStream.connection
+      let token = connection.subscribe(self)
+      let now = ContinuousClock.now
+      state.withLock { $0.consumption.begin(token, at: now) }
+      dropAbandoned()
+      do throws(LogError) {
+        try await jetStream.consume(
+          subject, from: position == .max ? .max : position + 1, as: connection.inbox.consumer(token),
+          to: connection.inbox.subject(token), heartbeat: tree.owner.options.heartbeat)
+      } catch {
+        state.withLock { $0.consumption.lose() }
+        dropAbandoned()
+        // Whatever it is, it may be otherwise later.
+        throw .unavailable("\(error)")
+      }
+    }
+
+    /// Throws where entries have been removed that come behind a position.
+    private func checkTruncation(after position: UInt64) async throws(LogError) {
+      let now = ContinuousClock.now
+      let isDue = state.withLock { $0.checked.map { now - $0 > Self.truncationCheck } ?? true }
+      guard isDue else { return }
+      if let mark = try await tree.truncation(), mark.position > position { throw .truncated(first: mark.first) }
+      state.withLock { $0.checked = now }
+    }
+
+    // MARK: From the inbox
+
+    func received(_ message: Inbox.Message, under token: UInt64) {
+      let now = ContinuousClock.now
+      switch state.withLock({ $0.consumption.take(message, under: token, at: now) }) {
+      case .nothing: break
+      case .hasQuestion: answerQuestion()
+      case .hasRecords: arrivals.notify()
+      case .isLost:
+        dropAbandoned()
+        arrivals.notify()
+      }
+    }
+
+    /// What was sent meanwhile may not have arrived.
+    func connectionChanged() {
+      loseConsumer { state in
+        defer { state.consumption.lose() }
+        return true
+      }
+    }
+
+    func look(at now: ContinuousClock.Instant) {
+      let (known, silence) = (tree.known, tree.owner.options.heartbeat * 2.5)
+      loseConsumer { $0.consumption.look(at: now, known: known, silence: silence) }
+    }
+
+    func connectionClosed() {
+      state.withLock { $0.isClosed = true }
+      arrivals.notify()
+    }
+
+    private func loseConsumer(_ decide: (inout State) -> Bool) {
+      guard state.withLock(decide) else { return }
+      dropAbandoned()
+      arrivals.notify()
+    }
+  }
+#endif

@@ -1,0 +1,86 @@
+#if NATS
+  /// How keys are written in subjects.
+  enum Subjects {
+    static func isName(_ text: String) -> Bool {
+      !text.isEmpty && text.utf8.count <= 200 && text.utf8.allSatisfy(isPlain)
+    }
+
+    /// A key as one part of a subject, which is a key of a bucket, too; none where it is too long.
+    static func token(of key: String) -> String? {
+      var token = "k"
+      for byte in key.utf8 {
+        if isPlain(byte) {
+          token.unicodeScalars.append(Unicode.Scalar(byte))
+        } else {
+          token += (byte < 16 ? "=0" : "=") + String(byte, radix: 16)
+        }
+      }
+      return token.utf8.count <= 1001 ? token : nil
+    }
+
+    /// The number behind the last dot of a subject.
+    static func lastNumber(of subject: some BidirectionalCollection<CChar>) -> UInt64? {
+      let digits = subject.reversed().prefix { 0x30...0x39 ~= $0 }
+      guard !digits.isEmpty, digits.count < 20 else { return nil }
+      return digits.reversed().reduce(0) { $0 &* 10 &+ UInt64($1 - 0x30) }
+    }
+
+    /// Where an entry is in its stream, and which number it has among those that its consumer has sent, as the subject
+    /// says that one would acknowledge it under:
+    /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<number>.<time>.<pending>`, with two parts more, behind
+    /// `ACK`, where the server has a domain.
+    static func place(in subject: some Sequence<CChar>) -> (position: UInt64, number: UInt64)? {
+      var (index, part, number) = (0, 0, UInt64(0))
+      // The numbers that the parts from the sixth on end with.
+      var numbers: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+      for character in subject {
+        if index < acknowledging.count, CChar(bitPattern: acknowledging[index]) != character { return nil }
+        index += 1
+        switch character {
+        case 0x2E:
+          switch part {
+          case 5: numbers.0 = number
+          case 6: numbers.1 = number
+          case 7: numbers.2 = number
+          case 8: numbers.3 = number
+          default: break
+          }
+          part += 1
+          number = 0
+        case 0x30...0x39: number = number &* 10 &+ UInt64(character - 0x30)
+        default: number = 0
+        }
+      }
+      if part == 8 { return (numbers.0, numbers.1) }
+      return part > 8 ? (numbers.2, numbers.3) : nil
+    }
+
+    /// The number behind a text in bytes, which is not looked for where another text is there.
+    static func number(behind text: String, in bytes: [UInt8], unless other: String) -> UInt64? {
+      guard place(of: other, in: bytes) == nil, let start = place(of: text, in: bytes) else { return nil }
+      let digits = bytes[start...].drop { $0 == UInt8(ascii: " ") }.prefix { 0x30...0x39 ~= $0 }
+      return digits.isEmpty ? nil : digits.reduce(0) { $0 &* 10 &+ UInt64($1 - 0x30) }
+    }
+
+    /// Where a text ends.
+    private static func place(of text: String, in bytes: [UInt8]) -> Int? {
+      let text = Array(text.utf8)
+      guard bytes.count >= text.count else { return nil }
+      for start in 0...(bytes.count - text.count) where bytes[start..<start + text.count].elementsEqual(text) {
+        return start + text.count
+      }
+      return nil
+    }
+
+    private static let acknowledging = Array("$JS.ACK.".utf8)
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+        true
+      default: false
+      }
+    }
+  }
+#endif

@@ -1,0 +1,87 @@
+#if NATS
+  import Foundation
+  import Testing
+
+  /// A server with JetStream on this machine, which can be killed and started again with what it had stored.
+  final class NATSServer {
+    /// Where the server's program is: `PUREDUX_NATS_SERVER`, or on the path.
+    static let program: String? = {
+      let environment = ProcessInfo.processInfo.environment
+      let named = environment["PUREDUX_NATS_SERVER"].map { [$0] } ?? []
+      let paths = (environment["PATH"] ?? "").split(separator: ":").map { "\($0)/nats-server" }
+      return (named + paths).first { FileManager.default.isExecutableFile(atPath: $0) }
+    }()
+
+    private let directory: String
+    private let configuration: String
+    private var process: Process?
+    /// The server lives as long as this is open: so it dies with the process of the tests, too.
+    private var lifeline: Pipe?
+    private(set) var port: Int?
+
+    /// - Parameter configuration: More lines for the server's configuration.
+    init(_ configuration: String = "") throws {
+      directory = FileManager.default.temporaryDirectory.path + "/puredux-nats-\(UUID().uuidString)"
+      self.configuration = configuration
+      try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+      try start()
+    }
+
+    deinit {
+      kill()
+      try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    var url: String { "nats://127.0.0.1:\(port ?? 0)" }
+
+    /// Starts it, and waits until it listens. The first time it chooses a free port.
+    func start() throws {
+      let path = directory + "/server.conf"
+      try """
+      listen: "127.0.0.1:\(port ?? -1)"
+      ports_file_dir: "\(directory)"
+      jetstream { store_dir: "\(directory)/data", sync_interval: always }
+      \(configuration)
+      """.write(toFile: path, atomically: true, encoding: .utf8)
+      let program = try #require(Self.program, "nats-server is not installed")
+      let process = Process()
+      let lifeline = Pipe()
+      process.executableURL = URL(fileURLWithPath: "/bin/sh")
+      let script = #""$0" "$@" & server=$!; cat > /dev/null; kill -9 $server"#
+      process.arguments = ["-c", script, program, "-c", path, "-l", directory + "/server.log"]
+      process.currentDirectoryURL = URL(fileURLWithPath: directory)
+      process.standardInput = lifeline
+      process.standardOutput = FileHandle.nullDevice
+      process.standardError = FileHandle.nullDevice
+      for name in try FileManager.default.contentsOfDirectory(atPath: directory) where name.hasSuffix(".ports") {
+        try FileManager.default.removeItem(atPath: directory + "/" + name)
+      }
+      try process.run()
+      self.process = process
+      self.lifeline = lifeline
+      let deadline = Date(timeIntervalSinceNow: 30)
+      struct Ports: Decodable { var nats: [String] }
+      while true {
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+        if let name = names.first(where: { $0.hasSuffix(".ports") }),
+          let data = FileManager.default.contents(atPath: directory + "/" + name),
+          let listening = try? JSONDecoder().decode(Ports.self, from: data),
+          let port = listening.nats.first?.split(separator: ":").last.flatMap({ Int($0) })
+        {
+          self.port = port
+          return
+        }
+        try #require(Date() < deadline && process.isRunning, "the server does not start")
+        usleep(5000)
+      }
+    }
+
+    /// As if the machine had died.
+    func kill() {
+      guard let process else { return }
+      try? lifeline?.fileHandleForWriting.close()
+      process.waitUntilExit()
+      self.process = nil
+    }
+  }
+#endif
