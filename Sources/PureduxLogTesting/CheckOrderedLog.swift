@@ -38,14 +38,14 @@ public func checkOrderedLog(_ open: @Sendable (_ key: String) async throws -> an
 }
 
 extension OrderedLog {
-  func append(_ entry: [UInt8]) async throws -> UInt64 {
+  package func append(_ entry: [UInt8]) async throws -> UInt64 {
     try await withCheckedThrowingContinuation { continuation in
       append(entry) { continuation.resume(with: $0.mapError { $0 as any Error }) }
     }
   }
 
   /// Appends entries one behind the other, without waiting for the one before.
-  func append(_ entries: [[UInt8]]) async throws -> [UInt64] {
+  package func append(_ entries: [[UInt8]]) async throws -> [UInt64] {
     let (outcomes, continuation) = AsyncStream.makeStream(of: (Int, Result<UInt64, LogError>).self)
     for (index, entry) in entries.enumerated() { append(entry) { continuation.yield((index, $0)) } }
     var positions = [UInt64](repeating: 0, count: entries.count)
@@ -60,7 +60,7 @@ extension OrderedLog {
   }
 
   /// What is delivered after a position, up to another, without what is delivered again.
-  func read(after position: UInt64, through end: UInt64) async throws -> [LogRecord] {
+  package func read(after position: UInt64, through end: UInt64) async throws -> [LogRecord] {
     var all: [LogRecord] = []
     var last = position
     if end <= position { return [] }

@@ -7,22 +7,296 @@
 
   @testable import PureduxNATS
 
+  typealias ListStore = RootStore<[String], String>
+
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
   struct NATSLogTests {
     static func options(_ change: (inout NATSLog.Options) -> Void = { _ in }) -> NATSLog.Options {
       var options = NATSLog.Options()
       options.replicas = 1
-      options.connectLimit = .seconds(30)
+      options.connectLimit = .seconds(60)
       change(&options)
       return options
     }
 
+    static func open(_ server: NATSServer, _ change: (inout NATSLog.Options) -> Void = { _ in }) async throws -> NATSLog
+    {
+      try await NATSLog(servers: [server.url], options: options(change))
+    }
+
+    func list(
+      _ log: any OrderedLog, options: LogOptions = LogOptions(),
+      onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil
+    ) async throws -> ListStore {
+      try await ListStore(following: log, initialState: [], options: options, onPhase: onPhase) { $0.append($1) }
+    }
+
     @Test("the log on NATS keeps the contract of logs")
     func contract() async throws {
-      let server = try NATSServer("trace: true\ndebug: true")
-      let log = try await NATSLog(servers: [server.url], options: Self.options())
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
       try await checkOrderedLog { log[$0] }
       await log.close()
     }
+
+    @Test("stores wait while the server is away, and go on by themselves when it is back")
+    func serverKilled() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
+      let one = try await list(log["list"]) { phases.continuation.yield($0) }
+      let other = try await list(log["list"])
+      for round in 0..<3 {
+        try await one.send("before \(round)")
+        server.kill()
+        #expect(other.dispatch("during \(round)") == .enqueued)
+        for await phase in phases.stream { if case .waiting = phase { break } }
+        try server.start()
+        try await one.send("after \(round)")
+        for await phase in phases.stream where phase == .following { break }
+      }
+      for await list in one.states() where list.count == 9 { break }
+      for await list in other.states() where list.count == 9 { break }
+      let (first, second) = (await one.state, await other.state)
+      #expect(first == second)
+      #expect(Set(first).count == 9)
+      await one.shutdown()
+      await other.shutdown()
+      await log.close()
+    }
+
+    @Test("a log that has lost what it had acknowledged stops the stores that append to it")
+    func beginsAnew() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let store = try await list(log["list"])
+      for number in 0..<5 { try await store.send("\(number)") }
+      server.kill()
+      try server.removeData()
+      try server.start()
+      // Somebody else makes the stream anew.
+      let another = try await Self.open(server)
+      await #expect(throws: StoreError.self) { try await store.send("lost") }
+      guard case .stopped(.unreadable(position: _)) = await store.statistics.log?.phase else {
+        Issue.record("\(String(describing: await store.statistics.log))")
+        return
+      }
+      #expect(await store.state == (0..<5).map(String.init))
+      await store.shutdown()
+      await another.close()
+      await log.close()
+    }
+
+    @Test("what was truncated is removed after a while, and whoever needs it is told at once")
+    func truncation() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server) { $0.truncationGrace = .milliseconds(1) }
+      let tree = try #require(log["tree"] as? NATSTree)
+      let positions = try await tree.append((0..<10).map { [UInt8($0)] })
+      let other = log["other"]
+      _ = try await other.append([1])
+      // Neither what is no position of the tree's nor the last one truncates anything.
+      for position in [0, positions[9], positions[9] + 1, .max] {
+        try await tree.truncate(through: position)
+        #expect(try await tree.truncation() == nil)
+      }
+      try await tree.truncate(through: positions[6])
+      await #expect(throws: LogError.truncated(first: positions[7])) {
+        try await tree.read(after: positions[5], through: positions[9])
+      }
+      #expect(try await tree.read(after: positions[6], through: positions[9]).count == 3)
+      // Until it has been removed, which is done in the background.
+      while try await log.jetStream.first(of: "puredux.ktree", from: 1, in: "puredux")?.seq != positions[7] {}
+      #expect(try await other.read(after: 0, through: other.head()).count == 1)
+      try await tree.truncate(through: positions[2])
+      #expect(try await tree.truncation() == NATSTree.Truncation(position: positions[6], first: positions[7]))
+      await log.close()
+    }
+
+    @Test("a snapshot that is larger than a message comes in parts, of which those of old ones go")
+    func snapshots() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let tree = try #require(log["a_tree b"] as? NATSTree)
+      for position in [5, 9, 7] as [UInt64] {
+        try await tree.save(
+          LogSnapshot(position: position, bytes: [UInt8](repeating: UInt8(position), count: 2_500_000)))
+      }
+      #expect(
+        try await tree.newest() == LogSnapshot(position: 9, bytes: [UInt8](repeating: 9, count: 2_500_000)))
+      let stream = log.jetStream.bucketStream
+      #expect(try await log.jetStream.subjects(log.jetStream.bucketSubject("ka_tree=20b.*.*"), in: stream).count == 3)
+      // One whose parts are lost is none.
+      try await log.jetStream.purge(log.jetStream.bucketSubject("ka_tree=20b.*.1"), in: stream)
+      #expect(try await tree.newest() == nil)
+      await log.close()
+    }
+
+    @Test("a store begins with a snapshot, and truncates behind the one before")
+    func snapshotOfStore() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      var options = LogOptions()
+      options.snapshotBytes = 500
+      options.truncatesBehindSnapshots = true
+      let store = try await list(log["list"], options: options)
+      for number in 0..<200 { try await store.send("\(number)") }
+      await store.shutdown()
+      let again = try await list(log["list"], options: options)
+      #expect(await again.state == (0..<200).map(String.init))
+      await #expect(throws: LogError.self) {
+        var options = LogOptions()
+        options.ignoresSnapshots = true
+        _ = try await list(log["list"], options: options)
+      }
+      await again.shutdown()
+      await log.close()
+    }
+
+    @Test("who one is: names, tokens, and errors that say so")
+    func credentials() async throws {
+      let named = try NATSServer(#"authorization { user: "store", password: "s3cret" }"#)
+      defer { named.kill() }
+      let log = try await Self.open(named) { $0.credentials = .user("store", password: "s3cret") }
+      _ = try await log["tree"].append([1])
+      await log.close()
+      for credentials in [NATSLog.Credentials.none, .user("store", password: "guess")] {
+        await #expect {
+          try await Self.open(named) { $0.credentials = credentials }
+        } throws: { error in
+          if case LogError.refused = error { true } else { false }
+        }
+      }
+      let withToken = try NATSServer(#"authorization { token: "t0ken" }"#)
+      defer { withToken.kill() }
+      let other = try await Self.open(withToken) { $0.credentials = .token("t0ken") }
+      _ = try await other["tree"].append([1])
+      await other.close()
+      for credentials in [NATSLog.Credentials.file("/nowhere"), .nkey("key", seedFile: "/nowhere")] {
+        await #expect(throws: LogError.self) {
+          try await Self.open(named) {
+            $0.credentials = credentials
+            $0.connectLimit = .zero
+          }
+        }
+      }
+    }
+
+    @Test("TLS, with certificates of one's own")
+    func tls() async throws {
+      let certificates = try Certificates()
+      let server = try NATSServer(
+        #"tls { cert_file: "\#(certificates.path)/server.pem", key_file: "\#(certificates.path)/server.key" }"#)
+      defer { server.kill() }
+      let log = try await Self.open(server) {
+        $0.tls = NATSLog.TLS(trusted: certificates.path + "/server.pem", hostname: "localhost")
+      }
+      _ = try await log["tree"].append([1])
+      await log.close()
+      await #expect(throws: LogError.self) {
+        try await Self.open(server) {
+          $0.tls = NATSLog.TLS(hostname: "localhost")
+          $0.connectLimit = .milliseconds(1)
+        }
+      }
+    }
+
+    @Test("no server, no stream's name, no room for a key and a stream that forgets are errors")
+    func refusals() async throws {
+      await #expect {
+        try await NATSLog(servers: ["nats://127.0.0.1:1"], options: Self.options { $0.connectLimit = .zero })
+      } throws: { error in
+        if case LogError.unavailable = error { true } else { false }
+      }
+      for servers in [[], ["nats://"], ["nats://127.0.0.1:port"], [""]] {
+        await #expect(throws: LogError.self) {
+          try await NATSLog(servers: servers, options: Self.options { $0.connectLimit = .zero })
+        }
+      }
+      await #expect(throws: LogError.refused("A stream's name has letters, digits, - and _ only: a.b")) {
+        try await NATSLog(servers: ["nats://127.0.0.1:1"], options: Self.options { $0.stream = "a.b" })
+      }
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      var forgetful = JetStream.StreamConfiguration.entries(of: "forgetful", replicas: 1)
+      forgetful.maxAge = 600_000_000_000
+      try await log.jetStream.ensure(.entries(of: "fine", replicas: 1))
+      _ = try await log.jetStream.request("STREAM.CREATE.forgetful", forgetful, for: JetStream.Nothing.self).get()
+      await #expect(
+        throws: LogError.refused("The stream forgetful cannot be used: it removes what is older than max_age.")
+      ) { try await Self.open(server) { $0.stream = "forgetful" } }
+      let long = log[String(repeating: "x", count: 1001)]
+      await #expect(throws: LogError.self) { try await long.head() }
+      await #expect(throws: LogError.self) { try await long.append([1]) }
+      await #expect(throws: LogError.self) { try await long.read(after: 0, through: 1) }
+      let tree = log["tree"]
+      await #expect(throws: LogError.self) { try await tree.append([UInt8](repeating: 0, count: tree.entryLimit + 1)) }
+      _ = try await tree.append([UInt8](repeating: 0, count: tree.entryLimit))
+      await log.close()
+    }
+
+    @Test("a log that is closed fails all that is asked of it, and what waits")
+    func closing() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let tree = log["tree"]
+      let position = try await tree.append([1])
+      let reading = Task { try await tree.read(after: position, through: position + 1) }
+      await log.close()
+      await #expect(throws: LogError.self) { try await reading.value }
+      await #expect(throws: LogError.self) { try await tree.append([1]) }
+      await #expect(throws: LogError.self) { try await tree.head() }
+      await #expect(throws: LogError.self) { try await tree.read(after: 0, through: 1) }
+      await log.close()
+    }
+
+    @Test("who goes away leaves nothing at the server, and nothing here")
+    func leaving() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let tree = log["tree"]
+      _ = try await tree.append([1])
+      for _ in 0..<20 { _ = try await tree.read(after: 0, through: 1) }
+      struct Info: Decodable, Sendable {
+        struct State: Decodable, Sendable { var consumerCount: Int }
+        var state: State
+      }
+      while true {
+        let info = try await log.jetStream.request("STREAM.INFO.puredux", JetStream.Nothing(), for: Info.self).get()
+        if info.state.consumerCount == 0 { break }
+      }
+      weak let connection = log.jetStream.connection
+      #expect(connection != nil)
+      await log.close()
+    }
+  }
+
+  /// Certificates for `localhost`, in a directory of their own.
+  final class Certificates {
+    let path = FileManager.default.temporaryDirectory.path + "/puredux-tls-\(UUID().uuidString)"
+
+    init() throws {
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+      process.arguments = [
+        "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+        "subjectAltName=DNS:localhost", "-keyout", path + "/server.key", "-out", path + "/server.pem",
+      ]
+      process.standardError = FileHandle.nullDevice
+      try process.run()
+      process.waitUntilExit()
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
   }
 #endif

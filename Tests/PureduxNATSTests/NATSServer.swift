@@ -76,6 +76,9 @@
       }
     }
 
+    /// As if its disk had been replaced by an empty one.
+    func removeData() throws { try FileManager.default.removeItem(atPath: directory + "/data") }
+
     /// As if the machine had died.
     func kill() {
       guard let process else { return }

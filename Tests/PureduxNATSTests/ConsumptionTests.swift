@@ -1,0 +1,208 @@
+#if NATS
+  import PureduxLog
+  import PureduxLogTesting
+  import Testing
+
+  @testable import PureduxNATS
+
+  @Suite struct ConsumptionTests {
+    static let start = ContinuousClock.now
+
+    static func entry(_ position: UInt64, _ number: UInt64) -> Inbox.Message {
+      Inbox.Message(kind: .entry(position, number: number), bytes: [UInt8(position & 0xFF)])
+    }
+
+    @Test("what comes in order is handed out, in parts of so many bytes")
+    func order() {
+      var consumption = Consumption(after: 10)
+      guard case .makeConsumer(after: 10) = consumption.next() else { return #expect(Bool(false)) }
+      consumption.begin(1, at: Self.start)
+      guard case .wait = consumption.next() else { return #expect(Bool(false)) }
+      for number in 1...4 as ClosedRange<UInt64> {
+        let taken1 = consumption.take(Self.entry(10 + number * 5, number), under: 1, at: Self.start)
+        #expect(taken1 == .hasRecords)
+      }
+      guard case .records(let first, after: 10) = consumption.next(bytes: 100) else { return #expect(Bool(false)) }
+      #expect(first.map(\.position) == [15, 20])
+      guard case .records(let second, after: 20) = consumption.next() else { return #expect(Bool(false)) }
+      #expect(second.map(\.position) == [25, 30])
+      guard case .wait = consumption.next() else { return #expect(Bool(false)) }
+      #expect(consumption.handedOut == 30)
+    }
+
+    @Test("a missing number, a heartbeat of more than came and a lost connection need a new consumer")
+    func losses() {
+      for loss in [
+        Self.entry(9, 3), Inbox.Message(kind: .status(100, reply: nil, lastSent: 2)),
+      ] {
+        var consumption = Consumption(after: 0)
+        consumption.begin(1, at: Self.start)
+        _ = consumption.take(Self.entry(5, 1), under: 1, at: Self.start)
+        let taken2 = consumption.take(loss, under: 1, at: Self.start)
+        #expect(taken2 == .isLost)
+        let taken3 = consumption.takeAbandoned()
+        #expect(taken3 == [1])
+        // What had come is handed out first, and the next consumer begins behind it.
+        guard case .records(let records, after: 0) = consumption.next() else { return #expect(Bool(false)) }
+        #expect(records.map(\.position) == [5])
+        guard case .makeConsumer(after: 5) = consumption.next() else { return #expect(Bool(false)) }
+        consumption.begin(2, at: Self.start)
+        // The last one's messages are nobody's.
+        let taken4 = consumption.take(Self.entry(6, 2), under: 1, at: Self.start)
+        #expect(taken4 == .nothing)
+        let taken5 = consumption.take(Self.entry(6, 1), under: 2, at: Self.start)
+        #expect(taken5 == .hasRecords)
+      }
+    }
+
+    @Test("a server's question is answered when nothing waits to be handed out")
+    func questions() {
+      var consumption = Consumption(after: 0)
+      consumption.begin(1, at: Self.start)
+      let question = Inbox.Message(kind: .status(100, reply: "answer", lastSent: nil))
+      let taken6 = consumption.take(question, under: 1, at: Self.start)
+      #expect(taken6 == .hasQuestion)
+      let taken7 = consumption.takeQuestion()
+      #expect(taken7 == "answer")
+      let taken8 = consumption.takeQuestion()
+      #expect(taken8 == nil)
+      _ = consumption.take(Self.entry(1, 1), under: 1, at: Self.start)
+      let taken9 = consumption.take(question, under: 1, at: Self.start)
+      #expect(taken9 == .hasQuestion)
+      let taken10 = consumption.takeQuestion()
+      #expect(taken10 == nil)
+      _ = consumption.next()
+      let taken11 = consumption.takeQuestion()
+      #expect(taken11 == "answer")
+    }
+
+    @Test("silence, and an entry that is there and does not come, need a new consumer")
+    func silence() {
+      var consumption = Consumption(after: 7)
+      let limit = Duration.seconds(5)
+      let isLost12 = consumption.look(at: Self.start + .seconds(100), known: 9, silence: limit)
+      #expect(!isLost12)
+      consumption.begin(1, at: Self.start)
+      let isLost13 = consumption.look(at: Self.start + .seconds(5), known: 7, silence: limit)
+      #expect(!isLost13)
+      let heartbeat = Inbox.Message(kind: .status(100, reply: nil, lastSent: 0))
+      let taken14 = consumption.take(heartbeat, under: 1, at: Self.start + .seconds(4))
+      #expect(taken14 == .nothing)
+      let isLost15 = consumption.look(at: Self.start + .seconds(9), known: 7, silence: limit)
+      #expect(!isLost15)
+      let isLost16 = consumption.look(at: Self.start + .milliseconds(9001), known: 7, silence: limit)
+      #expect(isLost16)
+      #expect(consumption.token == nil)
+      consumption.begin(2, at: Self.start)
+      let isLost17 = consumption.look(at: Self.start, known: 8, silence: limit)
+      #expect(!isLost17)
+      let isLost18 = consumption.look(at: Self.start + .seconds(1), known: 8, silence: limit)
+      #expect(!isLost18)
+      _ = consumption.take(Self.entry(8, 1), under: 2, at: Self.start)
+      let isLost19 = consumption.look(at: Self.start + .seconds(2), known: 8, silence: limit)
+      #expect(!isLost19)
+      _ = consumption.next()
+      let isLost20 = consumption.look(at: Self.start + .seconds(2), known: 9, silence: limit)
+      #expect(!isLost20)
+      let isLost21 = consumption.look(at: Self.start + .milliseconds(3001), known: 9, silence: limit)
+      #expect(isLost21)
+    }
+
+    @Test("every entry comes once and in order, whatever consumers lose, repeat and send late", arguments: 0..<200)
+    func random(seed: UInt64) {
+      var random = SeededGenerator(seed: seed)
+      let positions = (1...60).map { UInt64($0 * 3) }
+      var consumption = Consumption(after: 0)
+      var consumers: [(token: UInt64, sent: Int, number: UInt64)] = []
+      var read: [UInt64] = []
+      var time = Self.start
+      for _ in 0..<10_000 where read.count < positions.count {
+        time += .milliseconds(10)
+        switch consumption.next(bytes: Int.random(in: 1...300, using: &random)) {
+        case .records(let records, let after):
+          #expect(after == read.last ?? 0, "seed \(seed)")
+          read += records.map(\.position)
+        case .makeConsumer(let after):
+          let token = UInt64(consumers.count + 1)
+          consumers.append((token, positions.firstIndex { $0 > after } ?? positions.count, 0))
+          consumption.begin(token, at: time)
+        case .wait:
+          let index =
+            Int.random(in: 0..<4, using: &random) == 0
+            ? Int.random(in: consumers.indices, using: &random) : consumers.count - 1
+          let isLost = Int.random(in: 0..<5, using: &random) == 0
+          if consumers[index].sent < positions.count {
+            let position = positions[consumers[index].sent]
+            consumers[index].sent += 1
+            consumers[index].number += 1
+            let message = Self.entry(position, consumers[index].number)
+            if !isLost { _ = consumption.take(message, under: consumers[index].token, at: time) }
+          } else {
+            let heartbeat = Inbox.Message(kind: .status(100, reply: nil, lastSent: consumers[index].number))
+            if !isLost { _ = consumption.take(heartbeat, under: consumers[index].token, at: time) }
+          }
+          if isLost { _ = consumption.look(at: time, known: positions[59], silence: .milliseconds(200)) }
+        }
+      }
+      #expect(read == positions, "seed \(seed)")
+    }
+  }
+
+  @Suite struct SubjectsTests {
+    @Test("keys of any text have names of their own, of signs that subjects and buckets take")
+    func tokens() {
+      let keys = ["", "a", "A", "a/b", "a.b", "a*", "a>", "a b", "=", "=2f", "/", "\u{0}", "é", "e\u{301}", "日本", "k"]
+      let tokens = keys.map { Subjects.token(of: $0) }
+      #expect(Set(tokens).count == keys.count)
+      for case let token? in tokens {
+        #expect(token.utf8.allSatisfy { Subjects.isPlain($0) || $0 == UInt8(ascii: "=") })
+      }
+      #expect(Subjects.token(of: String(repeating: "a", count: 1000)) != nil)
+      #expect(Subjects.token(of: String(repeating: "a", count: 1001)) == nil)
+      #expect(!Subjects.isName("a.b"))
+      #expect(!Subjects.isName(""))
+    }
+
+    @Test("where an entry is, of either form of the subject; nothing of anything else")
+    func places() {
+      func place(_ text: String) -> [UInt64]? {
+        Subjects.place(in: text.utf8.map { CChar(bitPattern: $0) }).map { [$0.position, $0.number] }
+      }
+      #expect(place("$JS.ACK.stream.name-7.1.120.34.1700000000.5") == [120, 34])
+      #expect(place("$JS.ACK.hub.a1b2.stream.name-7.1.120.34.1700000000.5") == [120, 34])
+      #expect(place("$JS.ACK.hub.a1b2.stream.name-7.1.120.34.1700000000.5.token") == [120, 34])
+      #expect(place("$JS.ACK.18446744073709551615.7.1.18446744073709551615.34.1.5") == [.max, 34])
+      for other in ["", "$", "$JS.ACK.", "$JS.ACK.a.b.1.2.3", "$JS.FC.a.b.c.d.e.f.g", "_INBOX.a.1"] {
+        #expect(place(other) == nil)
+      }
+    }
+
+    @Test("numbers at the end of subjects")
+    func numbers() {
+      func number(_ text: String) -> UInt64? { Subjects.lastNumber(of: text.utf8.map { CChar(bitPattern: $0) }) }
+      #expect(number("_INBOX.puredux-a1.204") == 204)
+      #expect(number("_INBOX.puredux-a1.") == nil)
+      #expect(number("") == nil)
+      #expect(number("a.99999999999999999999") == nil)
+    }
+
+    @Test("what is answered to a publication")
+    func answers() {
+      func position(_ text: String, _ kind: Inbox.Message.Kind = .answer) -> Result<UInt64, LogError> {
+        JetStream.position(in: Inbox.Message(kind: kind, bytes: Array(text.utf8)))
+      }
+      #expect(position(#"{"stream":"puredux", "seq":12}"#) == .success(12))
+      #expect(position(#"{"stream":"puredux", "seq": 12,"duplicate": true}"#) == .success(12))
+      #expect(
+        position(#"{"error":{"code":503,"err_code":10077,"description":"maximum messages exceeded"},"seq":0}"#)
+          == .failure(.full("maximum messages exceeded (10077)")))
+      #expect(
+        position(#"{"error":{"code":503,"err_code":10008,"description":"unavailable"}}"#)
+          == .failure(.unavailable("unavailable (10008)")))
+      #expect(position("") == .failure(.unavailable("The answer cannot be read.")))
+      #expect(
+        position("", .status(503, reply: nil, lastSent: nil))
+          == .failure(.unavailable("Nobody answers for the stream (503).")))
+    }
+  }
+#endif
