@@ -76,7 +76,7 @@
 
     deinit {
       sweeper.withLock { $0 }?.cancel()
-      inbox.failAll()
+      inbox.failAll(.unavailable("The log is closed."))
       let handle = handle.withLock { $0.take() }
       queue.async { handle?.destroy() }
     }
@@ -89,7 +89,7 @@
         self.handle.withLock { $0.take() }?.destroy()
         return nil
       }
-      inbox.failAll()
+      inbox.failAll(.unavailable("The log is closed."))
     }
 
     /// The largest message that the servers take.
@@ -116,7 +116,7 @@
       queue.asyncAfter(deadline: .now() + 1) { [weak self] in
         guard let self, self.life.withLock({ $0 == .open }) else { return }
         self.handle.withLock { $0.take() }?.destroy()
-        if self.open() == nil { self.inbox.reconnected() } else { self.reopen() }
+        if self.open() != nil { self.reopen() }
       }
     }
 
@@ -289,13 +289,15 @@
       // SAFETY: libnats reads strings and bytes within the calls and keeps copies; the message is destroyed here.
       let status = unsafe outgoing.bytes.withUnsafeBytes { bytes in
         let count = Int32(bytes.count)
+        guard let reply = outgoing.reply else {
+          return unsafe natsConnection_Publish(connection, outgoing.subject, bytes.baseAddress, count)
+        }
         guard let header = outgoing.header else {
-          return unsafe natsConnection_PublishRequest(
-            connection, outgoing.subject, outgoing.reply, bytes.baseAddress, count)
+          return unsafe natsConnection_PublishRequest(connection, outgoing.subject, reply, bytes.baseAddress, count)
         }
         var message: OpaquePointer?
         var status = unsafe natsMsg_Create(
-          &message, outgoing.subject, outgoing.reply, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), count)
+          &message, outgoing.subject, reply, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), count)
         if status == NATS_OK { status = unsafe natsMsgHeader_Set(message, header.name, header.value) }
         if status == NATS_OK { status = unsafe natsConnection_PublishMsg(connection, message) }
         unsafe natsMsg_Destroy(message)
@@ -396,12 +398,12 @@
       }
       // SAFETY: the context is the inbox, retained until the second of these has been called, behind which is no other.
       set(
-        "reconnecting",
-        unsafe natsOptions_SetReconnectedCB(
+        "disconnecting",
+        unsafe natsOptions_SetDisconnectedCB(
           made,
           { _, context in
             guard let context = unsafe context else { return }
-            unsafe Unmanaged<Inbox>.fromOpaque(context).takeUnretainedValue().reconnected()
+            unsafe Unmanaged<Inbox>.fromOpaque(context).takeUnretainedValue().disconnected()
           }, context))
       set(
         "closing",

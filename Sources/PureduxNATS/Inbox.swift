@@ -78,15 +78,16 @@
       }
     }
 
-    func failAll() {
+    /// Nothing of what is waited for will come: who waits is told. Readers end.
+    func failAll(_ error: LogError) {
       let all = receivers.withLock { receivers in
         defer { receivers.byToken = [:] }
         return receivers.byToken
       }
       for receiver in all.values {
         switch receiver {
-        case .answer(let answer, _): answer(.failure(.unavailable("The log is closed.")))
-        case .reader(let weak): weak.reader?.connectionClosed()
+        case .answer(let answer, _): answer(.failure(error))
+        case .reader(let weak): weak.reader?.fail(error)
         }
       }
     }
@@ -106,10 +107,8 @@
       }
     }
 
-    /// The servers may have sent what has not arrived.
-    func reconnected() {
-      for reader in readers { reader.connectionChanged() }
-    }
+    /// The connection is lost, and libnats makes another one. What has been sent meanwhile has not arrived.
+    func disconnected() { failAll(.unavailable("The connection was lost.")) }
 
     /// libnats has closed the connection.
     func closed() {

@@ -6,7 +6,7 @@
   final class Reader: Sendable {
     private struct State: Sendable {
       var consumption: Consumption
-      var isClosed = false
+      var failure: LogError?
       /// When it was last asked for how far the log is truncated.
       var checked: ContinuousClock.Instant?
     }
@@ -47,16 +47,19 @@
       while !Task.isCancelled {
         let count = arrivals.count
         if let damage = tree.damage { throw damage }
-        let (step, isClosed) = state.withLock { ($0.consumption.next(), $0.isClosed) }
+        let (step, failure) = state.withLock { ($0.consumption.next(), $0.failure) }
         answerQuestion()
         switch step {
         case .records(let records, let after):
           try await checkTruncation(after: after)
           tree.saw(records[records.count - 1].position)
           return records
-        case _ where isClosed: throw .unavailable("The log is closed.")
-        case .makeConsumer(let position): try await makeConsumer(after: position)
-        case .wait: await arrivals.wait(after: count)
+        case .makeConsumer(let position):
+          if let failure { throw failure }
+          try await makeConsumer(after: position)
+        case .wait:
+          if let failure { throw failure }
+          await arrivals.wait(after: count)
         }
       }
       return nil
@@ -107,27 +110,16 @@
       }
     }
 
-    /// What was sent meanwhile may not have arrived.
-    func connectionChanged() {
-      loseConsumer { state in
-        defer { state.consumption.lose() }
-        return true
-      }
-    }
-
     func look(at now: ContinuousClock.Instant) {
       let (known, silence) = (tree.known, tree.owner.options.heartbeat * 2.5)
-      loseConsumer { $0.consumption.look(at: now, known: known, silence: silence) }
-    }
-
-    func connectionClosed() {
-      state.withLock { $0.isClosed = true }
+      guard state.withLock({ $0.consumption.look(at: now, known: known, silence: silence) }) else { return }
+      dropAbandoned()
       arrivals.notify()
     }
 
-    private func loseConsumer(_ decide: (inout State) -> Bool) {
-      guard state.withLock(decide) else { return }
-      dropAbandoned()
+    /// It gets no more, and ends behind what it has.
+    func fail(_ error: LogError) {
+      state.withLock { $0.failure = error }
       arrivals.notify()
     }
   }
