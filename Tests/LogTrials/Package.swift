@@ -5,13 +5,20 @@ let package = Package(
   name: "LogTrials",
   platforms: [.macOS(.v15)],
   products: [.executable(name: "log-trials", targets: ["LogTrials"])],
-  dependencies: [.package(name: "Puredux", path: "../..")],
+  traits: [.trait(name: "NATS", description: "The trials on a cluster of NATS servers.")],
+  dependencies: [
+    .package(name: "Puredux", path: "../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))])
+  ],
   targets: [
+    // libnats by itself, to measure beside.
+    .systemLibrary(name: "CNATSRaw"),
     .executableTarget(
       name: "LogTrials",
       dependencies: [
         .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxLog", package: "Puredux"),
-      ], swiftSettings: [.strictMemorySafety()])
+        .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
+        .target(name: "CNATSRaw", condition: .when(traits: ["NATS"])),
+      ], swiftSettings: [.strictMemorySafety()]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -8,11 +8,20 @@ import Foundation
     case "kill-file": try await KillFile.run(rounds: number(arguments, "--count") ?? 50)
     case "write-file": try await KillFile.write(to: arguments[1])
     case "figures-file": try await FileFigures.run(rounds: number(arguments, "--count") ?? 5)
+    #if NATS
+      case "kill-nats":
+        try KillNATS.run(rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"))
+      case "replica-nats": try await KillNATS.replica(Int(arguments[1]) ?? 0, servers: Array(arguments[2...]))
+    #endif
     default:
       print(
         """
         log-trials kill-file [--count 50]     kills a process of 16 writers again and again, and looks for what was lost
         log-trials figures-file [--count 5]   measures stores on files beside the disk itself
+        With the trait NATS, and nats-server on the path or in PUREDUX_NATS_SERVER:
+        log-trials kill-nats [--count 10] [--loopback]
+                                              three replicas on three servers, which are killed and cut off; needs to
+                                              make networks, or does without cutting off on the loopback
         """)
       exit(2)
     }
