@@ -40,7 +40,10 @@
 
     private static func removeNetworks() {
       try? ip("link del pdxbridge")
-      for host in [1, 2, 3, 11, 12, 13] { try? ip("netns del pdx\(host)") }
+      for host in [1, 2, 3, 11, 12, 13] {
+        try? ip("link del pdxout\(host)")
+        try? ip("netns del pdx\(host)")
+      }
     }
 
     private static func ip(_ arguments: String) throws {

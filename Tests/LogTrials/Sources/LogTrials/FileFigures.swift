@@ -42,13 +42,13 @@ enum FileFigures {
     } / count
   }
 
-  private static let numbers = LogCoding<UInt64> { value in
+  static let numbers = LogCoding<UInt64> { value in
     (0..<8).map { UInt8(truncatingIfNeeded: value >> (8 * UInt64($0))) }
   } decode: { bytes, _ in
     bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
   }
 
-  private static func store(following log: any OrderedLog) async throws -> RootStore<UInt64, UInt64> {
+  static func store(following log: any OrderedLog) async throws -> RootStore<UInt64, UInt64> {
     try await RootStore(following: log, initialState: 0, actions: numbers, states: numbers) { $0 &+= $1 }
   }
 
@@ -98,31 +98,38 @@ enum FileFigures {
 
   private static func snapshot() async throws {
     try await withDirectory { directory in
-      let bytes = LogCoding<[UInt8]> {
-        $0
-      } decode: { bytes, _ in
-        Array(bytes)
-      }
-      var options = LogOptions()
-      options.snapshotBytes = 1
       let log = try FileLog(directory: directory)
-      let store = try await RootStore<[UInt8], [UInt8]>(
-        following: log["tree"], initialState: [], actions: bytes, states: bytes, options: options
-      ) { $0 += $1 }
-      for _ in 0..<4 { try await store.send([UInt8](repeating: 1, count: 1 << 18)) }
-      try await store.send([1])
-      while try await log["tree"].snapshots?.newest()?.position ?? 0 < 4 { await Task.yield() }
-      await store.shutdown()
+      print(
+        "from a snapshot of a state of 1 MB: \(try await openTime(of: log["tree"]) { try await log["tree"].snapshots?.newest()?.position })"
+      )
       await log.close()
-      let again = try FileLog(directory: directory)
-      let start = ContinuousClock.now
-      let opened = try await RootStore<[UInt8], [UInt8]>(
-        following: again["tree"], initialState: [], actions: bytes, states: bytes
-      ) { $0 += $1 }
-      print("from a snapshot of a state of 1 MB: \(start.duration(to: .now))")
-      await opened.shutdown()
-      await again.close()
     }
+  }
+
+  /// How long a store takes to open by a snapshot of a state of 1 MB.
+  static func openTime(of log: any OrderedLog, saved: () async throws -> UInt64?) async throws -> Duration {
+    let bytes = LogCoding<[UInt8]> {
+      $0
+    } decode: { bytes, _ in
+      Array(bytes)
+    }
+    var options = LogOptions()
+    options.snapshotBytes = 1
+    let store = try await RootStore<[UInt8], [UInt8]>(
+      following: log, initialState: [], actions: bytes, states: bytes, options: options
+    ) { $0 += $1 }
+    for _ in 0..<4 { try await store.send([UInt8](repeating: 1, count: 1 << 18)) }
+    try await store.send([1])
+    let position = await store.statistics.log?.position ?? 0
+    while try await saved() ?? 0 < position - 1 { await Task.yield() }
+    await store.shutdown()
+    let start = ContinuousClock.now
+    let opened = try await RootStore<[UInt8], [UInt8]>(
+      following: log, initialState: [], actions: bytes, states: bytes
+    ) { $0 += $1 }
+    let time = start.duration(to: .now)
+    await opened.shutdown()
+    return time
   }
 
   private static func trees(_ count: Int) async throws {
@@ -135,20 +142,25 @@ enum FileFigures {
       }
       await log.close()
       let again = try FileLog(directory: directory)
-      let before = memory()
-      let start = ContinuousClock.now
-      let stores = try await withThrowingTaskGroup { tasks in
-        for number in 0..<count { tasks.addTask { try await Self.store(following: again["\(number)"]) } }
-        return try await tasks.reduce(into: []) { $0.append($1) }
-      }
-      let time = start.duration(to: .now)
-      let (kilobytes, threads) = memory()
-      print(
-        "\(count) trees opened in \(time), \((kilobytes - before.0) / count) KB each, \(threads) threads in the process"
-      )
-      for store in stores { await store.shutdown() }
+      try await openTrees(count) { again["\($0)"] }
       await again.close()
     }
+  }
+
+  /// Opens as many stores at once, and says what they take.
+  static func openTrees(_ count: Int, _ log: @escaping @Sendable (Int) -> any OrderedLog) async throws {
+    let before = memory()
+    let start = ContinuousClock.now
+    let stores = try await withThrowingTaskGroup { tasks in
+      for number in 0..<count { tasks.addTask { try await Self.store(following: log(number)) } }
+      return try await tasks.reduce(into: []) { $0.append($1) }
+    }
+    let time = start.duration(to: .now)
+    let (kilobytes, threads) = memory()
+    print(
+      "\(count) trees opened in \(time), \((kilobytes - before.0) / count) KB each, \(threads) threads in the process"
+    )
+    for store in stores { await store.shutdown() }
   }
 
   /// What the process holds: resident kilobytes, and threads.

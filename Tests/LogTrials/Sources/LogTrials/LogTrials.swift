@@ -11,6 +11,9 @@ import Foundation
     #if NATS
       case "kill-nats":
         try KillNATS.run(rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"))
+      case "figures-nats":
+        try await NATSFigures.run(
+          rounds: number(arguments, "--count") ?? 5, entries: number(arguments, "--entries") ?? 1_000_000)
       case "replica-nats": try await KillNATS.replica(Int(arguments[1]) ?? 0, servers: Array(arguments[2...]))
     #endif
     default:
@@ -22,6 +25,8 @@ import Foundation
         log-trials kill-nats [--count 10] [--loopback]
                                               three replicas on three servers, which are killed and cut off; needs to
                                               make networks, or does without cutting off on the loopback
+        log-trials figures-nats [--count 5] [--entries 1000000]
+                                              measures stores on three servers beside libnats itself
         """)
       exit(2)
     }
