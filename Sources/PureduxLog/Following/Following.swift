@@ -13,6 +13,26 @@ private struct Applying {
   let start: UInt64
 }
 
+/// What is known of the log, and what is on its way there. Not generic, so that no type is looked up at run time.
+private struct Sending {
+  var outbox: Outbox
+  var writer = UInt64.random(in: 1 ... .max)
+  var seen: LogEntry.Mark
+  /// The last position that is known to exist.
+  var head: UInt64
+  var phase: LogStatistics.Phase
+  var hasEnded = false
+  var troubleSince: Duration?
+  var stop: LogStop?
+  var skipped: UInt64 = 0
+  var isPumping = false
+  var isWatching = false
+  var follower: Task<Void, Never>?
+  var endingLimit: Task<Void, Never>?
+  var recovery: CheckedContinuation<Void, any Error>?
+  var recovered: Result<Void, any Error>?
+}
+
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
 /// shell around two state machines, `Outbox` and `Fold`.
 ///
@@ -29,25 +49,6 @@ private struct Applying {
     case newerSchema
   }
 
-  private struct Sending {
-    var outbox: Outbox
-    var writer = UInt64.random(in: 1 ... .max)
-    var seen: LogEntry.Mark
-    /// The last position that is known to exist.
-    var head: UInt64
-    var phase: Phase
-    var troubleSince: Duration?
-    var stop: LogStop?
-    var skipped: UInt64 = 0
-    var isPumping = false
-    var isWatching = false
-    var tree: SequencedTree<State, Action>?
-    var follower: Task<Void, Never>?
-    var endingLimit: Task<Void, Never>?
-    var recovery: CheckedContinuation<Void, any Error>?
-    var recovered: Result<Void, any Error>?
-  }
-
   private let log: any OrderedLog
   private let actions: LogCoding<Action>
   private let states: LogCoding<State>?
@@ -56,6 +57,7 @@ private struct Applying {
   private let fingerprint: (@Sendable (State) -> UInt64)?
   private let onPhase: (@Sendable (Phase) -> Void)?
   private let sending: LockedValue<Sending>
+  private let tree = LockedValue<SequencedTree<State, Action>?>(nil)
   private let applying: LockedValue<Applying>
   /// What `dispatch` asks: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
   private let admission = Atomic<UInt8>(0)
@@ -149,7 +151,7 @@ private struct Applying {
 
   private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
     let now = clock.now()
-    let (changed, tree) = sending.withLock { sending in
+    let changed = sending.withLock { sending in
       let before = sending.outbox.trouble
       switch outcome {
       case .success(let position):
@@ -157,9 +159,9 @@ private struct Applying {
         sending.outbox.ended(id, nil, at: now)
       case .failure(let error): sending.outbox.ended(id, error, at: now)
       }
-      return (before?.trouble != sending.outbox.trouble?.trouble, sending.tree)
+      return before?.trouble != sending.outbox.trouble?.trouble
     }
-    if changed { tree?.perform { self.tellTrouble(in: $0) } }
+    if changed { tree.withLock { $0 }?.perform { self.tellTrouble(in: $0) } }
     pump()
   }
 
@@ -167,16 +169,16 @@ private struct Applying {
   private func watch() async {
     while await clock.sleep(for: options.retryInterval) {
       let now = clock.now()
-      let (isOver, overdue, tree) = sending.withLock { sending -> (Bool, Int, SequencedTree<State, Action>?) in
-        guard !sending.outbox.isEmpty, let tree = sending.tree, sending.stop == nil else {
+      let overdue = sending.withLock { sending -> Int? in
+        guard !sending.outbox.isEmpty, !sending.hasEnded, sending.stop == nil else {
           sending.isWatching = false
-          return (true, 0, nil)
+          return nil
         }
         _ = sending.outbox.retry(at: now, patience: options.patience)
-        return (false, options.sendLimit.map { sending.outbox.count(before: now - $0) } ?? 0, tree)
+        return options.sendLimit.map { sending.outbox.count(before: now - $0) } ?? 0
       }
-      if isOver { return }
-      if overdue > 0 { tree?.perform { $0.refuseVisits(.outcomeUnknown, ofFirst: overdue) } }
+      guard let overdue else { return }
+      if overdue > 0 { tree.withLock { $0 }?.perform { $0.refuseVisits(.outcomeUnknown, ofFirst: overdue) } }
       pump()
     }
   }
@@ -185,7 +187,7 @@ private struct Applying {
 
   /// Follows the log from now on.
   @usableFromInline func begin(_ tree: SequencedTree<State, Action>) {
-    sending.withLock { $0.tree = tree }
+    self.tree.withLock { $0 = tree }
     tree.perform { turn in
       self.onPhase?(self.sending.withLock { $0.phase })
       self.progress(in: turn)
@@ -220,7 +222,7 @@ private struct Applying {
   }
 
   private func follow() async {
-    while !Task.isCancelled, let tree = sending.withLock({ $0.tree }) {
+    while !Task.isCancelled, let tree = tree.withLock({ $0 }) {
       guard let problem = await applyAll(of: tree) else { return }
       switch problem {
       case .truncated, .damaged, .refused, .inUse:
@@ -242,7 +244,7 @@ private struct Applying {
       for try await records in log.records(after: applying.withLock { $0.fold.position }) {
         let decoded = records.map { ($0.position, $0.bytes.count, decode($0.bytes)) }
         await tree.turn { self.apply(decoded, in: $0, of: tree) }
-        if sending.withLock({ $0.stop != nil || $0.tree == nil }) { return nil }
+        if sending.withLock({ $0.stop != nil || $0.hasEnded }) { return nil }
       }
     } catch {
       return Task.isCancelled ? nil : (error as? LogError) ?? .unavailable("\(error)")
@@ -398,15 +400,15 @@ private struct Applying {
   // MARK: The end
 
   private func rootClosed() {
-    sending.withLock { $0.tree }?.perform { _ in
+    tree.withLock { $0 }?.perform { _ in
       guard !self.sending.withLock({ $0.outbox.isEmpty }) else { return }
       let limit = Task.detached {
         guard await self.clock.sleep(for: self.options.endingLimit) else { return }
-        self.sending.withLock { $0.tree }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
+        self.tree.withLock { $0 }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
       }
       let isOver = self.sending.withLock { sending in
         sending.endingLimit = limit
-        return sending.tree == nil
+        return sending.hasEnded
       }
       if isOver { limit.cancel() }
     }
@@ -416,9 +418,11 @@ private struct Applying {
   private func rootEnded() {
     let tasks = sending.withLock { sending in
       sending.phase = .ended
-      sending.tree = nil
+      sending.hasEnded = true
       return [sending.follower.take(), sending.endingLimit.take()]
     }
+    // The tree holds this, and this held the tree.
+    _ = tree.withLock { $0.take() }
     for task in tasks { task?.cancel() }
     onPhase?(.ended)
     endRecovery(StoreError.terminated)

@@ -141,7 +141,7 @@
             lastTime = now
             total += 1
           } else {
-            if line.hasPrefix("error") { print(line) }
+            if line.hasPrefix("error") { tell(line) }
             lines.append(line)
             lock.broadcast()
           }
@@ -177,7 +177,7 @@
         all += total
         worst = max(worst, longest)
       }
-      print("\(rounds) runs: \(all) acknowledged, 0 missing, 0 twice, the same on all, longest stall \(worst)")
+      tell("\(rounds) runs: \(all) acknowledged, 0 missing, 0 twice, the same on all, longest stall \(worst)")
     }
 
     private static func one(_ round: Int, isPartitionable: Bool) throws -> (Int, Duration) {
@@ -202,7 +202,7 @@
         try body()
         try waitForProgress()
         let stalls = zip(replicas, before).map { $0.told.longest > $1 ? "\($0.told.longest)" : "-" }
-        print("  \(name): longest stalls so far \(stalls.joined(separator: ", "))")
+        tell("  \(name): longest stalls so far \(stalls.joined(separator: ", "))")
       }
       try waitForProgress()
       try step("a leader killed") {
@@ -254,7 +254,7 @@
       let missing = told.reduce(0) { $0 + $1.acknowledged.reduce(0) { $0 + max(0, $1.value - (last[$1.key] ?? 0)) } }
       let total = told.reduce(0) { $0 + $1.total }
       let longest = told.map(\.longest).max() ?? .zero
-      print("run \(round): \(total) acknowledged, \(missing) missing, longest stall \(longest): \(summaries)")
+      tell("run \(round): \(total) acknowledged, \(missing) missing, longest stall \(longest): \(summaries)")
       let wrong = summaries[0].split(separator: " ").dropFirst(2).first
       guard missing == 0, Set(summaries).count == 1, wrong == "0" else { exit(1) }
       for replica in replicas { replica.kill() }
