@@ -201,11 +201,11 @@ import Testing
   @Test("a store whose log breaks off once follows again, also if nothing comes")
   func quietAgain() async throws {
     let log = BreakingLog()
-    let phases = Events<LogStatistics.Phase>()
-    let store = try await ledger(log, onPhase: { phase in Task { await phases.add(phase) } })
+    let (phases, told) = AsyncStream.makeStream(of: LogStatistics.Phase.self)
+    let store = try await ledger(log, onPhase: { told.yield($0) })
     log.breakOff()
-    while await !phases.all.contains(.waiting(.unavailable)) { await Task.yield() }
-    while await store.statistics.log?.phase != .following { await Task.yield() }
+    for await phase in phases where phase == .waiting(.unavailable) { break }
+    for await phase in phases where phase == .following { break }
     #expect(await store.statistics.log?.waiting == nil)
     await store.shutdown()
   }
@@ -324,7 +324,7 @@ import Testing
     let second = try await open(2)
     #expect(await second.state.entries == ["old \"a\""])
     try await second.send("b")
-    while await first.statistics.log?.phase != .stopped(.newerSchema(position: 2)) { await Task.yield() }
+    for await phase in first.logPhases() where phase == .stopped(.newerSchema(position: 2)) { break }
     #expect(first.dispatch("c") == .stopped)
     await #expect(throws: StoreError.stopped(.newerSchema(position: 2))) { try await first.send("c") }
     #expect(await first.state.entries == ["a"])
@@ -351,10 +351,35 @@ import Testing
       try await other.send("next")
       try await one.send("next")
     }
-    while await one.statistics.log?.phase != .stopped(.diverged(position: 2)) { await Task.yield() }
+    for await phase in one.logPhases() where phase == .stopped(.diverged(position: 2)) { break }
     #expect(await one.state.entries == ["good", "bad"])
     await one.shutdown()
     await other.shutdown()
+  }
+
+  @Test("what a store does with its log is a sequence: the present, each change, and its end")
+  func phaseSequence() async throws {
+    let log = BreakingLog()
+    let store = try await ledger(log)
+    let followers = (0..<3).map { _ in
+      var phases = store.logPhases().makeAsyncIterator()
+      return { await phases.next() }
+    }
+    for follower in followers { #expect(await follower() == .following) }
+    let (one, other) = (store.logPhases(), store.logPhases())
+    await store.shutdown()
+    // Who fell behind finds the newest only.
+    for phases in [one, other, store.logPhases()] {
+      var all: [LogStatistics.Phase] = []
+      for await phase in phases { all.append(phase) }
+      #expect(all == [.ended])
+    }
+    for follower in followers {
+      #expect(await follower() == .ended)
+      #expect(await follower() == nil)
+    }
+    let alone = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    for await phase in alone.logPhases() { Issue.record("\(phase)") }
   }
 
   @Test("recovery tells how far it is, in order, and then the store follows, and ends")

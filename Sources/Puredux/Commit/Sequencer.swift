@@ -27,19 +27,22 @@
     package let refusal: @Sendable () -> DispatchResult?
     package let inboxBound: Int
     package let statistics: @Sendable () -> LogStatistics?
+    package let phases: @Sendable () -> AsyncStream<LogStatistics.Phase>
     package let rootClosed: @Sendable () -> Void
     package let rootEnded: @Sendable () -> Void
 
     package init(
       submit: @escaping @Sendable (Action) -> StoreError?, refusal: @escaping @Sendable () -> DispatchResult?,
       inboxBound: Int,
-      statistics: @escaping @Sendable () -> LogStatistics?, rootClosed: @escaping @Sendable () -> Void,
+      statistics: @escaping @Sendable () -> LogStatistics?,
+      phases: @escaping @Sendable () -> AsyncStream<LogStatistics.Phase>, rootClosed: @escaping @Sendable () -> Void,
       rootEnded: @escaping @Sendable () -> Void
     ) {
       self.submit = submit
       self.refusal = refusal
       self.inboxBound = inboxBound
       self.statistics = statistics
+      self.phases = phases
       self.rootClosed = rootClosed
       self.rootEnded = rootEnded
     }

@@ -24,6 +24,10 @@ extension RootStore {
   }
 }
 
+extension SequencedTree {
+  package var phases: AsyncStream<LogStatistics.Phase> { sequencer.log.phases() }
+}
+
 /// The tree of a root store whose order comes from elsewhere.
 @usableFromInline package struct SequencedTree<State: Sendable, Action: Sendable>: Sendable {
   let core: StoreCore<State, Action>

@@ -31,6 +31,15 @@ private struct Sending {
   var endingLimit: Task<Void, Never>?
   var recovery: CheckedContinuation<Void, any Error>?
   var recovered: Result<Void, any Error>?
+  /// Who follows the phase.
+  var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
+  var nextObserver = 0
+
+  /// Tells those who follow it, in order, as nothing of theirs is called by that.
+  mutating func become(_ phase: LogStatistics.Phase) {
+    self.phase = phase
+    for observer in observers.values { observer.yield(phase) }
+  }
 }
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
@@ -106,6 +115,7 @@ private struct Sending {
     Sequencer<Action>.LogSide(
       submit: { self.submit($0) }, refusal: { self.refusal },
       inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
+      phases: { self.phases() },
       rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
   }
 
@@ -356,6 +366,26 @@ private struct Sending {
     }
   }
 
+  private func phases() -> AsyncStream<Phase> {
+    let (phases, continuation) = AsyncStream.makeStream(of: Phase.self, bufferingPolicy: .bufferingNewest(1))
+    let id = sending.withLock { sending -> Int? in
+      continuation.yield(sending.phase)
+      if sending.hasEnded { return nil }
+      sending.nextObserver += 1
+      sending.observers[sending.nextObserver] = continuation
+      return sending.nextObserver
+    }
+    guard let id else {
+      continuation.finish()
+      return phases
+    }
+    continuation.onTermination = { [weak self] _ in
+      // What is removed is released outside the lock.
+      _ = self?.sending.withLock { $0.observers.removeValue(forKey: id) }
+    }
+    return phases
+  }
+
   private func enter(_ phase: Phase, in turn: Turn) {
     let now = clock.now()
     let isNew = sending.withLock { sending in
@@ -365,7 +395,7 @@ private struct Sending {
         guard case .ended = phase else { return false }
       default: break
       }
-      sending.phase = phase
+      sending.become(phase)
       if case .waiting = phase {
         sending.troubleSince = sending.troubleSince ?? now
       } else {
@@ -416,11 +446,13 @@ private struct Sending {
 
   /// On the tree's executor.
   private func rootEnded() {
-    let tasks = sending.withLock { sending in
-      sending.phase = .ended
+    let (tasks, observers) = sending.withLock { sending in
+      sending.become(.ended)
+      defer { sending.observers = [:] }
       sending.hasEnded = true
-      return [sending.follower.take(), sending.endingLimit.take()]
+      return ([sending.follower.take(), sending.endingLimit.take()], sending.observers)
     }
+    for observer in observers.values { observer.finish() }
     // The tree holds this, and this held the tree.
     _ = tree.withLock { $0.take() }
     for task in tasks { task?.cancel() }

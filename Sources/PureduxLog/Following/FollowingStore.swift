@@ -88,6 +88,17 @@ extension RootStore {
     if !interceptors.isEmpty { interceptActions(with: Interceptor(combining: interceptors)) }
   }
 
+  /// What the store does with its log: the present phase, and then each change, in order; for who falls behind the
+  /// newest only. Ends behind `.ended`; at once where the store follows no log.
+  ///
+  ///     for await phase in board.logPhases() { readiness.set(phase == .following) }
+  ///
+  /// The phases of the recovery, before there is a store, are told by `onPhase:`. For figures there is
+  /// `statistics.log`.
+  public nonisolated func logPhases() -> AsyncStream<LogStatistics.Phase> {
+    sequenced?.phases ?? AsyncStream { $0.finish() }
+  }
+
   /// A root store that follows a log which is known to be empty. For tests of the contract, which have stores without
   /// waiting for them.
   package init(
