@@ -17,6 +17,7 @@
       for round in 1...rounds {
         print("run \(round)")
         try await oneSender(cluster, log, count: 500)
+        try await manyTrees(log, trees: 64, count: 200)
         try await flood(cluster, log, count: 40_000)
         try await replay(cluster, log, long, entries)
         try await snapshot(log)
@@ -52,6 +53,25 @@
         "one sender: \(ownTime / count) a send, \(rawTime / count) a raw publish and its arrival: \(ratio(ownTime, rawTime))"
       )
       await store.shutdown()
+    }
+
+    /// A sender for each of many trees.
+    private static func manyTrees(_ log: NATSLog, trees: Int, count: Int) async throws {
+      let prefix = key()
+      let stores = try await withThrowingTaskGroup { tasks in
+        for number in 0..<trees { tasks.addTask { try await FileFigures.store(following: log["\(prefix)-\(number)"]) } }
+        return try await tasks.reduce(into: []) { $0.append($1) }
+      }
+      let time = try await ContinuousClock().measure {
+        try await withThrowingTaskGroup { tasks in
+          for store in stores {
+            tasks.addTask { for _ in 0..<count { try await store.send(1) } }
+          }
+          try await tasks.waitForAll()
+        }
+      }
+      print("\(trees) trees, a sender each: \(Int(Double(trees * count) / (time / .seconds(1)))) sends a second")
+      for store in stores { await store.shutdown() }
     }
 
     private static func flood(_ cluster: Cluster, _ log: NATSLog, count: Int) async throws {
