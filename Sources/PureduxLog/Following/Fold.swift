@@ -90,14 +90,18 @@ struct Fold: Equatable, Sendable {
   /// - Parameter isInState: Whether the state is compared, too, where both know its fingerprint.
   func agrees(with seen: LogEntry.Mark, inState isInState: Bool = true) -> Bool {
     if seen.position > position { return false }
-    for offset in 1...max(1, marks.count) where !marks.isEmpty {
-      let mark = marks[(nextMark + Self.markLimit - offset) % Self.markLimit % marks.count]
-      if mark.position < seen.position { return false }
-      if mark.position > seen.position { continue }
-      let knowsState = isInState && mark.fingerprint != 0 && seen.fingerprint != 0
-      return mark.chain == seen.chain && (!knowsState || mark.fingerprint == seen.fingerprint)
+    // The first mark that is not before it, from the oldest on.
+    let oldest = marks.count < Self.markLimit ? 0 : nextMark
+    var (low, high) = (0, marks.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if marks[(oldest + middle) % marks.count].position < seen.position { low = middle + 1 } else { high = middle }
     }
-    return true
+    guard low < marks.count else { return true }
+    let mark = marks[(oldest + low) % marks.count]
+    if mark.position > seen.position { return low == 0 }
+    let knowsState = isInState && mark.fingerprint != 0 && seen.fingerprint != 0
+    return mark.chain == seen.chain && (!knowsState || mark.fingerprint == seen.fingerprint)
   }
 
   private mutating func mix(_ value: UInt64) {

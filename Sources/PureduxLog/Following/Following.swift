@@ -13,6 +13,20 @@ private struct Applying {
   let start: UInt64
 }
 
+/// An entry as it comes from the log, without its actions.
+private struct Outline: Sendable {
+  enum Kind: Sendable {
+    case entry(LogEntry.Header)
+    case unreadable
+    case newerSchema
+  }
+
+  let position: UInt64
+  let bytes: Int
+  let kind: Kind
+  let actionCount: Int
+}
+
 /// What is known of the log, and what is on its way there. Not generic, so that no type is looked up at run time.
 private struct Sending {
   var outbox: Outbox
@@ -49,14 +63,6 @@ private struct Sending {
 @usableFromInline final class Following<State: Sendable, Action: Sendable>: Sendable {
   typealias Turn = Sequencer<Action>.Turn
   typealias Phase = LogStatistics.Phase
-
-  /// An entry as it comes from the log, decoded off the tree's executor.
-  private enum Decoded: Sendable {
-    /// What could not be decoded is nil.
-    case entry(LogEntry.Header, [Action?])
-    case unreadable
-    case newerSchema
-  }
 
   private let log: any OrderedLog
   private let actions: LogCoding<Action>
@@ -252,8 +258,8 @@ private struct Sending {
   private func applyAll(of tree: SequencedTree<State, Action>) async -> LogError? {
     do {
       for try await records in log.records(after: applying.withLock { $0.fold.position }) {
-        let decoded = records.map { ($0.position, $0.bytes.count, decode($0.bytes)) }
-        await tree.turn { self.apply(decoded, in: $0, of: tree) }
+        let (outlines, actions) = decode(records)
+        await tree.turn { self.apply(outlines, actions, in: $0, of: tree) }
         if sending.withLock({ $0.stop != nil || $0.hasEnded }) { return nil }
       }
     } catch {
@@ -262,36 +268,54 @@ private struct Sending {
     return Task.isCancelled ? nil : .unavailable("The log's entries have come to an end.")
   }
 
-  private func decode(_ bytes: [UInt8]) -> Decoded {
-    switch LogEntry.decode(bytes) {
-    case .unreadable: .unreadable
-    case .newerFormat: .newerSchema
-    case .entry(let header, let encoded):
-      header.schema > actions.schema
-        ? .newerSchema : .entry(header, encoded.map { try? actions.decode($0, header.schema) })
+  /// Off the tree's executor. The actions of all entries are one behind the other; what could not be decoded is nil.
+  private func decode(_ records: [LogRecord]) -> ([Outline], [Action?]) {
+    var outlines: [Outline] = []
+    var decoded: [Action?] = []
+    outlines.reserveCapacity(records.count)
+    decoded.reserveCapacity(records.count)
+    for record in records {
+      var kind = Outline.Kind.unreadable
+      let before = decoded.count
+      switch LogEntry.decode(record.bytes) {
+      case .unreadable: break
+      case .newerFormat: kind = .newerSchema
+      case .entry(let header, _) where header.schema > actions.schema: kind = .newerSchema
+      case .entry(let header, let encoded):
+        kind = .entry(header)
+        for bytes in encoded { decoded.append(try? actions.decode(bytes, header.schema)) }
+      }
+      outlines.append(
+        Outline(
+          position: record.position, bytes: record.bytes.count, kind: kind, actionCount: decoded.count - before))
     }
+    return (outlines, decoded)
   }
 
   private func apply(
-    _ entries: [(UInt64, Int, Decoded)], in turn: Turn, of tree: SequencedTree<State, Action>
+    _ outlines: [Outline], _ actions: [Action?], in turn: Turn, of tree: SequencedTree<State, Action>
   ) {
     let now = clock.now()
-    for (position, size, entry) in entries {
+    var next = 0
+    for outline in outlines {
+      let (position, first) = (outline.position, next)
+      next += outline.actionCount
       let isNew = applying.withLock { applying in
-        if position > applying.fold.position { applying.bytesSinceSnapshot += size }
+        if position > applying.fold.position { applying.bytesSinceSnapshot += outline.bytes }
         return position > applying.fold.position
       }
       guard isNew, !turn.hasEnded, sending.withLock({ $0.stop == nil }) else { continue }
-      switch entry {
+      switch outline.kind {
       case .newerSchema: return stop(.newerSchema(position: position), in: turn)
       case .unreadable: applying.withLock { $0.fold.skip() }
-      case .entry(let header, let actions):
+      case .entry(let header):
         // Those of before may have been written by a program with another fingerprint.
         guard applying.withLock({ $0.fold.agrees(with: header.seen, inState: position > $0.goal) }) else {
           return stop(.diverged(position: header.seen.position), in: turn)
         }
-        for (offset, action) in actions.enumerated() {
-          apply(action, header.first + UInt64(offset), of: header.writer, at: position, now, in: turn)
+        for offset in 0..<outline.actionCount {
+          apply(
+            actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position, now, in: turn)
         }
       }
       let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
@@ -310,7 +334,8 @@ private struct Sending {
     pump()
   }
 
-  private func apply(
+  /// Inlined, so that what the types are is looked up once for all entries.
+  @inline(__always) private func apply(
     _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, _ now: Duration, in turn: Turn
   ) {
     let verdict = applying.withLock { applying in
