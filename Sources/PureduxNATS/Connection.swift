@@ -316,7 +316,7 @@
       if mailbox.token != nil, let reply = unsafe reply,
         let place = unsafe Subjects.place(in: UnsafeBufferPointer(start: reply, count: strlen(reply)))
       {
-        kind = .entry(place.position, number: place.number)
+        kind = .entry(place)
       } else if count == 0, let status = unsafe header("Status", of: message).flatMap({ Int($0) }) {
         let stalled = unsafe header("Nats-Consumer-Stalled", of: message)
         kind = .status(

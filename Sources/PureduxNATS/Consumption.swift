@@ -17,6 +17,8 @@
     /// The last position that was handed out.
     private(set) var handedOut: UInt64
     private var records: [LogRecord] = []
+    /// About how many bytes those have.
+    private var bytes = 0
     /// What the present consumer's messages come under; nil where a new one has to be made.
     private(set) var token: UInt64?
     private var abandoned: [UInt64] = []
@@ -30,6 +32,10 @@
 
     /// How long what is acknowledged may take to come.
     static let arrivalLimit = Duration.seconds(1)
+
+    /// After how many entries, or bytes, who waits is woken though more is right behind.
+    private static let batchCount = 256
+    private static let batchBytes = 256 << 10
 
     init(after position: UInt64) {
       self.position = position
@@ -71,21 +77,29 @@
           lose()
           return .isLost
         }
-        question = reply ?? question
-        return reply == nil ? .nothing : .hasQuestion
-      case .entry(let position, let number):
-        guard number == self.number + 1 else {
+        guard let reply else { return .nothing }
+        question = reply
+        // The server sends no more until what waits has been handed out.
+        return records.isEmpty ? .hasQuestion : .hasRecords
+      case .entry(let place):
+        guard place.number == number + 1 else {
           lose()
           return .isLost
         }
-        self.number = number
+        number = place.number
         behind = nil
-        guard position > self.position else { return .nothing }
-        self.position = position
+        guard place.position > position else { return .nothing }
+        position = place.position
         records.append(LogRecord(position: position, bytes: message.bytes))
-        return .hasRecords
+        bytes += message.bytes.count
+        // Where more is right behind, who waits is not woken for each.
+        let isEnough = place.pending == 0 || records.count >= Self.batchCount || bytes >= Self.batchBytes
+        return isEnough ? .hasRecords : .nothing
       }
     }
+
+    /// Whether something waits to be handed out.
+    var hasRecords: Bool { !records.isEmpty }
 
     /// What the server waits for an answer to, where what has come has been handed out: otherwise it waits, so that
     /// what has not been is bounded.
@@ -103,6 +117,7 @@
         let some = count == records.count ? records : Array(records[..<count])
         if count == records.count { records = [] } else { records.removeFirst(count) }
         handedOut = some[some.count - 1].position
+        self.bytes = records.isEmpty ? 0 : max(0, self.bytes - bytes)
         return .records(some, after: after)
       }
       return token == nil ? .makeConsumer(after: position) : .wait

@@ -10,8 +10,7 @@
     struct Message: Sendable {
       enum Kind: Sendable, Equatable {
         case answer
-        /// An entry at a position, and its number among those that its consumer has been sent.
-        case entry(UInt64, number: UInt64)
+        case entry(Subjects.Place)
         /// What a server says of itself: 503 for nobody who would answer, 100 for a consumer's heartbeat or question.
         case status(Int, reply: String?, lastSent: UInt64?)
       }

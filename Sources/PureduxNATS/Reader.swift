@@ -112,9 +112,12 @@
 
     func look(at now: ContinuousClock.Instant) {
       let (known, silence) = (tree.known, tree.owner.options.heartbeat * 2.5)
-      guard state.withLock({ $0.consumption.look(at: now, known: known, silence: silence) }) else { return }
-      dropAbandoned()
-      arrivals.notify()
+      let (isLost, hasRecords) = state.withLock { state in
+        (state.consumption.look(at: now, known: known, silence: silence), state.consumption.hasRecords)
+      }
+      if isLost { dropAbandoned() }
+      // What was right behind may not come.
+      if isLost || hasRecords { arrivals.notify() }
     }
 
     /// It gets no more, and ends behind what it has.

@@ -25,14 +25,23 @@
       return digits.reversed().reduce(0) { $0 &* 10 &+ UInt64($1 - 0x30) }
     }
 
-    /// Where an entry is in its stream, and which number it has among those that its consumer has sent, as the subject
-    /// says that one would acknowledge it under:
+    /// Where an entry is.
+    struct Place: Equatable {
+      /// In its stream.
+      var position: UInt64
+      /// Among those that its consumer has sent.
+      var number: UInt64
+      /// How many more its consumer is about to send.
+      var pending: UInt64
+    }
+
+    /// Reads the subject that one would acknowledge an entry under:
     /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<number>.<time>.<pending>`, with two parts more, behind
     /// `ACK`, where the server has a domain.
-    static func place(in subject: some Sequence<CChar>) -> (position: UInt64, number: UInt64)? {
+    static func place(in subject: some Sequence<CChar>) -> Place? {
       var (index, part, number) = (0, 0, UInt64(0))
       // The numbers that the parts from the sixth on end with.
-      var numbers: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+      var numbers: (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
       for character in subject {
         if index < acknowledging.count, CChar(bitPattern: acknowledging[index]) != character { return nil }
         index += 1
@@ -43,6 +52,7 @@
           case 6: numbers.1 = number
           case 7: numbers.2 = number
           case 8: numbers.3 = number
+          case 10: numbers.4 = number
           default: break
           }
           part += 1
@@ -51,8 +61,9 @@
         default: number = 0
         }
       }
-      if part == 8 { return (numbers.0, numbers.1) }
-      return part > 8 ? (numbers.2, numbers.3) : nil
+      if part == 10 { numbers.4 = number }
+      if part == 8 { return Place(position: numbers.0, number: numbers.1, pending: number) }
+      return part > 9 ? Place(position: numbers.2, number: numbers.3, pending: numbers.4) : nil
     }
 
     /// The number behind a text in bytes, which is not looked for where another text is there.

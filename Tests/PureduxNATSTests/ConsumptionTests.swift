@@ -8,8 +8,9 @@
   @Suite struct ConsumptionTests {
     static let start = ContinuousClock.now
 
-    static func entry(_ position: UInt64, _ number: UInt64) -> Inbox.Message {
-      Inbox.Message(kind: .entry(position, number: number), bytes: [UInt8(position & 0xFF)])
+    static func entry(_ position: UInt64, _ number: UInt64, pending: UInt64 = 0) -> Inbox.Message {
+      let place = Subjects.Place(position: position, number: number, pending: pending)
+      return Inbox.Message(kind: .entry(place), bytes: [UInt8(position & 0xFF)])
     }
 
     @Test("what comes in order is handed out, in parts of so many bytes")
@@ -68,12 +69,38 @@
       #expect(taken8 == nil)
       _ = consumption.take(Self.entry(1, 1), under: 1, at: Self.start)
       let taken9 = consumption.take(question, under: 1, at: Self.start)
-      #expect(taken9 == .hasQuestion)
+      #expect(taken9 == .hasRecords)
       let taken10 = consumption.takeQuestion()
       #expect(taken10 == nil)
       _ = consumption.next()
       let taken11 = consumption.takeQuestion()
       #expect(taken11 == "answer")
+    }
+
+    @Test("who waits is not woken for each entry where more is right behind, unless that does not come")
+    func batches() {
+      var consumption = Consumption(after: 0)
+      consumption.begin(1, at: Self.start)
+      for number in 1...255 as ClosedRange<UInt64> {
+        let effect = consumption.take(Self.entry(number, number, pending: 1000), under: 1, at: Self.start)
+        #expect(effect == .nothing)
+        #expect(consumption.hasRecords)
+      }
+      let question = Inbox.Message(kind: .status(100, reply: "answer", lastSent: nil))
+      for wakes in [question, Self.entry(256, 256)] {
+        var copy = consumption
+        let effect = copy.take(wakes, under: 1, at: Self.start)
+        #expect(effect == .hasRecords)
+      }
+      let effect = consumption.take(Self.entry(256, 256, pending: 1000), under: 1, at: Self.start)
+      #expect(effect == .hasRecords)
+      _ = consumption.next()
+      let next = consumption.take(Self.entry(257, 257, pending: 999), under: 1, at: Self.start)
+      #expect(next == .nothing)
+      var large = Self.entry(258, 258, pending: 998)
+      large.bytes = [UInt8](repeating: 0, count: 256 << 10)
+      let last = consumption.take(large, under: 1, at: Self.start)
+      #expect(last == .hasRecords)
     }
 
     @Test("silence, and an entry that is there and does not come, need a new consumer")
@@ -166,12 +193,12 @@
     @Test("where an entry is, of either form of the subject; nothing of anything else")
     func places() {
       func place(_ text: String) -> [UInt64]? {
-        Subjects.place(in: text.utf8.map { CChar(bitPattern: $0) }).map { [$0.position, $0.number] }
+        Subjects.place(in: text.utf8.map { CChar(bitPattern: $0) }).map { [$0.position, $0.number, $0.pending] }
       }
-      #expect(place("$JS.ACK.stream.name-7.1.120.34.1700000000.5") == [120, 34])
-      #expect(place("$JS.ACK.hub.a1b2.stream.name-7.1.120.34.1700000000.5") == [120, 34])
-      #expect(place("$JS.ACK.hub.a1b2.stream.name-7.1.120.34.1700000000.5.token") == [120, 34])
-      #expect(place("$JS.ACK.18446744073709551615.7.1.18446744073709551615.34.1.5") == [.max, 34])
+      #expect(place("$JS.ACK.stream.name-7.1.120.34.1700000000.5") == [120, 34, 5])
+      #expect(place("$JS.ACK.hub.a1b2.stream.name-7.1.120.34.1700000000.5") == [120, 34, 5])
+      #expect(place("$JS.ACK.hub.a1b2.stream.name-7.1.120.34.1700000000.5.token") == [120, 34, 5])
+      #expect(place("$JS.ACK.18446744073709551615.7.1.18446744073709551615.34.1.5") == [.max, 34, 5])
       for other in ["", "$", "$JS.ACK.", "$JS.ACK.a.b.1.2.3", "$JS.FC.a.b.c.d.e.f.g", "_INBOX.a.1"] {
         #expect(place(other) == nil)
       }
