@@ -15,6 +15,8 @@
   /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
   struct Bucket {
     private struct Manifest: Codable {
+      /// When the stream of the entries was made: a snapshot of another one is none.
+      var stream: String
       var position: UInt64
       var name: String
       var parts: Int
@@ -54,7 +56,8 @@
     private struct Mark: Codable { var position, first: UInt64 }
 
     func truncation() async throws(LogError) -> NATSTree.Truncation? {
-      let mark = try await value("truncated", as: Mark.self).value
+      let (mark, revision) = try await value("truncated", as: Mark.self)
+      if mark == nil, revision > 0 { throw .damaged(position: 0, "It cannot be read how far the log is truncated.") }
       return mark.map { NATSTree.Truncation(position: $0.position, first: $0.first) }
     }
 
@@ -74,7 +77,9 @@
       var last: UInt64?
       while true {
         let (manifest, revision) = try await value("snapshot", as: Manifest.self)
-        guard let manifest, manifest.parts >= 0, manifest.bytes >= 0 else { return nil }
+        guard let manifest, manifest.stream == jetStream.created, manifest.parts >= 0, manifest.bytes >= 0 else {
+          return nil
+        }
         if let bytes = try await bytes(of: manifest) { return LogSnapshot(position: manifest.position, bytes: bytes) }
         // Parts are missing: those of a newer one have taken their place, or they are lost.
         if revision == last { return nil }
@@ -93,22 +98,27 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
+    /// Whether what is kept is to stay in place of a snapshot: it is newer, whole, and of this stream.
+    private func stays(_ newest: Manifest?, beside snapshot: LogSnapshot) async throws(LogError) -> Bool {
+      guard let newest, newest.position >= snapshot.position, newest.stream == jetStream.created else { return false }
+      return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
+    }
+
     func save(_ snapshot: LogSnapshot) async throws(LogError) {
-      if let newest = try await value("snapshot", as: Manifest.self).value, newest.position >= snapshot.position {
-        return
-      }
+      if try await stays(value("snapshot", as: Manifest.self).value, beside: snapshot) { return }
       let name = "\(snapshot.position)-\(String(UInt64.random(in: .min ... .max), radix: 36))"
-      let size = max(1024, jetStream.connection.messageLimit - 4096)
+      let size = jetStream.valueLimit
       var parts = 0
       for start in stride(from: 0, to: snapshot.bytes.count, by: size) {
         let bytes = snapshot.bytes[start..<min(start + size, snapshot.bytes.count)]
         _ = try await jetStream.put(subject("\(name).\(parts)"), Array(bytes)).get()
         parts += 1
       }
-      let manifest = Manifest(position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
+      let manifest = Manifest(
+        stream: jetStream.created, position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
       while true {
         let (newest, revision) = try await value("snapshot", as: Manifest.self)
-        if let newest, newest.position >= snapshot.position {
+        if try await stays(newest, beside: snapshot) {
           return try await jetStream.purge(subject(name + ".*"), in: stream)
         }
         if try await put(manifest, as: "snapshot", over: revision) { break }
@@ -118,8 +128,8 @@
 
     /// Removes the parts of older snapshots, and those that were being written when their writer died.
     private func removeParts(before position: UInt64) async throws(LogError) {
-      for found in try await jetStream.subjects(subject("*.0"), in: stream) {
-        let name = String(found.dropFirst(subject("").count).dropLast(2))
+      let found = try await jetStream.subjects(subject("*.*"), in: stream)
+      for name in Set(found.map { $0.dropFirst(subject("").count).prefix { $0 != "." } }) {
         guard let other = name.split(separator: "-").first.flatMap({ UInt64($0) }), other < position else { continue }
         try await jetStream.purge(subject(name + ".*"), in: stream)
       }

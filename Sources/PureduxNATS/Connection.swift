@@ -38,7 +38,7 @@
       var isScheduled = false
     }
 
-    private enum Life { case open, closing }
+    private enum Life { case open, reopening, closing }
 
     let inbox: Inbox
     private let servers: [String]
@@ -50,12 +50,13 @@
     private let handle = LockedValue<Handle?>(nil)
     private let sweeper = LockedValue<Task<Void, Never>?>(nil)
 
-    init(servers: [String], options: NATSLog.Options) async throws(LogError) {
+    init(
+      servers: [String], options: NATSLog.Options, deadline: ContinuousClock.Instant
+    ) async throws(LogError) {
       self.servers = servers
       self.options = options
       inbox = Inbox()
       inbox.onClose { [weak self] in self?.reopen() }
-      let deadline = ContinuousClock.now + options.connectLimit
       while true {
         let failure = await onQueue { self.open() }
         guard let failure else { break }
@@ -101,7 +102,7 @@
 
     /// On the queue.
     private func open() -> LogError? {
-      guard life.withLock({ $0 == .open }) else { return .unavailable("The log is closed.") }
+      guard life.withLock({ $0 != .closing }) else { return .unavailable("The log is closed.") }
       do throws(LogError) {
         let opened = try Handle(servers: servers, options: options, inbox: inbox)
         handle.withLock { $0 = opened }
@@ -111,10 +112,25 @@
       }
     }
 
-    /// libnats has given up, as it does when it was refused twice: all begins anew, until it works.
+    /// libnats has given up, as it does when it was refused twice: all begins anew, until it works. A connection that was
+    /// never used says that it is closed, too: then there is another one, or is being made.
     private func reopen() {
+      guard
+        life.withLock({ life in
+          guard life == .open else { return false }
+          life = .reopening
+          return true
+        })
+      else { return }
       queue.asyncAfter(deadline: .now() + 1) { [weak self] in
-        guard let self, self.life.withLock({ $0 == .open }) else { return }
+        guard let self,
+          self.life.withLock({ life in
+            guard life == .reopening else { return false }
+            life = .open
+            return true
+          })
+        else { return }
+        guard self.handle.withLock({ $0?.isClosed ?? true }) else { return }
         self.handle.withLock { $0.take() }?.destroy()
         if self.open() != nil { self.reopen() }
       }
@@ -133,7 +149,7 @@
       _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil, limit: Duration,
       answer: @escaping @Sendable (Result<Inbox.Message, LogError>) -> Void
     ) {
-      guard life.withLock({ $0 == .open }) else {
+      guard life.withLock({ $0 != .closing }) else {
         return queue.async { answer(.failure(.unavailable("The log is closed."))) }
       }
       let token = inbox.expect(within: limit, answer)
@@ -278,6 +294,11 @@
       }
     }
 
+    var isClosed: Bool {
+      // SAFETY: the connection is there, as `destroy` takes the handle out.
+      unsafe natsConnection_IsClosed(connection)
+    }
+
     func destroy() {
       // SAFETY: the last that is done with them (see above). The subscriptions first, as the connection's end leaves
       // their objects.
@@ -396,7 +417,16 @@
         }
         if let name = tls.hostname { set(name, unsafe natsOptions_SetExpectedHostname(made, name)) }
       }
-      // SAFETY: the context is the inbox, retained until the second of these has been called, behind which is no other.
+      // SAFETY: the context is the inbox, retained until the last of these has been called, behind which is no other.
+      set(
+        "reconnecting",
+        unsafe natsOptions_SetReconnectedCB(
+          made,
+          { connection, context in
+            guard let context = unsafe context else { return }
+            let limit = unsafe natsConnection_GetMaxPayload(connection)
+            unsafe Unmanaged<Inbox>.fromOpaque(context).takeUnretainedValue().setMessageLimit(Int(limit))
+          }, context))
       set(
         "disconnecting",
         unsafe natsOptions_SetDisconnectedCB(

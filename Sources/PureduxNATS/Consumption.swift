@@ -30,8 +30,12 @@
     /// Since when nothing has come though there is more.
     private var behind: ContinuousClock.Instant?
 
-    /// How long what is acknowledged may take to come.
-    static let arrivalLimit = Duration.seconds(1)
+    /// Whether the servers have said that the present consumer is made.
+    private var isMade = false
+    /// How long what is there may take to come: twice as long with each consumer that has sent nothing, as a slow
+    /// connection is no reason to begin anew again and again.
+    private var arrivalLimit = Consumption.shortestArrival
+    static let shortestArrival = Duration.seconds(1)
 
     /// After how many entries, or bytes, who waits is woken though more is right behind.
     private static let batchCount = 256
@@ -50,6 +54,14 @@
       question = nil
       heard = now
       behind = nil
+      isMade = false
+    }
+
+    /// The servers have made it. From now on it is to be heard.
+    mutating func made(_ token: UInt64, at now: ContinuousClock.Instant) {
+      guard token == self.token else { return }
+      isMade = true
+      heard = now
     }
 
     /// Something is missing, or may be: a new consumer is needed.
@@ -88,6 +100,7 @@
         }
         number = place.number
         behind = nil
+        arrivalLimit = Self.shortestArrival
         guard place.position > position else { return .nothing }
         position = place.position
         records.append(LogRecord(position: position, bytes: message.bytes))
@@ -127,10 +140,11 @@
     ///
     /// - Parameter known: A position at which there is an entry.
     mutating func look(at now: ContinuousClock.Instant, known: UInt64, silence: Duration) -> Bool {
-      guard token != nil, let heard else { return false }
+      guard token != nil, isMade, let heard else { return false }
       if known > position, records.isEmpty { behind = behind ?? now } else { behind = nil }
-      let isLate = behind.map { now - $0 > Self.arrivalLimit } ?? false
+      let isLate = behind.map { now - $0 > arrivalLimit } ?? false
       guard isLate || now - heard > silence else { return false }
+      if isLate { arrivalLimit = min(arrivalLimit * 2, .seconds(60)) }
       lose()
       return true
     }

@@ -12,11 +12,42 @@
     let connection: Connection
     let stream: String
     private let answerLimit: Duration
+    private let streams = LockedValue(Streams())
+
+    /// What is known of the two streams.
+    private struct Streams: Sendable {
+      var created = ""
+      var entryLimit = Int.max
+      var valueLimit = Int.max
+    }
 
     init(_ connection: Connection, stream: String, answerLimit: Duration) {
       self.connection = connection
       self.stream = stream
       self.answerLimit = answerLimit
+    }
+
+    /// The streams are there.
+    func found(_ entries: StreamInfo, _ snapshots: StreamInfo) {
+      func limit(_ info: StreamInfo) -> Int { info.config.maxMsgSize.flatMap { $0 > 0 ? Int($0) : nil } ?? .max }
+      streams.withLock { streams in
+        streams.created = entries.created
+        streams.entryLimit = limit(entries)
+        streams.valueLimit = limit(snapshots)
+      }
+    }
+
+    /// How many bytes an entry, or a part of a snapshot, may have: without what a message has beside its bytes.
+    var entryLimit: Int { min(connection.messageLimit, streams.withLock { $0.entryLimit }) - 1024 }
+    var valueLimit: Int { min(connection.messageLimit, streams.withLock { $0.valueLimit }) - 1024 }
+
+    /// When the stream of the entries was made, as the servers say.
+    var created: String { streams.withLock { $0.created } }
+
+    /// Whether the stream of the entries is another one than when the log was opened.
+    func isAnew() async throws(LogError) -> Bool {
+      let created = try await info(of: stream).created
+      return streams.withLock { $0.created } != created
     }
 
     /// The stream that a bucket of that name is.
@@ -54,7 +85,8 @@
         switch errCode {
         // No room in the stream, in the account or on the server.
         case 10077, 10122, 10047, 10023, 10028, 10002: return .full(text)
-        case 10054: return .refused(text)
+        // A message, or a configuration, that is not taken.
+        case 10054, 10052: return .refused(text)
         default: return code == 400 || code == 403 ? .refused(text) : .unavailable(text)
         }
       }
@@ -160,6 +192,8 @@
       var denyDelete: Bool? = true
       var allowRollupHdrs: Bool? = false
       var allowDirect: Bool? = false
+      var noAck: Bool?
+      var sealed: Bool?
 
       static func entries(of stream: String, replicas: Int) -> StreamConfiguration {
         StreamConfiguration(name: stream, subjects: [stream + ".*"], numReplicas: replicas)
@@ -175,6 +209,10 @@
       /// Why a stream that is there cannot be used in place of this.
       func objection(to other: StreamConfiguration) -> String? {
         if other.retention != "limits" { return "its retention is \(other.retention)" }
+        if other.storage != "file" { return "it is kept in memory" }
+        if other.noAck == true { return "it acknowledges nothing" }
+        if other.sealed == true { return "it is sealed" }
+        if let limit = other.maxMsgSize, limit > 0, limit < 4096 { return "it takes messages of \(limit) bytes only" }
         if other.maxAge ?? 0 != 0 { return "it removes what is older than max_age" }
         if other.maxMsgsPerSubject ?? -1 != maxMsgsPerSubject ?? -1 {
           return "max_msgs_per_subject is \(other.maxMsgsPerSubject ?? -1)"
@@ -188,10 +226,17 @@
       }
     }
 
-    private struct StreamInfo: Decodable, Sendable { var config: StreamConfiguration }
+    struct StreamInfo: Decodable, Sendable {
+      var config: StreamConfiguration
+      var created: String
+    }
+
+    func info(of stream: String) async throws(LogError) -> StreamInfo {
+      try await request("STREAM.INFO.\(stream)", Nothing(), for: StreamInfo.self).get()
+    }
 
     /// Makes a stream where it is not there.
-    func ensure(_ configuration: StreamConfiguration) async throws(LogError) {
+    @discardableResult func ensure(_ configuration: StreamConfiguration) async throws(LogError) -> StreamInfo {
       let name = configuration.name
       var info = try await request("STREAM.INFO.\(name)", Nothing(), for: StreamInfo.self)
       if case .failure(let failure) = info, failure.errCode == Failure.noStream {
@@ -201,9 +246,11 @@
           info = try await request("STREAM.INFO.\(name)", Nothing(), for: StreamInfo.self)
         }
       }
-      if let objection = configuration.objection(to: try info.get().config) {
+      let made = try info.get()
+      if let objection = configuration.objection(to: made.config) {
         throw .refused("The stream \(name) cannot be used: \(objection).")
       }
+      return made
     }
 
     // MARK: Messages
@@ -293,7 +340,7 @@
     func consume(
       _ subject: String, from position: UInt64, as name: String, to target: String, heartbeat: Duration
     ) async throws(LogError) {
-      let nanoseconds = Int64(min(max(heartbeat, .milliseconds(100)), .seconds(60)) / .nanoseconds(1))
+      let nanoseconds = Int64(heartbeat / .nanoseconds(1))
       let configuration = ConsumerConfiguration(
         name: name, deliverSubject: target, optStartSeq: max(1, position), idleHeartbeat: nanoseconds,
         inactiveThreshold: nanoseconds * 5, filterSubject: subject)

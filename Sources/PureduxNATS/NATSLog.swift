@@ -28,17 +28,19 @@
       /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
       /// subjects `<stream>.*`; the snapshots are in the bucket `<stream>-snapshots`.
       public var stream = "puredux"
-      /// On how many servers the stream is, if it is made here. One is for trying things out.
+      /// On how many servers the stream is, if it is made here: 1 to 5. One is for trying things out.
       public var replicas = 3
       public var credentials = Credentials.none
       /// What TLS is used with. It is used without this, too, for servers that are named `tls://…`, with the system's
       /// certificates.
       public var tls: TLS?
-      /// For how long the first connection, and the stream, are tried before `init` throws.
+      /// For how long the first connection, and the stream, are tried before `init` throws; an answer that is waited for
+      /// then may take `answerLimit` longer.
       public var connectLimit = Duration.seconds(10)
       /// What a server has not answered after that long is `.unavailable`.
       public var answerLimit = Duration.seconds(5)
-      /// How often the servers say that there is nothing new. A reader that has not heard that 2.5 times begins anew.
+      /// How often the servers say that there is nothing new: between a tenth of a second and a minute. A reader that
+      /// has not heard anything for 2.5 times as long begins anew.
       public var heartbeat = Duration.seconds(2)
       /// How long a truncation waits.
       var truncationGrace = Duration.seconds(10)
@@ -79,6 +81,7 @@
 
     let jetStream: JetStream
     let options: Options
+    let heartbeat: Duration
 
     /// Connects, and makes the stream where it is not there.
     ///
@@ -88,13 +91,22 @@
     ///   itself.
     public init(servers: [String], options: Options = Options()) async throws(LogError) {
       self.options = options
+      heartbeat = min(max(options.heartbeat, .milliseconds(100)), .seconds(60))
+      guard (1...5).contains(options.replicas) else {
+        throw .refused("A stream has 1 to 5 replicas, not \(options.replicas).")
+      }
       guard Subjects.isName(options.stream) else {
         throw .refused("A stream's name has letters, digits, - and _ only: \(options.stream)")
       }
-      let connection = try await Connection(servers: servers, options: options)
+      let deadline = ContinuousClock.now + options.connectLimit
+      let connection = try await Connection(servers: servers, options: options, deadline: deadline)
+      guard connection.messageLimit >= 4096 else {
+        await connection.close()
+        throw .refused("The servers take messages of \(connection.messageLimit) bytes only.")
+      }
       jetStream = JetStream(connection, stream: options.stream, answerLimit: options.answerLimit)
       do {
-        try await prepare()
+        try await prepare(until: deadline)
       } catch {
         await connection.close()
         throw error
@@ -115,12 +127,12 @@
 
     /// Makes the stream and the bucket for the snapshots, where they are not there. Tries as long as it may: servers
     /// that have just started agree on nothing yet.
-    private func prepare() async throws(LogError) {
-      let deadline = ContinuousClock.now + options.connectLimit
+    private func prepare(until deadline: ContinuousClock.Instant) async throws(LogError) {
       while true {
         do {
-          try await jetStream.ensure(.entries(of: options.stream, replicas: options.replicas))
-          return try await jetStream.ensure(.snapshots(of: options.stream, replicas: options.replicas))
+          let entries = try await jetStream.ensure(.entries(of: options.stream, replicas: options.replicas))
+          let snapshots = try await jetStream.ensure(.snapshots(of: options.stream, replicas: options.replicas))
+          return jetStream.found(entries, snapshots)
         } catch {
           guard error.isPassing, ContinuousClock.now < deadline else { throw error }
         }

@@ -38,8 +38,7 @@
 
     private func subject() throws(LogError) -> String { stream + "." + (try named()) }
 
-    /// Without what a message has beside its bytes.
-    var entryLimit: Int { max(1, jetStream.connection.messageLimit - 1024) }
+    var entryLimit: Int { jetStream.entryLimit }
     var snapshots: (any SnapshotStore)? { self }
 
     // MARK: What is known
@@ -89,7 +88,15 @@
     }
 
     func head() async throws(LogError) -> UInt64 {
+      let before = known
       let head = try await jetStream.last(of: subject(), in: stream)?.seq ?? 0
+      // A leader that is cut off may not know of the last entries. Of another stream there is no doubt.
+      if head < before, try await jetStream.isAnew() {
+        let damage = LogError.damaged(
+          position: head + 1, "The stream has been made anew: it ended at \(before) before.")
+        knowledge.withLock { $0.damage = $0.damage ?? damage }
+        throw damage
+      }
       saw(head)
       return head
     }

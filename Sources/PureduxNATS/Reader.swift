@@ -78,13 +78,15 @@
       do throws(LogError) {
         try await jetStream.consume(
           subject, from: position == .max ? .max : position + 1, as: connection.inbox.consumer(token),
-          to: connection.inbox.subject(token), heartbeat: tree.owner.options.heartbeat)
+          to: connection.inbox.subject(token), heartbeat: tree.owner.heartbeat)
       } catch {
         state.withLock { $0.consumption.lose() }
         dropAbandoned()
         // Whatever it is, it may be otherwise later.
         throw .unavailable("\(error)")
       }
+      let made = ContinuousClock.now
+      state.withLock { $0.consumption.made(token, at: made) }
     }
 
     /// Throws where entries have been removed that come behind a position.
@@ -111,7 +113,7 @@
     }
 
     func look(at now: ContinuousClock.Instant) {
-      let (known, silence) = (tree.known, tree.owner.options.heartbeat * 2.5)
+      let (known, silence) = (tree.known, tree.owner.heartbeat * 2.5)
       let (isLost, hasRecords) = state.withLock { state in
         (state.consumption.look(at: now, known: known, silence: silence), state.consumption.hasRecords)
       }

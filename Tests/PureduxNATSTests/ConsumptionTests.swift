@@ -106,33 +106,37 @@
     @Test("silence, and an entry that is there and does not come, need a new consumer")
     func silence() {
       var consumption = Consumption(after: 7)
-      let limit = Duration.seconds(5)
-      let isLost12 = consumption.look(at: Self.start + .seconds(100), known: 9, silence: limit)
-      #expect(!isLost12)
+      func isLost(after time: Duration, known: UInt64) -> Bool {
+        consumption.look(at: Self.start + time, known: known, silence: .seconds(5))
+      }
+      #expect(!isLost(after: .seconds(100), known: 9))
       consumption.begin(1, at: Self.start)
-      let isLost13 = consumption.look(at: Self.start + .seconds(5), known: 7, silence: limit)
-      #expect(!isLost13)
+      // It is being made, which has a limit of its own.
+      #expect(!isLost(after: .seconds(100), known: 9))
+      consumption.made(1, at: Self.start)
+      #expect(!isLost(after: .seconds(5), known: 7))
       let heartbeat = Inbox.Message(kind: .status(100, reply: nil, lastSent: 0))
-      let taken14 = consumption.take(heartbeat, under: 1, at: Self.start + .seconds(4))
-      #expect(taken14 == .nothing)
-      let isLost15 = consumption.look(at: Self.start + .seconds(9), known: 7, silence: limit)
-      #expect(!isLost15)
-      let isLost16 = consumption.look(at: Self.start + .milliseconds(9001), known: 7, silence: limit)
-      #expect(isLost16)
+      let taken = consumption.take(heartbeat, under: 1, at: Self.start + .seconds(4))
+      #expect(taken == .nothing)
+      #expect(!isLost(after: .seconds(9), known: 7))
+      #expect(isLost(after: .milliseconds(9001), known: 7))
       #expect(consumption.token == nil)
-      consumption.begin(2, at: Self.start)
-      let isLost17 = consumption.look(at: Self.start, known: 8, silence: limit)
-      #expect(!isLost17)
-      let isLost18 = consumption.look(at: Self.start + .seconds(1), known: 8, silence: limit)
-      #expect(!isLost18)
-      _ = consumption.take(Self.entry(8, 1), under: 2, at: Self.start)
-      let isLost19 = consumption.look(at: Self.start + .seconds(2), known: 8, silence: limit)
-      #expect(!isLost19)
+      // What is there has a second, and twice that with each consumer that sends nothing.
+      for (token, limit) in [(2, 1), (3, 2), (4, 4)] as [(UInt64, Int)] {
+        consumption.begin(token, at: Self.start)
+        consumption.made(token, at: Self.start)
+        #expect(!isLost(after: .zero, known: 8))
+        #expect(!isLost(after: .seconds(limit), known: 8))
+        #expect(isLost(after: .milliseconds(limit * 1000 + 1), known: 8))
+      }
+      consumption.begin(5, at: Self.start)
+      consumption.made(5, at: Self.start)
+      _ = consumption.take(Self.entry(8, 1), under: 5, at: Self.start)
+      #expect(!isLost(after: .seconds(2), known: 9))
       _ = consumption.next()
-      let isLost20 = consumption.look(at: Self.start + .seconds(2), known: 9, silence: limit)
-      #expect(!isLost20)
-      let isLost21 = consumption.look(at: Self.start + .milliseconds(3001), known: 9, silence: limit)
-      #expect(isLost21)
+      #expect(!isLost(after: .seconds(2), known: 9))
+      #expect(!isLost(after: .seconds(3), known: 9))
+      #expect(isLost(after: .milliseconds(3001), known: 9))
     }
 
     @Test("every entry comes once and in order, whatever consumers lose, repeat and send late", arguments: 0..<200)
@@ -153,6 +157,7 @@
           let token = UInt64(consumers.count + 1)
           consumers.append((token, positions.firstIndex { $0 > after } ?? positions.count, 0))
           consumption.begin(token, at: time)
+          consumption.made(token, at: time)
         case .wait:
           let index =
             Int.random(in: 0..<4, using: &random) == 0

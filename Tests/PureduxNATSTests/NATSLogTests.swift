@@ -159,6 +159,102 @@
       await log.close()
     }
 
+    @Test("a snapshot of another log, or one that is not whole, is replaced, and nothing is truncated for it")
+    func foreignSnapshot() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let tree = try #require(log["list"] as? NATSTree)
+      var options = LogOptions()
+      options.snapshotBytes = 500
+      options.truncatesBehindSnapshots = true
+      // One that is newer than all that comes, and no state.
+      try await tree.save(LogSnapshot(position: 1_000_000, bytes: [1, 2, 3]))
+      for count in [200, 400] {
+        let store = try await list(tree, options: options)
+        for number in 0..<200 { try await store.send("\(number)") }
+        #expect(await store.state.count == count)
+        await store.shutdown()
+      }
+      #expect(try await tree.truncation() == nil)
+      // One of a stream that was here before.
+      let name = log.jetStream.bucketSubject("klist.snapshot")
+      let manifest = #"{"stream":"before","position":1000000,"name":"1000000-a","parts":0,"bytes":0}"#
+      _ = try await log.jetStream.put(name, Array(manifest.utf8)).get()
+      #expect(try await tree.newest() == nil)
+      let store = try await list(tree, options: options)
+      for number in 0..<200 { try await store.send("\(number)") }
+      #expect(await store.state.count == 600)
+      await store.shutdown()
+      // One that is not whole.
+      let other = try #require(log["other"] as? NATSTree)
+      let large = [UInt8](repeating: 1, count: 2_500_000)
+      try await other.save(LogSnapshot(position: 10, bytes: large))
+      try await log.jetStream.purge(log.jetStream.bucketSubject("kother.*.1"), in: log.jetStream.bucketStream)
+      #expect(try await other.newest() == nil)
+      try await other.save(LogSnapshot(position: 9, bytes: [7]))
+      #expect(try await other.newest() == LogSnapshot(position: 9, bytes: [7]))
+      await log.close()
+    }
+
+    @Test("who only follows is told that the stream is another one")
+    func followsAnotherStream() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let writer = try await list(log["list"])
+      for number in 0..<20 { try await writer.send("\(number)") }
+      await writer.shutdown()
+      let follower = try await list(log["list"])
+      server.kill()
+      try server.removeData()
+      try server.start()
+      let another = try await Self.open(server)
+      for await phase in follower.logPhases() { if case .stopped(.unreadable) = phase { break } }
+      #expect(await follower.state.count == 20)
+      await follower.shutdown()
+      await another.close()
+      await log.close()
+    }
+
+    @Test("entries are as large as the stream and the servers take, also if they take less than they did")
+    func smallerMessages() async throws {
+      let server = try NATSServer("max_payload: 65536")
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      var small = JetStream.StreamConfiguration.entries(of: "small", replicas: 1)
+      small.maxMsgSize = 5000
+      try await log.jetStream.ensure(small)
+      small.name = "tiny"
+      small.subjects = ["tiny.*"]
+      small.maxMsgSize = 1000
+      _ = try await log.jetStream.request("STREAM.CREATE.tiny", small, for: JetStream.Nothing.self).get()
+      await #expect(throws: LogError.refused("The stream tiny cannot be used: it takes messages of 1000 bytes only.")) {
+        try await Self.open(server) { $0.stream = "tiny" }
+      }
+      let inSmall = try await Self.open(server) { $0.stream = "small" }
+      #expect(inSmall["list"].entryLimit == 5000 - 1024)
+      let store = try await list(inSmall["list"])
+      let other = try await list(log["list"])
+      for number in 0..<200 {
+        #expect(store.dispatch("\(number)" + String(repeating: "x", count: 100)) == .enqueued)
+      }
+      try await store.send("last")
+      server.kill()
+      server.configuration = "max_payload: 4096"
+      try server.start()
+      for number in 0..<200 {
+        #expect(other.dispatch("\(number)" + String(repeating: "x", count: 100)) == .enqueued)
+      }
+      try await other.send("last")
+      #expect(await other.state.count == 201)
+      #expect(log["list"].entryLimit == 4096 - 1024)
+      await store.shutdown()
+      await other.shutdown()
+      await inSmall.close()
+      await log.close()
+    }
+
     @Test("who one is: names, tokens, and errors that say so")
     func credentials() async throws {
       let named = try NATSServer(#"authorization { user: "store", password: "s3cret" }"#)
@@ -222,9 +318,16 @@
       await #expect(throws: LogError.refused("A stream's name has letters, digits, - and _ only: a.b")) {
         try await NATSLog(servers: ["nats://127.0.0.1:1"], options: Self.options { $0.stream = "a.b" })
       }
+      for replicas in [0, -1, 6, .max] {
+        await #expect(throws: LogError.refused("A stream has 1 to 5 replicas, not \(replicas).")) {
+          try await NATSLog(servers: ["nats://127.0.0.1:1"], options: Self.options { $0.replicas = replicas })
+        }
+      }
       let server = try NATSServer()
       defer { server.kill() }
-      let log = try await Self.open(server)
+      let log = try await Self.open(server) {
+        $0.heartbeat = Duration(secondsComponent: .max, attosecondsComponent: 0) * 10
+      }
       var forgetful = JetStream.StreamConfiguration.entries(of: "forgetful", replicas: 1)
       forgetful.maxAge = 600_000_000_000
       try await log.jetStream.ensure(.entries(of: "fine", replicas: 1))

@@ -13,7 +13,8 @@
     }()
 
     private let directory: String
-    private let configuration: String
+    /// More lines for its configuration, from the next start on.
+    var configuration: String
     private var process: Process?
     /// The server lives as long as this is open: so it dies with the process of the tests, too.
     private var lifeline: Pipe?

@@ -44,7 +44,12 @@ final class Disk: Sendable {
     guard try status().isRegular else { throw Failure(call: "open", path: path, code: EINVAL) }
   }
 
-  deinit { if descriptor >= 0 { close(descriptor) } }
+  deinit {
+    guard descriptor >= 0 else { return }
+    // By itself: a child process that is being started has the descriptor, too, until it begins.
+    _ = flock(descriptor, LOCK_UN)
+    close(descriptor)
+  }
 
   private func status() throws(Failure) -> (isRegular: Bool, size: Int) {
     var status = stat()

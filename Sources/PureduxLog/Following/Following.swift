@@ -508,7 +508,13 @@ private struct Sending {
             defer { applying.lastSnapshot = fold.position }
             return applying.lastSnapshot
           }
-          if self.options.truncatesBehindSnapshots, before > 0 { try await self.log.truncate(through: before) }
+          // What is kept is looked at: nothing goes that could not be begun behind.
+          if self.options.truncatesBehindSnapshots, before > 0, let newest = try await snapshots.newest(),
+            newest.position >= before, let kept = StoredState(newest.bytes, by: states),
+            kept.fold.position == newest.position, newest.position <= self.sending.withLock({ $0.head })
+          {
+            try await self.log.truncate(through: before)
+          }
         } catch {
           // A snapshot is a cache: the next one may succeed.
         }

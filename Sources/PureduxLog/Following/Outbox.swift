@@ -36,8 +36,10 @@ struct Outbox {
   private var firstNumber: UInt64 = 1
   /// How many of those are on their way.
   private var sentCount = 0
-  /// The entries that are on their way, since the last time that all went once more.
-  private var underWay: Set<Int> = []
+  /// The entries that are on their way, since the last time that all went once more, and how many actions each has.
+  private var underWay: [Int: Int] = [:]
+  /// How many actions go into one entry: fewer where the log has refused one of more.
+  private var actionLimit: Int
   private var nextID = 0
   private(set) var bytes = 0
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
@@ -50,7 +52,10 @@ struct Outbox {
   /// When something was last given to the log, or came back.
   private var lastProgress = Duration.zero
 
-  init(limits: Limits) { self.limits = limits }
+  init(limits: Limits) {
+    self.limits = limits
+    actionLimit = limits.actions
+  }
 
   var count: Int { items.count - head }
   var isEmpty: Bool { count == 0 }
@@ -69,14 +74,14 @@ struct Outbox {
     guard underWay.count < (trouble == nil ? limits.entries : 1), sentCount < count else { return nil }
     let start = head + sentCount
     var (end, size) = (start, 0)
-    while end < items.count, end - start < limits.actions {
+    while end < items.count, end - start < actionLimit {
       size += items[end].bytes.count + 4
       if size > limits.bytes, end > start { break }
       end += 1
     }
     let entry = Entry(id: nextID, first: firstNumber + UInt64(sentCount), actions: items[start..<end].map(\.bytes)[...])
     nextID += 1
-    underWay.insert(entry.id)
+    underWay[entry.id] = end - start
     sentCount += end - start
     isTrying = false
     lastProgress = time
@@ -85,8 +90,10 @@ struct Outbox {
 
   /// What the log says of an entry. One of before all went once more says nothing.
   mutating func ended(_ id: Int, _ error: LogError?, at time: Duration) {
-    guard underWay.remove(id) != nil else { return }
+    guard let count = underWay.removeValue(forKey: id) else { return }
     if let error {
+      // It may be too large for what the log takes by now.
+      if case .refused = error { actionLimit = max(1, min(actionLimit, count / 2)) }
       trouble = error
       rewind()
     } else {
@@ -108,7 +115,7 @@ struct Outbox {
     isRepeating = false
     repeatCount = 0
     // An outcome that nobody is told any more holds up nothing.
-    if isEmpty { underWay = [] }
+    if isEmpty { underWay = [:] }
     if head >= 64, head * 2 >= items.count {
       items.removeFirst(head)
       head = 0
@@ -121,7 +128,7 @@ struct Outbox {
   /// All goes once more: something is missing. What is on its way may come all the same; repeats do no harm.
   mutating func rewind() {
     sentCount = 0
-    underWay = []
+    underWay = [:]
   }
 
   /// One of those that came back was early: something is missing before it. Those that were on their way with it are
