@@ -110,6 +110,27 @@ import Testing
     #expect(LogEntry.decode(zero) == .unreadable)
   }
 
+  @Test("entries are half as large, each time the log refuses one, down to one action")
+  func refusedEntries() {
+    var outbox = Outbox(limits: Outbox.Limits(actions: 8, bytes: 1000, entries: 1, pendingBytes: 1000))
+    for _ in 0..<8 { outbox.append([1], at: .zero) }
+    for count in [8, 4, 2, 1, 1] {
+      let entry = outbox.next(at: .zero)
+      #expect(entry?.actions.count == count)
+      #expect(entry?.first == 1)
+      outbox.ended(entry?.id ?? 0, .refused("It is too large."), at: .zero)
+      let next = outbox.next(at: .zero)
+      #expect(next == nil)
+      let isTried = outbox.retry(at: .zero, patience: .seconds(1))
+      #expect(isTried)
+    }
+    // What is unavailable changes nothing.
+    outbox.ended(outbox.next(at: .zero)?.id ?? 0, .unavailable(""), at: .zero)
+    _ = outbox.retry(at: .zero, patience: .seconds(1))
+    let last = outbox.next(at: .zero)
+    #expect(last?.actions.count == 1)
+  }
+
   @Test(
     "a limit for bytes never keeps an action back that is alone too large, and no number is left out",
     arguments: (0..<20).map { _ in UInt64.random(in: 0 ... .max) })
