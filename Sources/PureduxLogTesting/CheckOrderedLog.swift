@@ -17,7 +17,8 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 /// Checks that a log keeps the contract of `OrderedLog`: order, positions, following from anywhere, truncation,
 /// snapshots, cancellation, and that stores that follow it commit every action once.
 ///
-///     try await checkOrderedLog { key in NATSLog(connection, stream: "test", subject: key) }
+///     let log = try FileLog(directory: directory)
+///     try await checkOrderedLog { key in log[key] }
 ///
 /// - Parameter open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same
 ///   log again.

@@ -15,7 +15,7 @@
   /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
   struct Bucket {
     private struct Manifest: Codable {
-      /// When the stream of the entries was made: a snapshot of another one is none.
+      /// What the subjects of the stream of the entries begin with: a snapshot of another one is none.
       var stream: String
       var position: UInt64
       var name: String
@@ -46,7 +46,9 @@
     private func put(_ value: some Encodable, as name: String, over revision: UInt64) async throws(LogError) -> Bool {
       guard let bytes = try? JSONEncoder().encode(value) else { throw .refused("The value of \(name).") }
       let answer = try await jetStream.put(subject(name), Array(bytes), revision: revision)
-      if case .failure(let failure) = answer, failure.errCode == JetStream.Failure.wrongLastSequence { return false }
+      if case .failure(let failure) = answer, JetStream.Failure.wrongLastSequence.contains(failure.errCode ?? 0) {
+        return false
+      }
       _ = try answer.get()
       return true
     }
@@ -61,13 +63,13 @@
       return mark.map { NATSTree.Truncation(position: $0.position, first: $0.first) }
     }
 
-    /// Moves the mark. False where it is there, or further.
-    func truncate(to truncation: NATSTree.Truncation) async throws(LogError) -> Bool {
+    /// Moves the mark, unless it is there, or further.
+    func truncate(to truncation: NATSTree.Truncation) async throws(LogError) {
       while true {
         let (mark, revision) = try await value("truncated", as: Mark.self)
-        if let mark, mark.position >= truncation.position { return false }
+        if let mark, mark.position >= truncation.position { return }
         let new = Mark(position: truncation.position, first: truncation.first)
-        if try await put(new, as: "truncated", over: revision) { return true }
+        if try await put(new, as: "truncated", over: revision) { return }
       }
     }
 
@@ -77,7 +79,7 @@
       var last: UInt64?
       while true {
         let (manifest, revision) = try await value("snapshot", as: Manifest.self)
-        guard let manifest, manifest.stream == jetStream.created, manifest.parts >= 0, manifest.bytes >= 0 else {
+        guard let manifest, manifest.stream == jetStream.prefix, manifest.parts >= 0, manifest.bytes >= 0 else {
           return nil
         }
         if let bytes = try await bytes(of: manifest) { return LogSnapshot(position: manifest.position, bytes: bytes) }
@@ -100,7 +102,7 @@
 
     /// Whether what is kept is to stay in place of a snapshot: it is newer, whole, and of this stream.
     private func stays(_ newest: Manifest?, beside snapshot: LogSnapshot) async throws(LogError) -> Bool {
-      guard let newest, newest.position >= snapshot.position, newest.stream == jetStream.created else { return false }
+      guard let newest, newest.position >= snapshot.position, newest.stream == jetStream.prefix else { return false }
       return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
     }
 
@@ -115,7 +117,7 @@
         parts += 1
       }
       let manifest = Manifest(
-        stream: jetStream.created, position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
+        stream: jetStream.prefix, position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
       while true {
         let (newest, revision) = try await value("snapshot", as: Manifest.self)
         if try await stays(newest, beside: snapshot) {

@@ -82,7 +82,7 @@
       queue.async { handle?.destroy() }
     }
 
-    /// Closes it, and returns when no message comes any more. Who waits for something is told.
+    /// Closes it. Who waits for something is told; a message that is being handed out goes nowhere.
     func close() async {
       life.withLock { $0 = .closing }
       sweeper.withLock { $0 }?.cancel()
@@ -246,7 +246,7 @@
       }
       guard status == NATS_OK, let connection = unsafe connection else {
         unsafe Unmanaged<Inbox>.fromOpaque(owner).release()
-        throw Self.error(status, servers.joined(separator: ", "))
+        throw Self.error(status, servers.map(Self.withoutUser).joined(separator: ", "))
       }
       unsafe self.connection = connection
       unsafe subscriptions = [:]
@@ -275,7 +275,8 @@
         unsafe Unmanaged<Mailbox>.fromOpaque(context).release()
         return Self.error(status, "a subscription")
       }
-      // SAFETY: as above; the completion is called once, behind the last message, and takes over what was retained.
+      // SAFETY: as above; the completion is called at most once, behind the last message, and takes over what was
+      // retained. Where the subscription has ended before it is set it is not called, and the mailbox stays.
       unsafe natsSubscription_SetOnCompleteCB(
         subscription,
         { context in
@@ -362,6 +363,12 @@
       return unsafe String(cString: value)
     }
 
+    /// A server's address as it may be shown.
+    private static func withoutUser(_ address: String) -> String {
+      guard let at = address.lastIndex(of: "@") else { return address }
+      return address.prefix { $0 != ":" } + "://" + address[address.index(after: at)...]
+    }
+
     private static func error(_ status: natsStatus, _ what: String) -> LogError {
       // SAFETY: the text is a constant of libnats.
       let text = unsafe String(cString: natsStatus_GetText(status)) + ": " + what
@@ -402,7 +409,7 @@
       set("reconnecting", unsafe natsOptions_SetReconnectJitter(made, 50, 50))
       set("pings", unsafe natsOptions_SetPingInterval(made, 1000))
       set("pings", unsafe natsOptions_SetMaxPingsOut(made, 2))
-      switch options.credentials {
+      switch options.credentials.kind {
       case .none: break
       case .user(let name, let password): set("user", unsafe natsOptions_SetUserInfo(made, name, password))
       case .token(let token): set("token", unsafe natsOptions_SetToken(made, token))

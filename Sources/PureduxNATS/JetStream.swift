@@ -14,9 +14,9 @@
     private let answerLimit: Duration
     private let streams = LockedValue(Streams())
 
-    /// What is known of the two streams.
+    /// What is known of the two streams: what the subjects of the entries begin with, and how large messages may be.
     private struct Streams: Sendable {
-      var created = ""
+      var prefix = ""
       var entryLimit = Int.max
       var valueLimit = Int.max
     }
@@ -31,7 +31,7 @@
     func found(_ entries: StreamInfo, _ snapshots: StreamInfo) {
       func limit(_ info: StreamInfo) -> Int { info.config.maxMsgSize.flatMap { $0 > 0 ? Int($0) : nil } ?? .max }
       streams.withLock { streams in
-        streams.created = entries.created
+        streams.prefix = entries.config.prefix ?? stream + "."
         streams.entryLimit = limit(entries)
         streams.valueLimit = limit(snapshots)
       }
@@ -41,13 +41,13 @@
     var entryLimit: Int { min(connection.messageLimit, streams.withLock { $0.entryLimit }) - 1024 }
     var valueLimit: Int { min(connection.messageLimit, streams.withLock { $0.valueLimit }) - 1024 }
 
-    /// When the stream of the entries was made, as the servers say.
-    var created: String { streams.withLock { $0.created } }
+    /// What the subjects of the entries begin with. Another stream of the same name has another one.
+    var prefix: String { streams.withLock { $0.prefix } }
 
-    /// Whether the stream of the entries is another one than when the log was opened.
-    func isAnew() async throws(LogError) -> Bool {
-      let created = try await info(of: stream).created
-      return streams.withLock { $0.created } != created
+    /// Throws where the stream is not the one that it was.
+    func checkIdentity() async throws(LogError) {
+      guard try await info(of: stream).config.prefix != prefix else { return }
+      throw .damaged(position: 1, "There is another stream of the name \(stream) than there was.")
     }
 
     /// The stream that a bucket of that name is.
@@ -78,15 +78,18 @@
       static let noMessage = 10037
       static let noStream = 10059
       static let nameInUse = 10058
-      static let wrongLastSequence = 10071
+      /// Somebody else has written to the key, or is doing so.
+      static let wrongLastSequence: Set = [10071, 10164]
 
       var error: LogError {
         let text = "\(description ?? "the server refused it") (\(errCode ?? code))"
         switch errCode {
         // No room in the stream, in the account or on the server.
-        case 10077, 10122, 10047, 10023, 10028, 10002: return .full(text)
-        // A message, or a configuration, that is not taken.
-        case 10054, 10052: return .refused(text)
+        case 10077 where text.contains("maximum"), 10122, 10047, 10023, 10028, 10002: return .full(text)
+        // A message, or a configuration, that is not taken; more than one replica on a single server.
+        case 10054, 10052, 10074: return .refused(text)
+        // Not all servers are there yet.
+        case 10005: return .unavailable(text)
         default: return code == 400 || code == 403 ? .refused(text) : .unavailable(text)
         }
       }
@@ -172,7 +175,7 @@
 
     // MARK: Streams
 
-    struct Nothing: Codable, Sendable {}
+    struct Empty: Codable, Sendable {}
 
     /// How a stream is made, and what one that is there is looked at for.
     struct StreamConfiguration: Codable, Sendable {
@@ -194,9 +197,17 @@
       var allowDirect: Bool? = false
       var noAck: Bool?
       var sealed: Bool?
+      var denyPurge: Bool?
+      var mirror: Empty?
+      var sources: [Empty]?
+      var subjectTransform: Empty?
 
       static func entries(of stream: String, replicas: Int) -> StreamConfiguration {
-        StreamConfiguration(name: stream, subjects: [stream + ".*"], numReplicas: replicas)
+        // What tells it from a stream of that name that was here before: nothing that was meant for that comes into
+        // this one. A backup keeps it.
+        let identity = String(UInt64.random(in: .min ... .max), radix: 36)
+        return StreamConfiguration(
+          name: stream, subjects: ["\(stream).\(identity).*"], numReplicas: replicas)
       }
 
       /// As the bucket of a key-value store that keeps one value for each key.
@@ -206,10 +217,23 @@
           numReplicas: replicas, allowRollupHdrs: true, allowDirect: true)
       }
 
+      /// What the subjects of its messages begin with, if it is a stream of entries, or of a bucket.
+      var prefix: String? {
+        subjects?.first { $0.hasPrefix(name + ".") && $0.hasSuffix(".*") || $0.hasPrefix("$KV.") }
+          .map { String($0.dropLast()) }
+      }
+
       /// Why a stream that is there cannot be used in place of this.
       func objection(to other: StreamConfiguration) -> String? {
         if other.retention != "limits" { return "its retention is \(other.retention)" }
         if other.storage != "file" { return "it is kept in memory" }
+        if let mine = numReplicas, other.numReplicas ?? 1 < mine {
+          return "it has \(other.numReplicas ?? 1) replicas and not \(mine)"
+        }
+        if other.denyPurge == true { return "nothing can be removed from it" }
+        if other.mirror != nil || other.sources != nil || other.subjectTransform != nil {
+          return "its messages come from other streams, or under other subjects"
+        }
         if other.noAck == true { return "it acknowledges nothing" }
         if other.sealed == true { return "it is sealed" }
         if let limit = other.maxMsgSize, limit > 0, limit < 4096 { return "it takes messages of \(limit) bytes only" }
@@ -219,31 +243,28 @@
         }
         let isBounded = other.maxMsgs ?? -1 > 0 || other.maxBytes ?? -1 > 0
         if isBounded, other.discard != "new" { return "it removes what is old when it is full" }
-        if let mine = subjects, let theirs = other.subjects, !mine.allSatisfy(theirs.contains) {
-          return "it has not the subjects \(mine.joined(separator: ", "))"
-        }
+        if other.prefix == nil { return "it has no subjects of the form \(name).*" }
         return nil
       }
     }
 
     struct StreamInfo: Decodable, Sendable {
       var config: StreamConfiguration
-      var created: String
     }
 
     func info(of stream: String) async throws(LogError) -> StreamInfo {
-      try await request("STREAM.INFO.\(stream)", Nothing(), for: StreamInfo.self).get()
+      try await request("STREAM.INFO.\(stream)", Empty(), for: StreamInfo.self).get()
     }
 
     /// Makes a stream where it is not there.
     @discardableResult func ensure(_ configuration: StreamConfiguration) async throws(LogError) -> StreamInfo {
       let name = configuration.name
-      var info = try await request("STREAM.INFO.\(name)", Nothing(), for: StreamInfo.self)
+      var info = try await request("STREAM.INFO.\(name)", Empty(), for: StreamInfo.self)
       if case .failure(let failure) = info, failure.errCode == Failure.noStream {
         info = try await request("STREAM.CREATE.\(name)", configuration, for: StreamInfo.self)
         // Somebody else was first.
         if case .failure(let failure) = info, failure.errCode == Failure.nameInUse {
-          info = try await request("STREAM.INFO.\(name)", Nothing(), for: StreamInfo.self)
+          info = try await request("STREAM.INFO.\(name)", Empty(), for: StreamInfo.self)
         }
       }
       let made = try info.get()
@@ -293,7 +314,7 @@
     /// Removes the messages of a subject before a position, or all.
     func purge(_ subject: String, before position: UInt64? = nil, in stream: String) async throws(LogError) {
       _ = try await request(
-        "STREAM.PURGE.\(stream)", Purge(filter: subject, seq: position), for: Nothing.self
+        "STREAM.PURGE.\(stream)", Purge(filter: subject, seq: position), for: Empty.self
       ).get()
     }
 
@@ -346,7 +367,7 @@
         inactiveThreshold: nanoseconds * 5, filterSubject: subject)
       _ = try await request(
         "CONSUMER.CREATE.\(stream).\(name).\(subject)",
-        ConsumerRequest(streamName: stream, config: configuration), for: Nothing.self
+        ConsumerRequest(streamName: stream, config: configuration), for: Empty.self
       ).get()
     }
 

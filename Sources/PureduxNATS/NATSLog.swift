@@ -18,7 +18,10 @@
   /// is cut off from the others can say what was before.
   ///
   /// **Truncation** removes entries ten seconds after it was asked for, so that every reader learns of it before it
-  /// could miss one. The last entry always stays. A position that is not one of the tree's entries truncates nothing.
+  /// could miss one; if this process ends before, they go with the next truncation. The last entry always stays. A
+  /// position that is not one of the tree's entries truncates nothing. To learn of truncations in time, a reader asks
+  /// for them before it hands out an entry, if it has not in the last five seconds: after a silence as long as that an
+  /// entry takes one round trip more.
   ///
   /// One connection serves all trees, with about six threads in the whole process. No call to libnats is made on the
   /// cooperative pool, and JetStream is spoken by its own messages: libnats' functions for it wait for the answer, and
@@ -26,7 +29,7 @@
   public final class NATSLog: Sendable {
     public struct Options: Sendable {
       /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
-      /// subjects `<stream>.*`; the snapshots are in the bucket `<stream>-snapshots`.
+      /// subjects `<stream>.<a number of its own>.*`; the snapshots are in the bucket `<stream>-snapshots`.
       public var stream = "puredux"
       /// On how many servers the stream is, if it is made here: 1 to 5. One is for trying things out.
       public var replicas = 3
@@ -48,15 +51,33 @@
       public init() {}
     }
 
-    /// Who one is, to the servers.
-    public enum Credentials: Sendable, Hashable {
-      case none
-      case user(String, password: String)
-      case token(String)
+    /// What a client proves to the servers who it is with.
+    public struct Credentials: Sendable, Hashable {
+      enum Kind: Hashable {
+        case none
+        case user(String, password: String)
+        case token(String)
+        case file(String)
+        case nkey(String, seedFile: String)
+      }
+
+      let kind: Kind
+
+      public static let none = Credentials(kind: .none)
+
+      public static func user(_ name: String, password: String) -> Credentials {
+        Credentials(kind: .user(name, password: password))
+      }
+
+      public static func token(_ token: String) -> Credentials { Credentials(kind: .token(token)) }
+
       /// A file of credentials, as `nsc` writes it: a JWT and its key.
-      case file(String)
+      public static func file(_ path: String) -> Credentials { Credentials(kind: .file(path)) }
+
       /// The public key of an NKey, and the file of its seed.
-      case nkey(String, seedFile: String)
+      public static func nkey(_ key: String, seedFile: String) -> Credentials {
+        Credentials(kind: .nkey(key, seedFile: seedFile))
+      }
     }
 
     /// Paths of files in PEM form.
@@ -92,6 +113,7 @@
     public init(servers: [String], options: Options = Options()) async throws(LogError) {
       self.options = options
       heartbeat = min(max(options.heartbeat, .milliseconds(100)), .seconds(60))
+      guard !servers.isEmpty else { throw .refused("No servers were named.") }
       guard (1...5).contains(options.replicas) else {
         throw .refused("A stream has 1 to 5 replicas, not \(options.replicas).")
       }
@@ -119,8 +141,8 @@
     ///   three. A longer one is refused when the log is used (`LogError.refused`).
     public subscript(key: String) -> any OrderedLog { NATSTree(of: key, in: self) }
 
-    /// Closes the connection: whoever follows one of the logs is told that it is unavailable. Without this call it is
-    /// closed when nobody holds the log, or one of its trees, any more.
+    /// Closes the connection: whoever follows one of the logs is told that it is unavailable, for good. Shut the stores
+    /// down first. Without this call it is closed when nobody holds the log, or one of its trees, any more.
     public func close() async {
       await jetStream.connection.close()
     }
@@ -134,7 +156,7 @@
           let snapshots = try await jetStream.ensure(.snapshots(of: options.stream, replicas: options.replicas))
           return jetStream.found(entries, snapshots)
         } catch {
-          guard error.isPassing, ContinuousClock.now < deadline else { throw error }
+          guard error.isPassing || error.isFull, ContinuousClock.now < deadline else { throw error }
         }
         do {
           try await Task.sleep(for: .milliseconds(250))
@@ -150,5 +172,12 @@
     var isPassing: Bool {
       if case .unavailable = self { true } else { false }
     }
+
+    var isFull: Bool { if case .full = self { true } else { false } }
   }
+#else
+  @available(
+    *, unavailable, message: "PureduxNATS is behind a trait: add traits: [\"NATS\"] to the dependency on Puredux."
+  )
+  public final class NATSLog {}
 #endif

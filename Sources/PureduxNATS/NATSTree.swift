@@ -36,7 +36,7 @@
       return token
     }
 
-    private func subject() throws(LogError) -> String { stream + "." + (try named()) }
+    private func subject() throws(LogError) -> String { jetStream.prefix + (try named()) }
 
     var entryLimit: Int { jetStream.entryLimit }
     var snapshots: (any SnapshotStore)? { self }
@@ -49,14 +49,25 @@
     /// There is an entry at that position.
     func saw(_ position: UInt64) { knowledge.withLock { $0.position = max($0.position, position) } }
 
-    /// An entry was given a position, and was behind another one when it was published.
-    private func appended(at position: UInt64, behind before: UInt64) {
+    /// Throws where the stream is not the one that it was when the log was opened.
+    func checkIdentity() async throws(LogError) {
+      do {
+        try await jetStream.checkIdentity()
+      } catch {
+        if case .damaged = error { knowledge.withLock { $0.damage = $0.damage ?? error } }
+        throw error
+      }
+    }
+
+    /// An entry was given a position, and was behind another one when it was published. Returns what that shows.
+    private func appended(at position: UInt64, behind before: UInt64) -> LogError? {
       knowledge.withLock { known in
         if position <= before, known.damage == nil {
           known.damage = .damaged(
             position: position, "The log has lost entries: what was appended behind \(before) is at \(position).")
         }
         known.position = max(known.position, position)
+        return known.damage
       }
     }
 
@@ -73,9 +84,10 @@
       }
       let before = known
       jetStream.connection.request(target, entry, limit: owner.options.answerLimit) { [self] answer in
-        let position = answer.flatMap(JetStream.position)
-        if case .success(let position) = position { appended(at: position, behind: before) }
-        outcome(position)
+        outcome(
+          answer.flatMap(JetStream.position).flatMap { position in
+            appended(at: position, behind: before).map { .failure($0) } ?? .success(position)
+          })
       }
     }
 
@@ -88,15 +100,8 @@
     }
 
     func head() async throws(LogError) -> UInt64 {
-      let before = known
+      try await checkIdentity()
       let head = try await jetStream.last(of: subject(), in: stream)?.seq ?? 0
-      // A leader that is cut off may not know of the last entries. Of another stream there is no doubt.
-      if head < before, try await jetStream.isAnew() {
-        let damage = LogError.damaged(
-          position: head + 1, "The stream has been made anew: it ended at \(before) before.")
-        knowledge.withLock { $0.damage = $0.damage ?? damage }
-        throw damage
-      }
       saw(head)
       return head
     }
@@ -111,7 +116,7 @@
         let first = try await jetStream.first(of: subject, from: position + 1, in: stream)?.seq
       else { return }
       let bucket = try bucket()
-      guard try await bucket.truncate(to: Truncation(position: position, first: first)) else { return }
+      try await bucket.truncate(to: Truncation(position: position, first: first))
       let grace = owner.options.truncationGrace
       Task.detached { [weak jetStream, stream] in
         guard (try? await Task.sleep(for: grace)) != nil else { return }

@@ -7,6 +7,8 @@
     private struct State: Sendable {
       var consumption: Consumption
       var failure: LogError?
+      /// Whether there has been a consumer.
+      var hasConsumed = false
       /// When it was last asked for how far the log is truncated.
       var checked: ContinuousClock.Instant?
     }
@@ -43,6 +45,7 @@
 
     /// The next entries; nil where the task is cancelled.
     func next() async throws(LogError) -> [LogRecord]? {
+      if let damage = tree.damage { throw damage }
       try await checkTruncation(after: state.withLock { $0.consumption.handedOut })
       while !Task.isCancelled {
         let count = arrivals.count
@@ -70,6 +73,8 @@
     }
 
     private func makeConsumer(after position: UInt64) async throws(LogError) {
+      // After a silence the stream may be another one.
+      if state.withLock({ $0.hasConsumed }) { try await tree.checkIdentity() }
       let connection = jetStream.connection
       let token = connection.subscribe(self)
       let now = ContinuousClock.now
@@ -86,7 +91,10 @@
         throw .unavailable("\(error)")
       }
       let made = ContinuousClock.now
-      state.withLock { $0.consumption.made(token, at: made) }
+      state.withLock { state in
+        state.hasConsumed = true
+        state.consumption.made(token, at: made)
+      }
     }
 
     /// Throws where entries have been removed that come behind a position.
@@ -119,7 +127,7 @@
       }
       if isLost { dropAbandoned() }
       // What was right behind may not come.
-      if isLost || hasRecords { arrivals.notify() }
+      if isLost || hasRecords || tree.damage != nil { arrivals.notify() }
     }
 
     /// It gets no more, and ends behind what it has.

@@ -16,18 +16,33 @@
     @Test("what comes in order is handed out, in parts of so many bytes")
     func order() {
       var consumption = Consumption(after: 10)
-      guard case .makeConsumer(after: 10) = consumption.next() else { return #expect(Bool(false)) }
+      guard case .makeConsumer(after: 10) = consumption.next() else {
+        Issue.record("another step")
+        return
+      }
       consumption.begin(1, at: Self.start)
-      guard case .wait = consumption.next() else { return #expect(Bool(false)) }
+      guard case .wait = consumption.next() else {
+        Issue.record("another step")
+        return
+      }
       for number in 1...4 as ClosedRange<UInt64> {
         let taken1 = consumption.take(Self.entry(10 + number * 5, number), under: 1, at: Self.start)
         #expect(taken1 == .hasRecords)
       }
-      guard case .records(let first, after: 10) = consumption.next(bytes: 100) else { return #expect(Bool(false)) }
+      guard case .records(let first, after: 10) = consumption.next(bytes: 100) else {
+        Issue.record("another step")
+        return
+      }
       #expect(first.map(\.position) == [15, 20])
-      guard case .records(let second, after: 20) = consumption.next() else { return #expect(Bool(false)) }
+      guard case .records(let second, after: 20) = consumption.next() else {
+        Issue.record("another step")
+        return
+      }
       #expect(second.map(\.position) == [25, 30])
-      guard case .wait = consumption.next() else { return #expect(Bool(false)) }
+      guard case .wait = consumption.next() else {
+        Issue.record("another step")
+        return
+      }
       #expect(consumption.handedOut == 30)
     }
 
@@ -44,9 +59,15 @@
         let taken3 = consumption.takeAbandoned()
         #expect(taken3 == [1])
         // What had come is handed out first, and the next consumer begins behind it.
-        guard case .records(let records, after: 0) = consumption.next() else { return #expect(Bool(false)) }
+        guard case .records(let records, after: 0) = consumption.next() else {
+          Issue.record("another step")
+          return
+        }
         #expect(records.map(\.position) == [5])
-        guard case .makeConsumer(after: 5) = consumption.next() else { return #expect(Bool(false)) }
+        guard case .makeConsumer(after: 5) = consumption.next() else {
+          Issue.record("another step")
+          return
+        }
         consumption.begin(2, at: Self.start)
         // The last one's messages are nobody's.
         let taken4 = consumption.take(Self.entry(6, 2), under: 1, at: Self.start)

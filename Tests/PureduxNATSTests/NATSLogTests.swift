@@ -77,8 +77,11 @@
       server.kill()
       try server.removeData()
       try server.start()
-      // Somebody else makes the stream anew.
-      let another = try await Self.open(server)
+      // With the same subjects, as from an old backup: the positions begin anew.
+      let another = try await Self.open(server) { $0.stream = "another" }
+      var old = JetStream.StreamConfiguration.entries(of: "puredux", replicas: 1)
+      old.subjects = [log.jetStream.prefix + "*"]
+      try await another.jetStream.ensure(old)
       await #expect(throws: StoreError.self) { try await store.send("lost") }
       guard case .stopped(.unreadable(position: _)) = await store.statistics.log?.phase else {
         Issue.record("\(String(describing: await store.statistics.log))")
@@ -110,7 +113,9 @@
       }
       #expect(try await tree.read(after: positions[6], through: positions[9]).count == 3)
       // Until it has been removed, which is done in the background.
-      while try await log.jetStream.first(of: "puredux.ktree", from: 1, in: "puredux")?.seq != positions[7] {}
+      while try await log.jetStream.first(of: log.jetStream.prefix + "ktree", from: 1, in: "puredux")?.seq
+        != positions[7]
+      {}
       #expect(try await other.read(after: 0, through: other.head()).count == 1)
       try await tree.truncate(through: positions[2])
       #expect(try await tree.truncation() == NATSTree.Truncation(position: positions[6], first: positions[7]))
@@ -217,6 +222,31 @@
       await log.close()
     }
 
+    @Test("what was meant for a stream that is gone does not come into the next one of its name")
+    func pendingForAnotherStream() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let old = try await list(log["list"])
+      for number in 0..<5 { try await old.send("\(number)") }
+      _ = try await log.jetStream.request("STREAM.DELETE.puredux", JetStream.Empty(), for: JetStream.Empty.self).get()
+      #expect(old.dispatch("pending") == .enqueued)
+      for await phase in old.logPhases() { if case .waiting = phase { break } }
+      let next = try await Self.open(server)
+      let new = try await list(next["list"])
+      try await new.send("new")
+      await #expect(throws: StoreError.self) { try await old.send("late") }
+      try await new.send("newer")
+      #expect(await new.state == ["new", "newer"])
+      await old.shutdown()
+      await new.shutdown()
+      let again = try await list(next["list"])
+      #expect(await again.state == ["new", "newer"])
+      await again.shutdown()
+      await next.close()
+      await log.close()
+    }
+
     @Test("entries are as large as the stream and the servers take, also if they take less than they did")
     func smallerMessages() async throws {
       let server = try NATSServer("max_payload: 65536")
@@ -228,7 +258,7 @@
       small.name = "tiny"
       small.subjects = ["tiny.*"]
       small.maxMsgSize = 1000
-      _ = try await log.jetStream.request("STREAM.CREATE.tiny", small, for: JetStream.Nothing.self).get()
+      _ = try await log.jetStream.request("STREAM.CREATE.tiny", small, for: JetStream.Empty.self).get()
       await #expect(throws: LogError.refused("The stream tiny cannot be used: it takes messages of 1000 bytes only.")) {
         try await Self.open(server) { $0.stream = "tiny" }
       }
@@ -260,6 +290,9 @@
       let named = try NATSServer(#"authorization { user: "store", password: "s3cret" }"#)
       defer { named.kill() }
       let log = try await Self.open(named) { $0.credentials = .user("store", password: "s3cret") }
+      await #expect(throws: LogError.refused("Authentication Violation: nats://127.0.0.1:\(named.port ?? 0)")) {
+        try await NATSLog(servers: ["nats://store:guess@127.0.0.1:\(named.port ?? 0)"], options: Self.options())
+      }
       _ = try await log["tree"].append([1])
       await log.close()
       for credentials in [NATSLog.Credentials.none, .user("store", password: "guess")] {
@@ -331,7 +364,7 @@
       var forgetful = JetStream.StreamConfiguration.entries(of: "forgetful", replicas: 1)
       forgetful.maxAge = 600_000_000_000
       try await log.jetStream.ensure(.entries(of: "fine", replicas: 1))
-      _ = try await log.jetStream.request("STREAM.CREATE.forgetful", forgetful, for: JetStream.Nothing.self).get()
+      _ = try await log.jetStream.request("STREAM.CREATE.forgetful", forgetful, for: JetStream.Empty.self).get()
       await #expect(
         throws: LogError.refused("The stream forgetful cannot be used: it removes what is older than max_age.")
       ) { try await Self.open(server) { $0.stream = "forgetful" } }
@@ -361,26 +394,38 @@
       await log.close()
     }
 
-    @Test("who goes away leaves nothing at the server, and nothing here")
-    func leaving() async throws {
+    @Test("who goes away leaves nothing at the server, and nothing here", arguments: [true, false])
+    func leaving(closes: Bool) async throws {
       let server = try NATSServer()
       defer { server.kill() }
-      let log = try await Self.open(server)
-      let tree = log["tree"]
-      _ = try await tree.append([1])
-      for _ in 0..<20 { _ = try await tree.read(after: 0, through: 1) }
+      let observing = try await Self.open(server)
+      // What nobody listens to would go by itself after five heartbeats, which is later than this test may take.
+      var log: NATSLog? = try await Self.open(server) { $0.heartbeat = .seconds(60) }
+      var tree = log?["tree"]
+      weak let connection = log?.jetStream.connection
+      _ = try await tree?.append([1])
+      for _ in 0..<20 { _ = try await tree?.read(after: 0, through: 1) }
       struct Info: Decodable, Sendable {
         struct State: Decodable, Sendable { var consumerCount: Int }
         var state: State
       }
       while true {
-        let info = try await log.jetStream.request("STREAM.INFO.puredux", JetStream.Nothing(), for: Info.self).get()
+        let info = try await observing.jetStream.request(
+          "STREAM.INFO.puredux", JetStream.Empty(), for: Info.self
+        ).get()
         if info.state.consumerCount == 0 { break }
       }
-      weak let connection = log.jetStream.connection
-      #expect(connection != nil)
-      await log.close()
+      if closes { await log?.close() }
+      (log, tree) = (nil, nil)
+      // What runs for it at the moment still holds it.
+      while connection != nil { await observing.jetStream.pause() }
+      await observing.close()
     }
+  }
+
+  extension JetStream {
+    /// A round trip.
+    fileprivate func pause() async { _ = try? await checkIdentity() }
   }
 
   /// Certificates for `localhost`, in a directory of their own.

@@ -49,11 +49,6 @@ private struct Sending {
   var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
   var nextObserver = 0
 
-  /// Tells those who follow it, in order, as nothing of theirs is called by that.
-  mutating func become(_ phase: LogStatistics.Phase) {
-    self.phase = phase
-    for observer in observers.values { observer.yield(phase) }
-  }
 }
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
@@ -104,8 +99,13 @@ private struct Sending {
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
     var newest: StoredState<State>?
-    if let states, !options.ignoresSnapshots, let snapshot = try? await log.snapshots?.newest() {
-      newest = StoredState(snapshot.bytes, by: states)
+    if let states, !options.ignoresSnapshots, let snapshots = log.snapshots {
+      do throws(LogError) {
+        newest = try await snapshots.newest().flatMap { StoredState($0.bytes, by: states) }
+      } catch {
+        // One that cannot be read is none. Of one that cannot be reached this is not known.
+        if case .unavailable = error { throw error }
+      }
     }
     // Later, so that a snapshot of more than there is belongs to another log.
     let head = try await log.head()
@@ -413,22 +413,25 @@ private struct Sending {
 
   private func enter(_ phase: Phase, in turn: Turn) {
     let now = clock.now()
-    let isNew = sending.withLock { sending in
-      if sending.phase == phase { return false }
+    let observers = sending.withLock { sending -> [Int: AsyncStream<Phase>.Continuation]? in
+      if sending.phase == phase { return nil }
       switch sending.phase {
       case .stopped, .ended:
-        guard case .ended = phase else { return false }
+        guard case .ended = phase else { return nil }
       default: break
       }
-      sending.become(phase)
+      sending.phase = phase
       if case .waiting = phase {
         sending.troubleSince = sending.troubleSince ?? now
       } else {
         sending.troubleSince = nil
       }
-      return true
+      return sending.observers
     }
-    if isNew { onPhase?(phase) }
+    guard let observers else { return }
+    // Here, on the tree's executor, phases change one after the other.
+    for observer in observers.values { observer.yield(phase) }
+    onPhase?(phase)
   }
 
   private func tellTrouble(in turn: Turn) {
@@ -471,13 +474,17 @@ private struct Sending {
 
   /// On the tree's executor.
   private func rootEnded() {
+    if sending.withLock({ $0.hasEnded }) { return }
     let (tasks, observers) = sending.withLock { sending in
-      sending.become(.ended)
+      sending.phase = .ended
       defer { sending.observers = [:] }
       sending.hasEnded = true
       return ([sending.follower.take(), sending.endingLimit.take()], sending.observers)
     }
-    for observer in observers.values { observer.finish() }
+    for observer in observers.values {
+      observer.yield(.ended)
+      observer.finish()
+    }
     // The tree holds this, and this held the tree.
     _ = tree.withLock { $0.take() }
     for task in tasks { task?.cancel() }

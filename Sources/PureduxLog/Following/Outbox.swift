@@ -99,6 +99,7 @@ struct Outbox {
     } else {
       trouble = nil
       lastProgress = time
+      actionLimit = min(limits.actions, actionLimit + 1)
     }
   }
 

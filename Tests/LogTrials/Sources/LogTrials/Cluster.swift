@@ -102,7 +102,7 @@
     }
 
     /// The server that leads the stream, as the others say.
-    func leader() -> Int? {
+    func leader() throws -> Int {
       for server in servers.keys.sorted() {
         let url = "http://\(host(server)):\(port(server, 8222))/jsz?accounts=1&streams=1"
         let process = Process()
@@ -110,7 +110,7 @@
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = ["curl", "-s", "-m", "2", url]
         process.standardOutput = pipe
-        guard (try? process.run()) != nil else { return nil }
+        try process.run()
         let answer = String(decoding: (try? pipe.fileHandleForReading.readToEnd()) ?? Data(), as: UTF8.self)
         process.waitUntilExit()
         guard let stream = answer.range(of: #""name": "puredux","#),
@@ -119,7 +119,7 @@
         else { continue }
         return number
       }
-      return nil
+      throw Problem(text: "nobody leads the stream")
     }
   }
 #endif

@@ -206,7 +206,7 @@
       }
       try waitForProgress()
       try step("a leader killed") {
-        let leader = cluster.leader() ?? 1
+        let leader = try cluster.leader()
         cluster.kill(leader)
         wait(3)
         try cluster.start(leader)
@@ -230,7 +230,7 @@
           try cluster.connect(13, true)
         }
         try step("a leader cut off") {
-          let leader = cluster.leader() ?? 1
+          let leader = try cluster.leader()
           try cluster.connect(leader, false)
           wait(8)
           try cluster.connect(leader, true)
@@ -256,7 +256,9 @@
       let longest = told.map(\.longest).max() ?? .zero
       tell("run \(round): \(total) acknowledged, \(missing) missing, longest stall \(longest): \(summaries)")
       let wrong = summaries[0].split(separator: " ").dropFirst(2).first
-      guard missing == 0, Set(summaries).count == 1, wrong == "0" else { exit(1) }
+      guard missing == 0, Set(summaries).count == 1, wrong == "0" else {
+        throw Cluster.Problem(text: "round \(round): something is missing, twice or not the same")
+      }
       for replica in replicas { replica.kill() }
       return (total, longest)
     }
