@@ -393,6 +393,7 @@ import Testing
     await store.shutdown()
     let told = phases.withLock { $0 }
     #expect(told.first == .recovering(0, of: 1500))
+    #expect(told.count { $0 == .ended } == 1)
     #expect(Array(told.suffix(2)) == [.following, .ended])
     let progress = told.compactMap { if case .recovering(let done, of: 1500) = $0 { done } else { nil } }
     #expect(progress == progress.sorted() && progress.count >= 2)

@@ -2,7 +2,8 @@
 public struct LogStatistics: Sendable, Hashable {
   /// What a store that follows a log is doing.
   public enum Phase: Sendable, Hashable {
-    /// It replays the log: so many entries of so many, as far as is known.
+    /// It replays the log: so far of so many positions. On an engine where trees share positions, such as NATS, those of
+    /// others are among them.
     case recovering(UInt64, of: UInt64)
     /// It applies what comes.
     case following
@@ -19,9 +20,10 @@ public struct LogStatistics: Sendable, Hashable {
   public var position: UInt64
   /// How long the log has taken or delivered nothing, by the store's clock; nil where it does.
   public var waiting: Duration?
-  /// How many entries the log is known to be ahead by.
+  /// How many positions the log is known to be ahead by; 0 where all that is known has been applied.
   public var behind: UInt64
-  /// How many actions have been accepted here and are not committed yet, and their bytes.
+  /// How many actions have been accepted here and are not committed yet, and their bytes, with some 100 for each beside
+  /// its own.
   public var pendingActions: Int
   public var pendingBytes: Int
   /// How many entries could not be decoded, and were skipped.
