@@ -357,6 +357,23 @@ import Testing
     await other.shutdown()
   }
 
+  @Test("a log that is away when its store is opened is tried again for a while")
+  func openedEarly() async throws {
+    let log = BreakingLog()
+    log.breakOff()
+    try await ledger(log).send("a")
+    log.headFailures.withLock { $0 = 3 }
+    let store = try await ledger(log)
+    #expect(await store.state.entries == ["a"])
+    #expect(log.headFailures.withLock { $0 } == 0)
+    await store.shutdown()
+    log.headFailures.withLock { $0 = 1 }
+    var options = LogOptions.quick
+    options.openingLimit = .zero
+    await #expect(throws: LogError.unavailable("It is away.")) { try await ledger(log, options: options) }
+    #expect(log.headFailures.withLock { $0 } == 0)
+  }
+
   @Test("what a store does with its log is a sequence: the present, each change, and its end")
   func phaseSequence() async throws {
     let log = BreakingLog()
@@ -498,7 +515,16 @@ final class MuteLog: OrderedLog {
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func head() async throws(LogError) -> UInt64 {
+    let isAway = headFailures.withLock { failures in
+      guard failures > 0 else { return false }
+      failures -= 1
+      return true
+    }
+    if isAway { throw .unavailable("It is away.") }
+    return try await log.head()
+  }
+
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
@@ -507,6 +533,8 @@ final class BreakingLog: OrderedLog {
   private let log = MemoryLog()
   private let stream = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
   private let isBroken = LockedValue(false)
+  /// How often the head is not told.
+  let headFailures = LockedValue(0)
 
   func breakOff() {
     isBroken.withLock { $0 = true }
@@ -522,6 +550,15 @@ final class BreakingLog: OrderedLog {
     return AsyncThrowingStream { continuation in stream.withLock { $0 = continuation } }
   }
 
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func head() async throws(LogError) -> UInt64 {
+    let isAway = headFailures.withLock { failures in
+      guard failures > 0 else { return false }
+      failures -= 1
+      return true
+    }
+    if isAway { throw .unavailable("It is away.") }
+    return try await log.head()
+  }
+
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }

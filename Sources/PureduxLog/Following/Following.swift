@@ -98,23 +98,43 @@ private struct Sending {
     options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
-    var newest: StoredState<State>?
-    if let states, !options.ignoresSnapshots, let snapshots = log.snapshots {
-      do throws(LogError) {
-        newest = try await snapshots.newest().flatMap { StoredState($0.bytes, by: states) }
-      } catch {
-        // One that cannot be read is none. Of one that cannot be reached this is not known.
-        if case .unavailable = error { throw error }
-      }
+    let elapsed = ElapsedClock(clock)
+    let start = elapsed.now()
+    var found = await read(log, states: options.ignoresSnapshots ? nil : states)
+    // A log that is away is tried again for a while: its servers may just be starting.
+    while case .failure(.unavailable) = found, elapsed.now() - start < options.openingLimit {
+      guard await elapsed.sleep(for: options.retryInterval) else { throw CancellationError() }
+      found = await read(log, states: options.ignoresSnapshots ? nil : states)
     }
-    // Later, so that a snapshot of more than there is belongs to another log.
-    let head = try await log.head()
-    if let position = newest?.fold.position, position > head { newest = nil }
+    let (head, newest) = try found.get()
     let stored = newest ?? StoredState(state: initialState, fold: Fold())
     let following = Following(
-      log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options,
-      clock: ElapsedClock(clock), fingerprint: fingerprint, onPhase: onPhase)
+      log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options, clock: elapsed,
+      fingerprint: fingerprint, onPhase: onPhase)
     return (following, stored.state)
+  }
+
+  /// How far the log goes, and the newest snapshot.
+  private static func read(
+    _ log: any OrderedLog, states: LogCoding<State>?
+  ) async -> Result<(UInt64, StoredState<State>?), LogError> {
+    do throws(LogError) {
+      var newest: StoredState<State>?
+      if let states, let snapshots = log.snapshots {
+        do throws(LogError) {
+          newest = try await snapshots.newest().flatMap { StoredState($0.bytes, by: states) }
+        } catch {
+          // One that cannot be read is none. Of one that cannot be reached this is not known.
+          if case .unavailable = error { throw error }
+        }
+      }
+      // Later, so that a snapshot of more than there is belongs to another log.
+      let head = try await log.head()
+      if let position = newest?.fold.position, position > head { newest = nil }
+      return .success((head, newest))
+    } catch {
+      return .failure(error)
+    }
   }
 
   @usableFromInline var side: Sequencer<Action>.LogSide {

@@ -9,6 +9,8 @@ public struct LogOptions: Sendable {
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
   public var sendLimit: Duration?
+  /// For how long a log that is `.unavailable` is tried when a store is opened, before that throws.
+  public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long.
   public var retryInterval = Duration.milliseconds(250)
   /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
