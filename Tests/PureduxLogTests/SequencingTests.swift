@@ -515,15 +515,7 @@ final class MuteLog: OrderedLog {
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
-  func head() async throws(LogError) -> UInt64 {
-    let isAway = headFailures.withLock { failures in
-      guard failures > 0 else { return false }
-      failures -= 1
-      return true
-    }
-    if isAway { throw .unavailable("It is away.") }
-    return try await log.head()
-  }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
 
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
