@@ -55,20 +55,25 @@
 
     // MARK: Truncation
 
-    private struct Mark: Codable { var position, first: UInt64 }
+    private struct Mark: Codable {
+      /// As of a snapshot: what was truncated in another stream is nothing here.
+      var stream: String
+      var position, first: UInt64
+    }
 
     func truncation() async throws(LogError) -> NATSTree.Truncation? {
       let (mark, revision) = try await value("truncated", as: Mark.self)
       if mark == nil, revision > 0 { throw .damaged(position: 0, "It cannot be read how far the log is truncated.") }
-      return mark.map { NATSTree.Truncation(position: $0.position, first: $0.first) }
+      guard let mark, mark.stream == jetStream.prefix else { return nil }
+      return NATSTree.Truncation(position: mark.position, first: mark.first)
     }
 
     /// Moves the mark, unless it is there, or further.
     func truncate(to truncation: NATSTree.Truncation) async throws(LogError) {
       while true {
         let (mark, revision) = try await value("truncated", as: Mark.self)
-        if let mark, mark.position >= truncation.position { return }
-        let new = Mark(position: truncation.position, first: truncation.first)
+        if let mark, mark.stream == jetStream.prefix, mark.position >= truncation.position { return }
+        let new = Mark(stream: jetStream.prefix, position: truncation.position, first: truncation.first)
         if try await put(new, as: "truncated", over: revision) { return }
       }
     }

@@ -229,6 +229,8 @@
       let log = try await Self.open(server)
       let old = try await list(log["list"])
       for number in 0..<5 { try await old.send("\(number)") }
+      // What was truncated of it is nothing to the next one.
+      try await log["list"].truncate(through: 3)
       _ = try await log.jetStream.request("STREAM.DELETE.puredux", JetStream.Empty(), for: JetStream.Empty.self).get()
       #expect(old.dispatch("pending") == .enqueued)
       for await phase in old.logPhases() { if case .waiting = phase { break } }
