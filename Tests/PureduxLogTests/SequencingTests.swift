@@ -332,6 +332,29 @@ import Testing
     await first.shutdown()
   }
 
+  @Test("a replica that has stopped writes nothing more to the log, whatever waits")
+  func stoppedWritesNothing() async throws {
+    let log = HeldLog()
+    var options = LogOptions.quick
+    (options.actionsPerEntry, options.entriesUnderWay) = (1, 1)
+    let store = try await ledger(log, options: options)
+    for name in ["a", "b", "c"] { #expect(store.dispatch(name) == .enqueued) }
+    await log.untilHeld()
+    // An entry of a newer schema, which this replica must not apply.
+    let newer = try await RootStore<Ledger, String>(
+      following: log.memory, initialState: Ledger(), actions: .json(schema: 2), states: nil
+    ) { $0.entries.append($1) }
+    try await newer.send("newer")
+    for await phase in store.logPhases() { if case .stopped = phase { break } }
+    let head = try await log.memory.head()
+    await log.release()
+    // All that was under way comes, and nothing behind it.
+    #expect(await store.state.entries == [])
+    #expect(try await log.memory.head() == head + 1)
+    await store.shutdown()
+    await newer.shutdown()
+  }
+
   @Test("a replica whose state is another one is found with the next entry of each writer, by its position")
   func divergence() async throws {
     let log = MemoryLog()
@@ -553,4 +576,44 @@ final class BreakingLog: OrderedLog {
   }
 
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+/// Keeps the first entry back until it is released; what comes behind it passes.
+private final class HeldLog: OrderedLog {
+  let memory = MemoryLog()
+  private let held = LockedValue<(@Sendable () -> Void)?>(nil)
+  private let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
+  private let (outcomes, told) = AsyncStream.makeStream(of: Void.self)
+  private let isFirst = LockedValue(true)
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let append: @Sendable () -> Void = { [memory, told] in
+      memory.append(entry) { result in
+        outcome(result)
+        told.yield()
+      }
+    }
+    let holds = isFirst.withLock { isFirst in
+      defer { isFirst = false }
+      return isFirst
+    }
+    guard holds else { return append() }
+    held.withLock { $0 = append }
+    arrived.yield()
+  }
+
+  func untilHeld() async { for await _ in arrivals { break } }
+
+  /// Returns when the outcome has been told.
+  func release() async {
+    guard let append = held.withLock({ $0.take() }) else { return }
+    append()
+    for await _ in outcomes { break }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    memory.records(after: position)
+  }
+  func head() async throws(LogError) -> UInt64 { try await memory.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
 }

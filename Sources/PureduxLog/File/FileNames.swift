@@ -41,8 +41,8 @@ enum FileNames {
   static func segment(_ first: UInt64) -> String { hex(first, digits: 16) + ".log" }
 
   static func first(ofSegment name: String) -> UInt64? {
-    guard name.hasSuffix(".log"), name.utf8.count == 20 else { return nil }
-    return UInt64(name.dropLast(4), radix: 16)
+    guard let first = UInt64(name.dropLast(4), radix: 16), first > 0, segment(first) == name else { return nil }
+    return first
   }
 
   /// Where a tail that was set aside lies.

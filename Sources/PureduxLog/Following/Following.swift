@@ -173,7 +173,8 @@ private struct Sending {
       // The clock is somebody's code, which is not called under the lock.
       let now = clock.now()
       let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
-        guard !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
+        // A replica that has stopped writes nothing more: what it has applied may be wrong.
+        guard sending.stop == nil, !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
         sending.isPumping = true
         return (entry, sending.writer, sending.seen)
       }
@@ -205,16 +206,22 @@ private struct Sending {
   private func watch() async {
     while await clock.sleep(for: options.retryInterval) {
       let now = clock.now()
-      let overdue = sending.withLock { sending -> Int? in
+      let isOver = sending.withLock { sending in
         guard !sending.outbox.isEmpty, !sending.hasEnded, sending.stop == nil else {
           sending.isWatching = false
-          return nil
+          return true
         }
         _ = sending.outbox.retry(at: now, patience: options.patience)
-        return options.sendLimit.map { sending.outbox.count(before: now - $0) } ?? 0
+        return false
       }
-      guard let overdue else { return }
-      if overdue > 0 { tree.withLock { $0 }?.perform { $0.refuseVisits(.outcomeUnknown, ofFirst: overdue) } }
+      if isOver { return }
+      if let limit = options.sendLimit {
+        tree.withLock { $0 }?.perform { turn in
+          // In the turn: what is committed before it is not overdue any more.
+          let overdue = self.sending.withLock { $0.outbox.count(before: now - limit) }
+          turn.refuseVisits(.outcomeUnknown, ofFirst: overdue)
+        }
+      }
       pump()
     }
   }
@@ -515,7 +522,9 @@ private struct Sending {
   // MARK: Snapshots
 
   private func saveSnapshot(in turn: Turn, of tree: SequencedTree<State, Action>) {
-    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots else { return }
+    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots,
+      sending.withLock({ $0.stop == nil })
+    else { return }
     let fold = applying.withLock { applying -> Fold? in
       guard applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving, applying.fold.position >= applying.goal
       else {

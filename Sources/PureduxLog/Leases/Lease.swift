@@ -38,18 +38,21 @@ public struct Lease: Codable, Sendable, Hashable {
     public let replica: UInt64
     /// The term that it would begin, or renew.
     public let term: UInt64
+    /// How often the lease had been renewed when this was asked for: where it has been since, its holder is alive.
+    public let renewals: UInt64
     /// Whether it gives the lease up.
     public let isRelease: Bool
 
-    public init(replica: UInt64, term: UInt64, isRelease: Bool = false) {
+    public init(replica: UInt64, term: UInt64, renewals: UInt64, isRelease: Bool = false) {
       self.replica = replica
       self.term = term
+      self.renewals = renewals
       self.isRelease = isRelease
     }
   }
 
   /// Takes, renews or gives up the lease, if the claim still applies: of several that would begin the same term the
-  /// first does. For the reducer.
+  /// first does, and none where the holder has renewed the lease since. For the reducer.
   public mutating func apply(_ claim: Claim) {
     if claim.term == term, claim.replica == holder {
       if claim.isRelease {
@@ -58,7 +61,7 @@ public struct Lease: Codable, Sendable, Hashable {
       } else {
         renewals &+= 1
       }
-    } else if !claim.isRelease, claim.term == term &+ 1 {
+    } else if !claim.isRelease, claim.term == term &+ 1, holder == nil || claim.renewals == renewals {
       self.holder = claim.replica
       releasedBy = nil
       self.term = claim.term
@@ -101,13 +104,13 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
       .run { dispatch in
         if lease.holder == replica {
           try await dispatch.sleep(for: duration / 3)
-          return try await ask(Lease.Claim(replica: replica, term: lease.term), dispatch)
+          return try await ask(Lease.Claim(replica: replica, term: lease.term, renewals: lease.renewals), dispatch)
         }
         // Each at another time, so that they do not all claim it at once; and who gave it up lets others go first.
         if lease.holder != nil || lease.releasedBy == replica {
           try await dispatch.sleep(for: duration * Double.random(in: 1...1.25))
         }
-        try await ask(Lease.Claim(replica: replica, term: lease.term &+ 1), dispatch)
+        try await ask(Lease.Claim(replica: replica, term: lease.term &+ 1, renewals: lease.renewals), dispatch)
       }
     }
     return [claiming]
@@ -128,6 +131,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
 
   /// The action by which this replica gives the lease up, if it holds it: before it ends, so that nobody waits.
   public func release(in state: State) -> Action? {
-    holds(state) ? action(Lease.Claim(replica: replica, term: lease(state).term, isRelease: true)) : nil
+    let lease = lease(state)
+    guard lease.holder == replica else { return nil }
+    return action(Lease.Claim(replica: replica, term: lease.term, renewals: lease.renewals, isRelease: true))
   }
 }
