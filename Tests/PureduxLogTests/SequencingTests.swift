@@ -337,6 +337,8 @@ import Testing
     let log = HeldLog()
     var options = LogOptions.quick
     (options.actionsPerEntry, options.entriesUnderWay) = (1, 1)
+    // The entry that is held is not sent once more.
+    options.patience = .seconds(1_000_000)
     let store = try await ledger(log, options: options)
     for name in ["a", "b", "c"] { #expect(store.dispatch(name) == .enqueued) }
     await log.untilHeld()
