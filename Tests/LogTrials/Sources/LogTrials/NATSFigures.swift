@@ -12,6 +12,7 @@
       var options = NATSLog.Options()
       options.connectLimit = .seconds(60)
       let log = try await NATSLog(servers: cluster.urls, options: options)
+      try RawNATS(cluster.urls).makeStream("raw")
       let long = "long-\(UUID().uuidString)"
       try await fill(log[long], entries)
       for round in 1...rounds {
@@ -28,8 +29,8 @@
 
     private static func ratio(_ one: Duration, _ other: Duration) -> String { String(format: "%.2f", one / other) }
     private static func key() -> String { "tree-\(UUID().uuidString)" }
-    /// As a key of these trees is written in subjects.
-    private static func subject(_ key: String) -> String { "puredux.k" + key }
+    /// Of the raw stream.
+    private static func subject(_ key: String) -> String { "raw." + key }
 
     /// Of an entry with one action.
     private static let bytes = [UInt8](repeating: 1, count: 68)
@@ -37,7 +38,7 @@
     private static func oneSender(_ cluster: Cluster, _ log: NATSLog, count: Int) async throws {
       let raw = try RawNATS(cluster.urls)
       let rawKey = key()
-      try raw.follow(subject(rawKey), of: "puredux")
+      try raw.follow(subject(rawKey), of: "raw")
       for _ in 0..<50 { raw.publishAndWait(subject(rawKey), bytes) }
       let store = try await FileFigures.store(following: log[key()])
       for _ in 0..<50 { try await store.send(1) }
@@ -118,7 +119,7 @@
     private static func replay(_ cluster: Cluster, _ log: NATSLog, _ key: String, _ count: Int) async throws {
       let raw = try RawNATS(cluster.urls)
       let rawTime = try ContinuousClock().measure {
-        try raw.follow(subject(key), of: "puredux")
+        try raw.follow("puredux.*.k" + key, of: "puredux")
         raw.wait(for: count)
       }
       let start = ContinuousClock.now

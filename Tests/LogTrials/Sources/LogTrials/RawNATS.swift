@@ -41,6 +41,27 @@
       unsafe self.jetStream = jetStream
     }
 
+    /// Makes a stream as those of the logs are, with three replicas.
+    func makeStream(_ name: String) {
+      var configuration = unsafe jsStreamConfig()
+      var error = jsErrCode(0)
+      // SAFETY: strings and the list live within their closures, and the library keeps copies.
+      unsafe jsStreamConfig_Init(&configuration)
+      _ = unsafe name.withCString { name in
+        unsafe "\(String(cString: name)).*".withCString { subject in
+          var subjects: [UnsafePointer<CChar>?] = unsafe [subject]
+          return unsafe subjects.withUnsafeMutableBufferPointer { subjects in
+            unsafe configuration.Name = name
+            unsafe configuration.Subjects = subjects.baseAddress
+            unsafe configuration.SubjectsLen = 1
+            unsafe configuration.Replicas = 3
+            unsafe configuration.Storage = js_FileStorage
+            return unsafe js_AddStream(nil, jetStream, &configuration, nil, &error)
+          }
+        }
+      }
+    }
+
     /// Follows a subject: how many come is counted, and no more is done.
     func follow(_ subject: String, of stream: String) throws {
       var options = unsafe jsSubOptions()
