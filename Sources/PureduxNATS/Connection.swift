@@ -33,18 +33,13 @@
       case unsubscribe(UInt64)
     }
 
-    private struct Waiting: Sendable {
-      var orders: [Order] = []
-      var isScheduled = false
-    }
-
     private enum Life { case open, reopening, closing }
 
     let inbox: Inbox
     private let servers: [String]
     private let options: NATSLog.Options
     private let queue = DispatchQueue(label: "puredux.nats")
-    private let waiting = LockedValue(Waiting())
+    private let orders: BatchQueue<Order>
     private let life = LockedValue(Life.open)
     /// Used on the queue only.
     private let handle = LockedValue<Handle?>(nil)
@@ -56,6 +51,7 @@
       self.servers = servers
       self.options = options
       inbox = Inbox()
+      orders = BatchQueue(queue)
       inbox.onClose { [weak self] in self?.reopen() }
       while true {
         let failure = await onQueue { self.open() }
@@ -170,24 +166,8 @@
     }
 
     private func enqueue(_ order: Order) {
-      let schedules = waiting.withLock { waiting in
-        waiting.orders.append(order)
-        defer { waiting.isScheduled = true }
-        return !waiting.isScheduled
-      }
-      if schedules { queue.async { self.performAll() } }
-    }
-
-    /// On the queue: does what was asked for, until nothing is left.
-    private func performAll() {
-      while true {
-        let orders = waiting.withLock { waiting in
-          waiting.isScheduled = !waiting.orders.isEmpty
-          defer { waiting.orders = [] }
-          return waiting.orders
-        }
-        if orders.isEmpty { return }
-        for order in orders { perform(order) }
+      orders.add(order) { orders in
+        for order in orders { self.perform(order) }
       }
     }
 
@@ -373,9 +353,8 @@
       // SAFETY: the text is a constant of libnats.
       let text = unsafe String(cString: natsStatus_GetText(status)) + ": " + what
       return switch status {
-      case NATS_MAX_PAYLOAD, NATS_INVALID_SUBJECT, NATS_INVALID_ARG, NATS_ADDRESS_MISSING, NATS_SSL_ERROR:
-        .refused(text)
-      case NATS_CONNECTION_AUTH_FAILED, NATS_NOT_PERMITTED, NATS_NOT_FOUND, NATS_SECURE_CONNECTION_WANTED,
+      case NATS_MAX_PAYLOAD, NATS_INVALID_SUBJECT, NATS_INVALID_ARG, NATS_ADDRESS_MISSING, NATS_SSL_ERROR,
+        NATS_CONNECTION_AUTH_FAILED, NATS_NOT_PERMITTED, NATS_NOT_FOUND, NATS_SECURE_CONNECTION_WANTED,
         NATS_SECURE_CONNECTION_REQUIRED:
         .refused(text)
       default: .unavailable(text)

@@ -141,12 +141,12 @@
       }
     }
 
-    /// What is answered to an entry that is published, without decoding what is as ever.
+    /// What is answered to an entry that is published. A position is found without decoding the whole answer.
     static func position(in answer: Inbox.Message) -> Result<UInt64, LogError> {
       if case .status(let status, _, _) = answer.kind {
         return .failure(.unavailable("Nobody answers for the stream (\(status))."))
       }
-      if let position = Subjects.number(behind: "\"seq\":", in: answer.bytes, unless: "\"error\"") {
+      if let position = Subjects.number(behind: "\"seq\":", in: answer.bytes, unless: "\"error\":") {
         return .success(position)
       }
       let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error

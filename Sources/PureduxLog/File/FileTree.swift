@@ -8,9 +8,9 @@ import Puredux
 final class FileTree: OrderedLog, SnapshotStore {
   typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
 
+  private typealias Append = (entry: [UInt8], outcome: Outcome)
+
   private struct Waiting {
-    var appends: [(entry: [UInt8], outcome: Outcome)] = []
-    var isScheduled = false
     /// The last position that is safe; nil until the files have been looked at.
     var head: UInt64?
     /// The last records, up to the head.
@@ -28,6 +28,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   private let directory: String?
   /// Shared with other trees.
   private let queue: DispatchQueue
+  private let appends: BatchQueue<Append>
   private let waiting = LockedValue(Waiting())
   private let arrivals = Arrivals()
   /// Used on the queue only.
@@ -38,6 +39,7 @@ final class FileTree: OrderedLog, SnapshotStore {
     self.owner = owner
     directory = FileNames.directory(of: key).map { owner.directory + "/" + $0 }
     queue = owner.lane()
+    appends = BatchQueue(queue)
   }
 
   /// Returns when what was asked before is done, and no file is open. Who reads is told that the log is closed.
@@ -96,32 +98,18 @@ final class FileTree: OrderedLog, SnapshotStore {
   // MARK: Appending
 
   func append(_ entry: [UInt8], outcome: @escaping Outcome) {
-    let schedules = waiting.withLock { waiting in
-      waiting.appends.append((entry, outcome))
-      defer { waiting.isScheduled = true }
-      return !waiting.isScheduled
-    }
-    if schedules { queue.async { self.writeAll() } }
+    appends.add((entry, outcome)) { self.writeAll($0) }
   }
 
-  /// Writes what waits, until nothing does.
-  private func writeAll() {
-    while true {
-      let appends = waiting.withLock { waiting in
-        waiting.isScheduled = !waiting.appends.isEmpty
-        defer { waiting.appends = [] }
-        return waiting.appends
-      }
-      if appends.isEmpty { return }
-      let fitting = appends.filter { $0.entry.count <= entryLimit }
-      for append in appends where append.entry.count > entryLimit {
-        append.outcome(.failure(.refused("An entry of \(append.entry.count) bytes is too large.")))
-      }
-      if !fitting.isEmpty { write(fitting) }
+  private func writeAll(_ appends: [Append]) {
+    let fitting = appends.filter { $0.entry.count <= entryLimit }
+    for append in appends where append.entry.count > entryLimit {
+      append.outcome(.failure(.refused("An entry of \(append.entry.count) bytes is too large.")))
     }
+    if !fitting.isEmpty { write(fitting) }
   }
 
-  private func write(_ appends: [(entry: [UInt8], outcome: Outcome)]) {
+  private func write(_ appends: [Append]) {
     do throws(LogError) {
       let records = try withFiles { files throws(LogError) in try files.append(appends.map(\.entry)) }
       publish(records)

@@ -1,0 +1,39 @@
+import Dispatch
+import Puredux
+
+/// Has what is added done on a serial queue, in order: all together that comes while something is being done.
+package final class BatchQueue<Item: Sendable>: Sendable {
+  private struct Waiting: Sendable {
+    var items: [Item] = []
+    var isScheduled = false
+  }
+
+  private let queue: DispatchQueue
+  private let waiting = LockedValue(Waiting())
+
+  package init(_ queue: DispatchQueue) { self.queue = queue }
+
+  /// Returns at once.
+  ///
+  /// - Parameter perform: The same with each call.
+  package func add(_ item: Item, perform: @escaping @Sendable ([Item]) -> Void) {
+    let schedules = waiting.withLock { waiting in
+      waiting.items.append(item)
+      defer { waiting.isScheduled = true }
+      return !waiting.isScheduled
+    }
+    guard schedules else { return }
+    queue.async { [self] in
+      while let items = next() { perform(items) }
+    }
+  }
+
+  /// What waits; nil where nothing does, and the next that is added is scheduled anew.
+  private func next() -> [Item]? {
+    waiting.withLock { waiting in
+      waiting.isScheduled = !waiting.items.isEmpty
+      defer { waiting.items = [] }
+      return waiting.isScheduled ? waiting.items : nil
+    }
+  }
+}
