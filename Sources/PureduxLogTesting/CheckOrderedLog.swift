@@ -20,22 +20,56 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 ///     let log = try FileLog(directory: directory)
 ///     try await checkOrderedLog { key in log[key] }
 ///
-/// - Parameter open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same
-///   log again.
+/// - Parameters:
+///   - limit: How long each part of the contract may take, by the clock, before it counts as violated: some logs wait for
+///     ever.
+///   - open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same log again.
 /// - Throws: `LogViolation`, or what the log throws.
-public func checkOrderedLog(_ open: @Sendable (_ key: String) async throws -> any OrderedLog) async throws {
-  try await checkEmpty(open("empty"))
-  try await checkOrder(open("order"))
-  try await checkConcurrentAppends(open("concurrent"))
-  try await checkFollowing(open("following"))
-  try await checkPositions(open("positions"))
-  try await checkSizes(open("sizes"))
-  try await checkCancellation(open("cancellation"))
-  try await checkTruncation(open("truncation"))
-  if let snapshots = try await open("snapshots").snapshots { try await checkSnapshots(snapshots) }
-  try await checkReopening(open)
-  try await checkSeparation(open("one"), open("another"))
-  try await checkStores(open("stores"))
+public func checkOrderedLog(
+  within limit: Duration = .seconds(60), clock: any Clock<Duration> = ContinuousClock(),
+  _ open: @escaping @Sendable (_ key: String) async throws -> any OrderedLog
+) async throws {
+  let parts: [(name: String, check: @Sendable () async throws -> Void)] = [
+    ("empty", { try await checkEmpty(open("empty")) }),
+    ("order", { try await checkOrder(open("order")) }),
+    ("concurrent appends", { try await checkConcurrentAppends(open("concurrent")) }),
+    ("following", { try await checkFollowing(open("following")) }),
+    ("positions", { try await checkPositions(open("positions")) }),
+    ("sizes", { try await checkSizes(open("sizes")) }),
+    ("cancellation", { try await checkCancellation(open("cancellation")) }),
+    ("truncation", { try await checkTruncation(open("truncation")) }),
+    ("snapshots", { try await checkSnapshots(open("snapshots")) }),
+    ("reopening", { try await checkReopening(open) }),
+    ("separation", { try await checkSeparation(open("one"), open("another")) }),
+    ("stores", { try await checkStores(open("stores")) }),
+  ]
+  for part in parts { try await run(part.check, part.name, within: limit, by: clock) }
+}
+
+/// Runs a part, and does not wait for one that does not end.
+private func run(
+  _ check: @escaping @Sendable () async throws -> Void, _ part: String, within limit: Duration,
+  by clock: any Clock<Duration>
+) async throws {
+  let (ends, end) = AsyncThrowingStream.makeStream(of: Void.self)
+  let checking = Task {
+    do {
+      try await check()
+      end.finish()
+    } catch {
+      end.finish(throwing: error)
+    }
+  }
+  let timing = Task {
+    try await clock.sleep(for: limit)
+    end.finish(throwing: LogViolation(part, "it has not ended within \(limit)"))
+  }
+  defer {
+    checking.cancel()
+    timing.cancel()
+  }
+  for try await _ in ends {}
+  try Task.checkCancellation()
 }
 
 extension OrderedLog {
@@ -112,10 +146,12 @@ private func checkConcurrentAppends(_ log: any OrderedLog) async throws {
     return try await tasks.reduce(into: [UInt64: [UInt8]]()) { all, some in all.merge(some) { $1 } }
   }
   guard positions.count == 320 else { throw LogViolation("positions", "two entries have the same one") }
-  for record in try await log.read(after: 0, through: try await log.head()) {
-    guard positions[record.position] == record.bytes else {
-      throw LogViolation("order", "at \(record.position) there is not what was acknowledged for it")
-    }
+  let read = try await log.read(after: 0, through: try await log.head())
+  for record in read where positions[record.position] != record.bytes {
+    throw LogViolation("order", "at \(record.position) there is not what was acknowledged for it")
+  }
+  guard read.count == 320 else {
+    throw LogViolation("order", "of 320 entries that were acknowledged \(read.count) can be read")
   }
 }
 
@@ -161,15 +197,23 @@ private func checkSizes(_ log: any OrderedLog) async throws {
 
 private func checkCancellation(_ log: any OrderedLog) async throws {
   let position = try await log.append([1])
-  let waiting = Task {
-    var count = 0
-    for try await records in log.records(after: position) { count += records.count }
-    return count
-  }
-  waiting.cancel()
-  // Throwing is an end, too.
-  if let count = try? await waiting.value, count > 0 {
-    throw LogViolation("cancellation", "there is something after the head")
+  // Cancelled at once, and when it waits for what comes.
+  for waits in [false, true] {
+    let (reads, read) = AsyncStream.makeStream(of: Void.self)
+    let reading = Task {
+      var last: UInt64 = 0
+      for try await records in log.records(after: waits ? 0 : position) {
+        last = max(last, records.last?.position ?? 0)
+        if last >= position { read.yield() }
+      }
+      return last
+    }
+    if waits { for await _ in reads { break } }
+    reading.cancel()
+    // Throwing is an end, too.
+    if let last = try? await reading.value, last > (waits ? position : 0) {
+      throw LogViolation("cancellation", "there is something after the head")
+    }
   }
 }
 
@@ -192,14 +236,17 @@ private func checkTruncation(_ log: any OrderedLog) async throws {
   guard last > positions[99] else { throw LogViolation("truncation", "positions begin anew") }
 }
 
-private func checkSnapshots(_ snapshots: any SnapshotStore) async throws {
-  let large = LogSnapshot(position: 20, bytes: [UInt8](repeating: 3, count: 3 << 19))
-  try await snapshots.save(LogSnapshot(position: 10, bytes: [1]))
+private func checkSnapshots(_ log: any OrderedLog) async throws {
+  guard let snapshots = log.snapshots else { return }
+  let positions = try await log.append(entries(0..<40))
+  let large = LogSnapshot(position: positions[20], bytes: [UInt8](repeating: 3, count: 3 << 19))
+  try await snapshots.save(LogSnapshot(position: positions[10], bytes: [1]))
   try await snapshots.save(large)
-  try await snapshots.save(LogSnapshot(position: 15, bytes: [2]))
+  try await snapshots.save(LogSnapshot(position: positions[15], bytes: [2]))
   guard try await snapshots.newest() == large else { throw LogViolation("snapshots", "the newest is not the last") }
-  try await snapshots.save(LogSnapshot(position: 30, bytes: []))
-  guard try await snapshots.newest() == LogSnapshot(position: 30, bytes: []) else {
+  let newer = LogSnapshot(position: positions[30], bytes: [])
+  try await snapshots.save(newer)
+  guard try await snapshots.newest() == newer else {
     throw LogViolation("snapshots", "a newer one has not taken the place of the one before")
   }
 }

@@ -75,7 +75,9 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
 
   public func save(_ snapshot: LogSnapshot) async throws(LogError) {
     contents.withLock { contents in
-      if contents.snapshot.map({ $0.position < snapshot.position }) ?? true { contents.snapshot = snapshot }
+      // One of more than there is does not stay.
+      if let kept = contents.snapshot, kept.position >= snapshot.position, kept.position <= contents.head { return }
+      contents.snapshot = snapshot
     }
   }
 }

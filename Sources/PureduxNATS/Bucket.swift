@@ -105,9 +105,18 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
-    /// Whether what is kept is to stay in place of a snapshot: it is newer, whole, and of this stream.
+    /// Whether what is kept is to stay in place of a snapshot: it is newer, whole, of this stream, and of no more than
+    /// there is.
     private func stays(_ newest: Manifest?, beside snapshot: LogSnapshot) async throws(LogError) -> Bool {
       guard let newest, newest.position >= snapshot.position, newest.stream == jetStream.prefix else { return false }
+      if newest.position > snapshot.position {
+        let head = try await jetStream.last(of: jetStream.prefix + token, in: jetStream.stream)?.seq ?? 0
+        if newest.position > max(head, snapshot.position) {
+          // Unless nothing could be begun with this one.
+          guard let truncated = try await truncation() else { return false }
+          return snapshot.position < truncated.position
+        }
+      }
       return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
     }
 
@@ -128,9 +137,10 @@
         if try await stays(newest, beside: snapshot) {
           return try await jetStream.purge(subject(name + ".*"), in: stream)
         }
-        if try await put(manifest, as: "snapshot", over: revision) { break }
+        guard try await put(manifest, as: "snapshot", over: revision) else { continue }
+        if let newest { try await jetStream.purge(subject(newest.name + ".*"), in: stream) }
+        return try await removeParts(before: snapshot.position)
       }
-      try await removeParts(before: snapshot.position)
     }
 
     /// Removes the parts of older snapshots, and those that were being written when their writer died.

@@ -272,6 +272,105 @@ import Testing
     }
   }
 
+  @Test("a file that was being made when a machine died is set aside where nothing is in it, and is damaged otherwise")
+  func tornHeader() async throws {
+    let next = "0000000000000006.log"
+    for (content, isTorn) in [
+      ([], true), ([0x50, 0x44], true), ([UInt8](repeating: 0, count: 16), true),
+      ([UInt8](repeating: 0, count: 4096), true), ([UInt8](repeating: 0, count: 100) + [1], false),
+      ([UInt8](repeating: 7, count: 16), false),
+    ] as [([UInt8], Bool)] {
+      let directory = try TemporaryDirectory()
+      let entries = try await written(directory)
+      try write(content, path(directory, next))
+      let log = try FileLog(directory: directory.path) { _ in }["tree"]
+      if isTorn {
+        #expect(try await read(log) == entries)
+        #expect(try await append([7], to: log) == 6)
+      } else {
+        await #expect(throws: LogError.self) { try await log.head() }
+        #expect(try bytes(path(directory, next)) == content)
+      }
+    }
+  }
+
+  @Test("the beginning of a file that was made is known to be there before it has an entry")
+  func headerIsMarked() async throws {
+    let directory = try TemporaryDirectory()
+    let fails = Atomic(false)
+    var options = FileLog.Options()
+    options.segmentBytes = 60
+    let faults = DiskFaults { call, count in call == .write && count > 16 && fails.load(ordering: .relaxed) ? EIO : nil
+    }
+    let log = try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
+    for _ in 0..<2 { _ = try await append([UInt8](repeating: 1, count: 30), to: log["tree"]) }
+    fails.store(true, ordering: .relaxed)
+    await #expect(throws: LogError.self) { _ = try await append([1], to: log["tree"]) }
+    await log.close()
+    let last = try #require(try contents(of: directory).keys.filter { $0.hasSuffix(".log") }.max())
+    #expect(last == "0000000000000003.log")
+    try write([UInt8](repeating: 0, count: 16), path(directory, last))
+    let again = try FileLog(directory: directory.path)["tree"]
+    await #expect(throws: LogError.self) { try await again.head() }
+  }
+
+  @Test("where nothing waits for the disk, what a machine that dies leaves is opened, and set aside")
+  func withoutSync() async throws {
+    let directory = try TemporaryDirectory()
+    _ = try await written(directory)
+    let whole = try contents(of: directory)[segment]!
+    var options = FileLog.Options()
+    options.syncs = false
+    // The mark and the snapshot are of more than is there, and what is there is cut and has a hole.
+    try await FileLog(directory: directory.path)["tree"].snapshots?.save(LogSnapshot(position: 5, bytes: [1]))
+    var left = Array(whole.dropLast(30))
+    let hole = left.count - 60
+    for place in hole..<hole + 20 { left[place] = 0 }
+    try write(left, path(directory, segment))
+    await #expect(throws: LogError.self) { try await FileLog(directory: directory.path)["tree"].head() }
+    let tails = LockedValue<[FileLog.TornTail]>([])
+    let owner = try FileLog(directory: directory.path, options: options) { tail in tails.withLock { $0.append(tail) } }
+    let log = owner["tree"]
+    let head = try await log.head()
+    #expect(head < 5)
+    #expect(tails.withLock { $0.count } == 1)
+    #expect(try await log.snapshots?.newest() == nil)
+    #expect(try await append([1], to: log) == head + 1)
+    await owner.close()
+    #expect(try await FileLog(directory: directory.path)["tree"].head() == head + 1)
+  }
+
+  @Test("a directory within others that are not there is made, however it is written")
+  func directories() async throws {
+    let directory = try TemporaryDirectory()
+    for name in ["a/b/c", "a/d//e/", "a/b/c/"] {
+      let log = try FileLog(directory: directory.path + "/" + name)
+      #expect(try await append([1], to: log["x"]) > 0)
+      await log.close()
+    }
+    #expect(throws: LogError.self) { try FileLog(directory: directory.path + "/a/b/c/lock/x") }
+  }
+
+  @Test("closing waits for a snapshot that is being saved")
+  func closeWhileSaving() async throws {
+    let directory = try TemporaryDirectory()
+    for position in 1...20 as ClosedRange<UInt64> {
+      let log = try FileLog(directory: directory.path)
+      let tree = log["tree"]
+      _ = try await append([1], to: tree)
+      let snapshot = LogSnapshot(position: position, bytes: [UInt8](repeating: 1, count: 1 << 20))
+      let saving = Task { try await tree.snapshots?.save(snapshot) }
+      if position % 2 == 0 { await Task.yield() }
+      await log.close()
+      let file = path(directory, "snapshot")
+      let left = try? bytes(file)
+      let isSaved = (try? await saving.value) != nil
+      // What is there when it is closed is all that there will be.
+      #expect((try? bytes(file)) == left)
+      if isSaved { #expect(left.flatMap(SnapshotFile.decode) == snapshot) }
+    }
+  }
+
   @Test("closing is waited for by all who ask for it, and tells those who read")
   func close() async throws {
     let directory = try TemporaryDirectory()

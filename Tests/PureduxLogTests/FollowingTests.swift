@@ -3,7 +3,7 @@ import PureduxLog
 import PureduxLogTesting
 import Testing
 
-@Suite struct FollowingTests {
+@Suite(.timeLimit(.minutes(4))) struct FollowingTests {
   enum CounterAction: Codable, Equatable { case add(Int), note(String) }
 
   struct Counter: Codable, Equatable, Sendable {
@@ -50,11 +50,8 @@ import Testing
         }
       }
     }
-    let head = try await log.head()
-    for store in [first, second] {
-      for await _ in store.states() { if await store.statistics.log?.position == head { break } }
-    }
-    let (one, other) = (await first.state.notes, await second.state.notes)
+    let one = await first.state { $0.notes.count == 400 }.notes
+    let other = await second.state { $0.notes.count == 400 }.notes
     #expect(one == other)
     #expect(one.count == 400)
     #expect(Set(one).count == 400)

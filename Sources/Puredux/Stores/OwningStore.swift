@@ -50,6 +50,8 @@ extension OwningStore {
   /// which interceptor started it: an interceptor that awaits one which shuts down its store waits forever. Call
   /// `shutdown` in the interceptor itself or in a `Task`, or do not await the detached one.
   ///
+  /// A store that follows a log waits for what it has accepted to be committed, as the contract says of G9.
+  ///
   /// - Parameter clock: Measures the time of `.finish(within:)`. If it cannot sleep and throws, a `ContinuousClock`
   ///   replaces it.
   @inlinable public func shutdown(

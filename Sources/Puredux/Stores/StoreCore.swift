@@ -150,30 +150,32 @@
     within limit: Duration, by clock: some Clock<Duration>, isolation: isolated (any Actor)?
   ) async {
     node.tree.closeToOthers(node)
-    // Its last action may have effects, which count.
-    await untilCommitted(isolation: isolation)
-    guard let effects = node.existingEffects else {
-      return await close(cancelling: false, isolation: isolation)
-    }
-    effects.finishBegan(of: node)
     await withTaskGroup { tasks in
       tasks.addTask {
         await clock.wait(limit)
         return false
       }
       tasks.addTask {
-        let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
-        // A call that cannot wait leaves the end to one that does.
-        let isLast = effects.finishEnded(of: node)
-        if isOver || isLast {
-          await close(cancelling: false, isolation: nil)
-          await effects.cancelFollowers(below: node)
-        }
-        await effects.untilEnded(below: node)
+        // Its last action may have effects, which count. A log that is away may keep it for long.
+        await untilCommitted(isolation: nil)
+        await finishEffects()
         return true
       }
       let haveEnded = await tasks.next() == true
       if haveEnded { tasks.cancelAll() } else { await close(cancelling: true, isolation: nil) }
     }
+  }
+
+  private func finishEffects() async {
+    guard let effects = node.existingEffects else { return await close(cancelling: false, isolation: nil) }
+    effects.finishBegan(of: node)
+    let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
+    // A call that cannot wait leaves the end to one that does.
+    let isLast = effects.finishEnded(of: node)
+    if isOver || isLast {
+      await close(cancelling: false, isolation: nil)
+      await effects.cancelFollowers(below: node)
+    }
+    await effects.untilEnded(below: node)
   }
 }

@@ -25,7 +25,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   ///     are looked at again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
-  ///   - make: Makes the store of a key. Not called for one key twice at a time.
+  ///   - make: Makes the store of a key. Not called for one key twice at a time, in a task of its own: without the
+  ///     task-local values of who asks, and on to its end if nobody waits any more, as others may ask soon.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
@@ -64,8 +65,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return StoreHandle(store) { [table] store in Task { await table.release(store, of: key) } }
   }
 
-  /// Shuts down all stores, those that are used included, and returns when they have ended. What is asked for later is
-  /// refused.
+  /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
+  /// are being made are cancelled, and awaited. What is asked for later is refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 }
 
@@ -75,13 +76,13 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
 
   private struct Entry {
     enum Phase {
-      case opening
+      case opening(Task<Void, Never>)
       case open(Root)
       /// It is being shut down.
       case closing
     }
 
-    var phase = Phase.opening
+    var phase: Phase
     /// How many use it.
     var useCount = 0
     /// Rises with each use, so that an end of idleness is told from the one before.
@@ -124,6 +125,9 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
 
   var keys: [Key] { Array(entries.keys) }
 
+  /// How many times are noted at which stores were not used any more.
+  var idleCount: Int { idle.count }
+
   /// How many wait for the store of a key.
   func waiterCount(of key: Key) -> Int { entries[key]?.waiters.count ?? 0 }
 
@@ -132,7 +136,11 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
   func shutdown() async {
     hasEnded = true
     for (key, entry) in entries {
-      if case .open(let store) = entry.phase { close(store, of: key) }
+      switch entry.phase {
+      case .opening(let task): task.cancel()
+      case .open(let store): close(store, of: key)
+      case .closing: break
+      }
     }
     if entries.isEmpty { return }
     await withCheckedContinuation { enders.append($0) }
@@ -155,10 +163,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
   private func ask(for key: Key, _ waiter: CheckedContinuation<Root, any Error>, _ id: Int) {
     if hasEnded { return waiter.resume(throwing: StoreError.terminated) }
     if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
-    guard var entry = entries[key] else {
-      entries[key] = Entry(waiters: [id: waiter])
-      return open(key)
-    }
+    guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
     if case .open(let store) = entry.phase, store.takesActions {
       entry.useCount += 1
       entry.generation += 1
@@ -179,12 +184,14 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
 
   // MARK: Making and ending stores
 
-  private func open(_ key: Key) {
-    Task { [make] in
+  private func open(_ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>]) {
+    // Detached, here and below: nothing is made under the task-local values of who happens to ask first.
+    let task = Task.detached { [make] in
       let result: Result<Root, any Error>
       do { result = .success(try await make(key)) } catch { result = .failure(error) }
-      self.opened(key, result)
+      await self.opened(key, result)
     }
+    entries[key] = Entry(phase: .opening(task), waiters: waiters)
     keptCount += 1
     letGoOfTooMany()
   }
@@ -195,7 +202,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     case .failure(let error):
       entries[key] = nil
       keptCount -= 1
-      for waiter in waiters { waiter.resume(throwing: error) }
+      for waiter in waiters { waiter.resume(throwing: hasEnded ? StoreError.terminated : error) }
       endIfEmpty()
     case .success(let store) where hasEnded:
       entries[key]?.waiters = [:]
@@ -215,9 +222,9 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     entries[key]?.phase = .closing
     keptCount -= 1
     entries[key]?.useCount = 0
-    Task { [interceptors] in
+    Task.detached { [interceptors] in
       await store.shutdown(interceptors: interceptors)
-      self.closed(key)
+      await self.closed(key)
     }
   }
 
@@ -228,8 +235,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
       for waiter in entry.waiters.values { waiter.resume(throwing: StoreError.terminated) }
       endIfEmpty()
     } else {
-      entries[key]?.phase = .opening
-      open(key)
+      open(key, for: entry.waiters)
     }
   }
 
@@ -250,9 +256,13 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
   private func appendIdle(_ key: Key, pause: Duration = .zero) {
     guard let entry = entries[key] else { return }
     idle.append(Idle(key: key, generation: entry.generation, time: time.now() + pause))
+    // Most of them may be idle no more: there is one for each time that a store was not used.
+    if idle.count > 2 * entries.count + 64 {
+      for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
+    }
     if !isSweeping {
       isSweeping = true
-      Task { await sweep() }
+      Task.detached { await self.sweep() }
     }
   }
 
@@ -277,11 +287,13 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
       guard isIdle(first) != nil else { continue }
       left -= 1
       leavingCount += 1
-      Task {
-        await letGo(first)
-        leavingCount -= 1
-      }
+      Task.detached { await self.letGoOfSurplus(first) }
     }
+  }
+
+  private func letGoOfSurplus(_ candidate: Idle) async {
+    await letGo(candidate)
+    leavingCount -= 1
   }
 
   private func isIdle(_ candidate: Idle) -> Root? {

@@ -17,8 +17,17 @@ final class Disk: Sendable {
     var isLocked: Bool { code == EWOULDBLOCK }
     var isFull: Bool { code == ENOSPC || code == EDQUOT || code == EFBIG }
 
-    // SAFETY: the text of an error number is a string that ends with zero, and is copied at once.
-    var text: String { "\(call) \(path): \(unsafe String(cString: strerror(code)))" }
+    var text: String { "\(call) \(path): \(Self.text(of: code))" }
+
+    private static func text(of code: Int32) -> String {
+      // SAFETY: the call writes at most as many bytes as the buffer has, a text that ends with zero and is copied at once.
+      unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+        guard let start = buffer.baseAddress, unsafe strerror_r(code, start, buffer.count) == 0 else {
+          return "error \(code)"
+        }
+        return unsafe String(cString: start)
+      }
+    }
 
     var logError: LogError { isFull ? .full(text) : .unavailable(text) }
   }
@@ -116,15 +125,28 @@ final class Disk: Sendable {
 // MARK: Directories
 
 extension Disk {
-  /// Makes a directory, and those above it; nothing where it is there.
+  /// Makes a directory, and those above it; nothing where it is there. What is made is on the disk when it returns.
   static func makeDirectory(_ path: String) throws(Failure) {
-    if unsafe mkdir(path, 0o755) == 0 || errno == EEXIST { return }
-    let code = errno
-    guard code == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex else {
-      throw Failure(call: "mkdir", path: path, code: code)
+    if unsafe mkdir(path, 0o755) != 0 {
+      if errno == EEXIST { return }
+      guard errno == ENOENT, let parent = parent(of: path) else {
+        throw Failure(call: "mkdir", path: path, code: errno)
+      }
+      try makeDirectory(parent)
+      if unsafe mkdir(path, 0o755) != 0 {
+        if errno == EEXIST { return }
+        throw Failure(call: "mkdir", path: path, code: errno)
+      }
     }
-    try makeDirectory(String(path[..<slash]))
-    if unsafe mkdir(path, 0o755) != 0, errno != EEXIST { throw Failure(call: "mkdir", path: path, code: errno) }
+    try syncDirectory(parent(of: path) ?? (path.first == "/" ? "/" : "."))
+  }
+
+  /// None of a path of one name.
+  private static func parent(of path: String) -> String? {
+    var path = Substring(path)
+    while path.last == "/" { path.removeLast() }
+    guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return nil }
+    return String(path[..<slash])
   }
 
   /// The names in a directory; none where it is not there.

@@ -4,6 +4,8 @@ enum FileNames {
   static let mark = "acknowledged"
   static let snapshot = "snapshot"
   static let newSnapshot = "snapshot.new"
+  /// One of more than the log has, set aside.
+  static let strayedSnapshot = "snapshot.beyond"
 
   /// The directory of a tree: its key, but for what a file system may take for something else. None where it is longer
   /// than a file system takes.

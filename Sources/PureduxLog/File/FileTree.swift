@@ -77,7 +77,7 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   /// Does something with the files, which are looked at first where they have not been.
   private func withFiles<Result>(
-    _ body: (inout Segments) throws(LogError) -> Result
+    _ body: (inout Segments, _ directory: String) throws(LogError) -> Result
   ) throws(LogError) -> Result {
     guard let directory else { throw .refused("The key of a log is too long: \(key)") }
     try owner.checkIsOpen()
@@ -91,7 +91,7 @@ final class FileTree: OrderedLog, SnapshotStore {
       }
       files = nil
       defer { files = opened }
-      return try body(&opened)
+      return try body(&opened, directory)
     }
   }
 
@@ -111,7 +111,7 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   private func write(_ appends: [Append]) {
     do throws(LogError) {
-      let records = try withFiles { files throws(LogError) in try files.append(appends.map(\.entry)) }
+      let records = try withFiles { files, _ throws(LogError) in try files.append(appends.map(\.entry)) }
       publish(records)
       for (append, record) in zip(appends, records) { append.outcome(.success(record.position)) }
     } catch {
@@ -139,7 +139,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   // MARK: Reading
 
   func head() async throws(LogError) -> UInt64 {
-    try await onQueue { () throws(LogError) in try self.withFiles { $0.head } }
+    try await onQueue { () throws(LogError) in try self.withFiles { files, _ in files.head } }
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
@@ -170,7 +170,7 @@ final class FileTree: OrderedLog, SnapshotStore {
     }
     let before = reader.withLock { $0 }
     let (records, after) = try await onQueue { () throws(LogError) in
-      try self.withFiles { files throws(LogError) in try files.read(before, atMost: Self.readSize) }
+      try self.withFiles { files, _ throws(LogError) in try files.read(before, atMost: Self.readSize) }
     }
     reader.withLock { $0 = after }
     return records.isEmpty ? nil : records
@@ -178,25 +178,29 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   func truncate(through position: UInt64) async throws(LogError) {
     try await onQueue { () throws(LogError) in
-      try self.withFiles { files throws(LogError) in try files.truncate(through: position) }
+      try self.withFiles { files, _ throws(LogError) in try files.truncate(through: position) }
     }
   }
 
   // MARK: Snapshots
 
   func newest() async throws(LogError) -> LogSnapshot? {
-    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
-    return try await onQueue { () throws(LogError) in
-      try self.owner.checkIsOpen()
-      return try SnapshotFile.read(in: directory)
+    try await onQueue { () throws(LogError) in
+      let (directory, head) = try self.withFiles { ($1, $0.head) }
+      let snapshot = try SnapshotFile.read(in: directory)
+      // Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
+      guard let snapshot, snapshot.position > head, !self.owner.options.syncs else { return snapshot }
+      try SnapshotFile.setAside(in: directory)
+      return nil
     }
   }
 
   func save(_ snapshot: LogSnapshot) async throws(LogError) {
-    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    let (directory, head) = try await onQueue { () throws(LogError) in try self.withFiles { ($1, $0.head) } }
+    // Not on the queue of the entries, which do not wait for it.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       try self.owner.checkIsOpen()
-      try SnapshotFile.write(snapshot, in: directory, syncs: self.owner.options.syncs)
+      try SnapshotFile.write(snapshot, in: directory, head: head, syncs: self.owner.options.syncs)
     }
   }
 }

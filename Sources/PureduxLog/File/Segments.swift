@@ -24,11 +24,14 @@ struct Segments {
     firsts = try onDisk { () throws(Disk.Failure) in
       try Disk.names(in: directory).compactMap(FileNames.first(ofSegment:)).sorted()
     }
-    let acknowledged = try AcknowledgedMark.read(path(FileNames.mark))
+    // Where nothing waits for the disk a machine that dies leaves anything, and the mark says nothing.
+    let acknowledged = owner.options.syncs ? try AcknowledgedMark.read(path(FileNames.mark)) : nil
     guard let first = firsts.last else {
       if let acknowledged { throw .damaged(position: acknowledged.first, "The files of the log \(key) are missing.") }
       return
     }
+    // Who made the last file may have died before its name was on the disk.
+    if owner.options.syncs { try onDisk { () throws(Disk.Failure) in try Disk.syncDirectory(directory) } }
     try open(first, acknowledged)
   }
 
@@ -50,8 +53,12 @@ struct Segments {
     let header = try onDisk { () throws(Disk.Failure) in try file.read(RecordFormat.headerSize, at: 0) }
     head = first - 1
     guard RecordFormat.first(ofHeader: header) == first else {
-      // It was being made when somebody died, if nobody was told of anything in it.
-      guard acknowledgedEnd == nil, RecordFormat.header(first: first).starts(with: header) else {
+      // It was being made when somebody died, if nobody was told of anything in it, and there is nothing.
+      let isCut = try onDisk { () throws(Disk.Failure) in
+        if RecordFormat.header(first: first).starts(with: header) { return true }
+        return try file.read(size, at: 0).allSatisfy { $0 == 0 }
+      }
+      guard acknowledgedEnd == nil, isCut || !owner.options.syncs else {
         throw .damaged(position: first, "\(file.path) does not begin as a file of this log.")
       }
       try setAside(file, from: 0, size)
@@ -67,7 +74,7 @@ struct Segments {
     }
     if let tail, tail.end > end {
       // Where nothing tells what was acknowledged, it has to look as what dies in the middle leaves.
-      guard acknowledged != nil || tail.isCut else {
+      guard acknowledged != nil || tail.isCut || !owner.options.syncs else {
         throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read.")
       }
       try setAside(file, from: end, tail.end)
@@ -122,7 +129,8 @@ struct Segments {
 
   // MARK: Writing
 
-  /// Appends entries. When it returns they are safe; where it throws none of them is there.
+  /// Appends entries. When it returns they are safe; where it throws none of them is there, unless taking back what was
+  /// written fails, too: that is done before anything else is appended, and a process that dies before leaves a tail.
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     do {
       if let last, hasRemains { try takeBack(last) }
@@ -191,13 +199,15 @@ struct Segments {
     last = file
     end = RecordFormat.headerSize
     allocated = end
+    acknowledge()
   }
 
   /// Gives back what was allocated and is not needed.
   func close() { if !hasRemains { try? last?.truncate(to: end) } }
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
-  /// damage. After the death of a machine it may be older.
+  /// damage. After the death of a machine it may be older: what was acknowledged since, and is damaged, is set aside
+  /// and reported then, as what was not.
   private mutating func acknowledge() {
     guard let first = firsts.last else { return }
     do {
@@ -225,7 +235,7 @@ struct Segments {
       if reader.offset == RecordFormat.headerSize,
         RecordFormat.first(ofHeader: try file.read(RecordFormat.headerSize, at: 0)) != start
       {
-        throw LogErrorOrFailure.log(.damaged(position: start, "\(file.path) does not begin as a file of this log."))
+        throw Damage(error: .damaged(position: start, "\(file.path) does not begin as a file of this log."))
       }
       var bytes = try file.read(limit, at: reader.offset)
       var offset = 0
@@ -239,7 +249,7 @@ struct Segments {
           continue
         case .short(let count) where !records.isEmpty && count > bytes.count - offset && bytes.count >= limit:
           return (records, reader)
-        case .short(let count) where bytes.count - offset < count:
+        case .short(let count) where try count <= file.size() - reader.offset:
           let more = try file.read(max(count, limit), at: reader.offset)
           if more.count >= count {
             (bytes, offset) = (more, 0)
@@ -247,11 +257,11 @@ struct Segments {
           }
         default: break
         }
-        throw LogErrorOrFailure.log(.damaged(position: reader.next, "\(file.path) cannot be read."))
+        throw Damage(error: .damaged(position: reader.next, "\(file.path) cannot be read."))
       }
       return (records, reader)
-    } catch let error as LogErrorOrFailure {
-      throw error.logError
+    } catch let damage as Damage {
+      throw damage.error
     } catch {
       throw (error as? Disk.Failure)?.logError ?? .unavailable("\(error)")
     }
@@ -268,15 +278,9 @@ struct Segments {
   }
 }
 
-/// What a read may fail with.
-private enum LogErrorOrFailure: Error {
-  case log(LogError)
-
-  var logError: LogError {
-    switch self {
-    case .log(let error): error
-    }
-  }
+/// Thrown as it is, a `LogError` that is caught beside a failure of the disk crashes the compiler (6.3).
+private struct Damage: Error {
+  let error: LogError
 }
 
 /// How far somebody who reads a tree's files has come.

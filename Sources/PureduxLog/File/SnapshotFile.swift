@@ -14,8 +14,10 @@ enum SnapshotFile {
   }
 
   /// Puts a snapshot in place of the one before, at once, so that one of them is always there.
-  static func write(_ snapshot: LogSnapshot, in directory: String, syncs: Bool) throws(LogError) {
-    if let kept = try read(in: directory), kept.position >= snapshot.position { return }
+  ///
+  /// - Parameter head: One of more than the log has does not stay.
+  static func write(_ snapshot: LogSnapshot, in directory: String, head: UInt64, syncs: Bool) throws(LogError) {
+    if let kept = try read(in: directory), kept.position >= snapshot.position, kept.position <= head { return }
     do {
       try Disk.makeDirectory(directory)
       let path = directory + "/" + FileNames.newSnapshot
@@ -25,6 +27,14 @@ enum SnapshotFile {
       if syncs { try file.sync() }
       try Disk.rename(path, to: directory + "/" + FileNames.snapshot)
       if syncs { try Disk.syncDirectory(directory) }
+    } catch {
+      throw error.logError
+    }
+  }
+
+  static func setAside(in directory: String) throws(LogError) {
+    do {
+      try Disk.rename(directory + "/" + FileNames.snapshot, to: directory + "/" + FileNames.strayedSnapshot)
     } catch {
       throw error.logError
     }

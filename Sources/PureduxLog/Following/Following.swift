@@ -40,15 +40,16 @@ private struct Sending {
   var stop: LogStop?
   var skipped: UInt64 = 0
   var isPumping = false
-  var isWatching = false
+  var watcher: Task<Void, Never>?
   var follower: Task<Void, Never>?
+  /// Rises when the log begins to deliver, and when it fails to.
+  var delivery = 0
   var endingLimit: Task<Void, Never>?
   var recovery: CheckedContinuation<Void, any Error>?
   var recovered: Result<Void, any Error>?
   /// Who follows the phase.
   var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
   var nextObserver = 0
-
 }
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
@@ -101,7 +102,7 @@ private struct Sending {
     let elapsed = ElapsedClock(clock)
     let start = elapsed.now()
     var found = await read(log, states: options.ignoresSnapshots ? nil : states)
-    // A log that is away is tried again for a while: its servers may just be starting.
+    // A log that is away, or lags, is tried again for a while: its servers may just be starting.
     while case .failure(.unavailable) = found, elapsed.now() - start < options.openingLimit {
       guard await elapsed.sleep(for: options.retryInterval) else { throw CancellationError() }
       found = await read(log, states: options.ignoresSnapshots ? nil : states)
@@ -128,9 +129,11 @@ private struct Sending {
           if case .unavailable = error { throw error }
         }
       }
-      // Later, so that a snapshot of more than there is belongs to another log.
+      // Later, so that the log is to have what a snapshot is of. A server of a cluster may lag.
       let head = try await log.head()
-      if let position = newest?.fold.position, position > head { newest = nil }
+      if let position = newest?.fold.position, position > head {
+        throw .unavailable("The log ends at \(head), and there is a snapshot of what it had up to \(position).")
+      }
       return .success((head, newest))
     } catch {
       return .failure(error)
@@ -151,19 +154,18 @@ private struct Sending {
   private func submit(_ action: Action) -> StoreError? {
     guard let bytes = try? actions.encode(action) else { return .rejected(reason: "The action cannot be encoded.") }
     let now = clock.now()
-    let (refused, watches) = sending.withLock { sending -> (StoreError?, Bool) in
-      if let stop = sending.stop { return (.stopped(stop), false) }
+    let refused = sending.withLock { sending -> StoreError? in
+      if let stop = sending.stop { return .stopped(stop) }
       if bytes.count + 4 > sending.outbox.limits.bytes {
-        return (.rejected(reason: "The action is larger than an entry of the log may be."), false)
+        return .rejected(reason: "The action is larger than an entry of the log may be.")
       }
       sending.outbox.append(bytes, at: now)
       if sending.outbox.isFull { admission.store(1, ordering: .relaxed) }
-      defer { sending.isWatching = true }
-      return (nil, !sending.isWatching)
+      // Detached, here and below: nothing that the tree does is to be done under the task-local values of a caller.
+      if sending.watcher == nil { sending.watcher = Task.detached { await self.watch() } }
+      return nil
     }
     if refused == nil { pump() }
-    // Detached, here and below: nothing that the tree does is to be done under the task-local values of a caller.
-    if watches { Task.detached { await self.watch() } }
     return refused
   }
 
@@ -188,7 +190,7 @@ private struct Sending {
 
   private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
     let now = clock.now()
-    let changed = sending.withLock { sending in
+    let (changed, isRefused) = sending.withLock { sending in
       let before = sending.outbox.trouble
       switch outcome {
       case .success(let position):
@@ -196,9 +198,28 @@ private struct Sending {
         sending.outbox.ended(id, nil, at: now)
       case .failure(let error): sending.outbox.ended(id, error, at: now)
       }
-      return before?.trouble != sending.outbox.trouble?.trouble
+      return (before?.trouble != sending.outbox.trouble?.trouble, sending.outbox.isFirstRefused)
     }
-    if changed { tree.withLock { $0 }?.perform { self.tellTrouble(in: $0) } }
+    if changed || isRefused {
+      tree.withLock { $0 }?.perform { turn in
+        self.rejectRefused(in: turn)
+        self.tellTrouble(in: turn)
+      }
+    }
+    pump()
+  }
+
+  /// The log does not take the first action that waits, and never will: it is rejected, and the others go on.
+  private func rejectRefused(in turn: Turn) {
+    let now = clock.now()
+    let isDropped = sending.withLock { sending in
+      guard sending.outbox.dropRefused(at: now) else { return false }
+      sending.writer = .random(in: 1 ... .max)
+      if sending.stop == nil, !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
+      return true
+    }
+    guard isDropped else { return }
+    _ = turn.giveUpFirst(.rejected(reason: "The log does not take the action."))
     pump()
   }
 
@@ -208,7 +229,7 @@ private struct Sending {
       let now = clock.now()
       let isOver = sending.withLock { sending in
         guard !sending.outbox.isEmpty, !sending.hasEnded, sending.stop == nil else {
-          sending.isWatching = false
+          sending.watcher = nil
           return true
         }
         _ = sending.outbox.retry(at: now, patience: options.patience)
@@ -265,8 +286,17 @@ private struct Sending {
   }
 
   private func follow() async {
+    var hasFailed = false
     while !Task.isCancelled, let tree = tree.withLock({ $0 }) {
+      let delivery = sending.withLock { sending in
+        sending.delivery += 1
+        return sending.delivery
+      }
+      let sign = hasFailed ? Task.detached { await self.tellReturn(of: delivery, to: tree) } : nil
+      defer { sign?.cancel() }
       guard let problem = await applyAll(of: tree) else { return }
+      hasFailed = true
+      sending.withLock { $0.delivery += 1 }
       switch problem {
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } &+ 1
@@ -276,8 +306,17 @@ private struct Sending {
         await tree.turn { self.enter(.waiting(problem.trouble), in: $0) }
       }
       guard await clock.sleep(for: options.retryInterval) else { return }
-      // It may be long until something comes that would tell that the log is back.
-      if (try? await log.head()) != nil { await tree.turn { self.progress(in: $0) } }
+    }
+  }
+
+  /// It may be long until something comes that would tell that the log is back: it is if nothing fails for a while, and
+  /// it can be asked.
+  private func tellReturn(of delivery: Int, to tree: SequencedTree<State, Action>) async {
+    while await clock.sleep(for: options.retryInterval) {
+      guard (try? await log.head()) != nil else { continue }
+      return await tree.turn { turn in
+        if self.sending.withLock({ $0.delivery == delivery }) { self.progress(in: turn) }
+      }
     }
   }
 
@@ -506,7 +545,7 @@ private struct Sending {
       sending.phase = .ended
       defer { sending.observers = [:] }
       sending.hasEnded = true
-      return ([sending.follower.take(), sending.endingLimit.take()], sending.observers)
+      return ([sending.follower.take(), sending.endingLimit.take(), sending.watcher.take()], sending.observers)
     }
     for observer in observers.values {
       observer.yield(.ended)
@@ -526,10 +565,11 @@ private struct Sending {
       sending.withLock({ $0.stop == nil })
     else { return }
     let fold = applying.withLock { applying -> Fold? in
-      guard applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving, applying.fold.position >= applying.goal
-      else {
-        return nil
-      }
+      // Where those that there are have been left aside, the first one behind all of them takes their place.
+      let replaces = options.ignoresSnapshots && applying.lastSnapshot == 0 && applying.fold.position > applying.goal
+      guard replaces || applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving,
+        applying.fold.position >= applying.goal
+      else { return nil }
       applying.bytesSinceSnapshot = 0
       applying.isSaving = true
       return applying.fold

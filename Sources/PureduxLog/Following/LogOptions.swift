@@ -1,4 +1,5 @@
-/// How a store follows its log. The defaults are made for a service that would rather wait than fail.
+/// How a store follows its log. The defaults are made for a service that would rather wait than fail. All times are by
+/// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced.
 public struct LogOptions: Sendable {
   /// How many actions go to the log as one entry, where that many wait.
   public var actionsPerEntry = 256
@@ -9,7 +10,8 @@ public struct LogOptions: Sendable {
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
   public var sendLimit: Duration?
-  /// For how long a log that is `.unavailable` is tried when a store is opened, before that throws.
+  /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before that
+  /// throws.
   public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long.
   public var retryInterval = Duration.milliseconds(250)
@@ -23,7 +25,9 @@ public struct LogOptions: Sendable {
   /// Whether the log is truncated, with each snapshot, behind the one before. What those do not have is gone then; and
   /// a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
   public var truncatesBehindSnapshots = false
-  /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`.
+  /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`,
+  /// or where the log has lost what a snapshot still has. With the first action that is committed after the replay a
+  /// new snapshot is saved in its place; from then on this is not needed any more.
   public var ignoresSnapshots = false
 
   public init() {}

@@ -17,6 +17,8 @@ struct Outbox {
     let bytes: [UInt8]
     /// When it was accepted.
     let time: Duration
+    /// Whether it may be in the log: it was on its way, and what became of it is not known.
+    var isUncertain = false
   }
 
   /// An entry that is to be appended: what its outcome is told with, and what is in it.
@@ -36,8 +38,11 @@ struct Outbox {
   private var firstNumber: UInt64 = 1
   /// How many of those are on their way.
   private var sentCount = 0
-  /// The entries that are on their way, since the last time that all went once more, and how many actions each has.
-  private var underWay: [Int: Int] = [:]
+  /// The entries that are on their way, since the last time that all went once more, and the numbers of their actions.
+  private var underWay: [Int: Range<UInt64>] = [:]
+  /// Those from before that of which nobody has told what became of them.
+  private var outstanding: [Int: Range<UInt64>] = [:]
+  private static let outstandingLimit = 64
   /// How many actions go into one entry: fewer where the log has refused one of more.
   private var actionLimit: Int
   private var nextID = 0
@@ -45,6 +50,8 @@ struct Outbox {
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
   private(set) var trouble: LogError?
   private var isTrying = false
+  /// Whether the log has refused the first action, by itself.
+  private(set) var isFirstRefused = false
   /// Whether all has gone once more since something came back.
   private var isRepeating = false
   /// How often all has gone once more because of time, since something came back: each time it is given more of that.
@@ -81,7 +88,7 @@ struct Outbox {
     }
     let entry = Entry(id: nextID, first: firstNumber + UInt64(sentCount), actions: items[start..<end].map(\.bytes)[...])
     nextID += 1
-    underWay[entry.id] = end - start
+    underWay[entry.id] = entry.first..<entry.first + UInt64(end - start)
     sentCount += end - start
     isTrying = false
     lastProgress = time
@@ -90,10 +97,19 @@ struct Outbox {
 
   /// What the log says of an entry. One of before all went once more says nothing.
   mutating func ended(_ id: Int, _ error: LogError?, at time: Duration) {
-    guard let count = underWay.removeValue(forKey: id) else { return }
+    guard let numbers = underWay.removeValue(forKey: id) else {
+      guard let numbers = outstanding.removeValue(forKey: id) else { return }
+      if case .refused = error { return }
+      return doubt(numbers)
+    }
     if let error {
-      // It may be too large for what the log takes by now.
-      if case .refused = error { actionLimit = max(1, min(actionLimit, count / 2)) }
+      if case .refused = error {
+        // It may be too large for what the log takes by now.
+        actionLimit = max(1, min(actionLimit, numbers.count / 2))
+        if numbers.count == 1, numbers.lowerBound == firstNumber { isFirstRefused = true }
+      } else {
+        doubt(numbers)
+      }
       trouble = error
       rewind()
     } else {
@@ -106,17 +122,22 @@ struct Outbox {
   /// The first action has been applied.
   mutating func applied(at time: Duration) {
     guard !isEmpty else { return }
-    bytes -= items[head].bytes.count + Self.overhead
-    head += 1
-    firstNumber += 1
-    sentCount = max(0, sentCount - 1)
+    removeFirst()
     lastProgress = time
     // What comes back has arrived, whatever was said of it.
     trouble = nil
     isRepeating = false
     repeatCount = 0
     // An outcome that nobody is told any more holds up nothing.
-    if isEmpty { underWay = [:] }
+    if isEmpty { (underWay, outstanding) = ([:], [:]) }
+  }
+
+  private mutating func removeFirst() {
+    bytes -= items[head].bytes.count + Self.overhead
+    head += 1
+    firstNumber += 1
+    sentCount = max(0, sentCount - 1)
+    isFirstRefused = false
     if head >= 64, head * 2 >= items.count {
       items.removeFirst(head)
       head = 0
@@ -129,7 +150,34 @@ struct Outbox {
   /// All goes once more: something is missing. What is on its way may come all the same; repeats do no harm.
   mutating func rewind() {
     sentCount = 0
+    outstanding.merge(underWay) { $1 }
     underWay = [:]
+    if outstanding.count > Self.outstandingLimit { doubtOutstanding() }
+  }
+
+  private mutating func doubtOutstanding() {
+    for numbers in outstanding.values { doubt(numbers) }
+    outstanding = [:]
+  }
+
+  private mutating func doubt(_ numbers: Range<UInt64>) {
+    for number in numbers where number >= firstNumber && number - firstNumber < UInt64(count) {
+      items[head + Int(number - firstNumber)].isUncertain = true
+    }
+  }
+
+  /// Drops the first action if the log has refused it and it is not there from an earlier attempt; the others go once
+  /// more, under the numbers of another writer, as theirs are early for ever.
+  mutating func dropRefused(at time: Duration) -> Bool {
+    guard isFirstRefused, !isEmpty, !items[head].isUncertain,
+      ![underWay, outstanding].contains(where: { $0.values.contains { $0.contains(firstNumber) } })
+    else { return false }
+    removeFirst()
+    trouble = nil
+    lastProgress = time
+    renumber()
+    for place in items.indices { items[place].isUncertain = false }
+    return true
   }
 
   /// One of those that came back was early: something is missing before it. Those that were on their way with it are
@@ -142,6 +190,7 @@ struct Outbox {
   /// All goes once more, under other numbers, from one on: of another writer.
   mutating func renumber() {
     rewind()
+    doubtOutstanding()
     firstNumber = 1
   }
 

@@ -55,7 +55,8 @@ public protocol SnapshotStore: Sendable {
   /// The newest snapshot, or none.
   func newest() async throws(LogError) -> LogSnapshot?
 
-  /// Keeps a snapshot in place of those before it. One that is older than what is kept changes nothing.
+  /// Keeps a snapshot in place of those before it. One that is older than what is kept changes nothing, unless what is
+  /// kept is of more than the log has.
   func save(_ snapshot: LogSnapshot) async throws(LogError)
 }
 

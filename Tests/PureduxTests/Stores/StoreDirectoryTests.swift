@@ -54,7 +54,6 @@ import Testing
       return RootStore(initialState: key) { $0 += $1 }
     }
     let asking = (0..<5).map { _ in Task { try await directory.withStore(1) { await $0.state } } }
-    while await directory.keys.count == 0 { await Task.yield() }
     // All of them have asked before it fails.
     while await directory.table.waiterCount(of: 1) < 5 { await Task.yield() }
     gate.open()
@@ -137,14 +136,18 @@ import Testing
   @Test func `a shutdown ends all stores, and what is asked for later is refused`() async throws {
     let made = Made()
     let gate = Gate()
+    let asked = Gate()
     let directory = Directory(clock: ManualClock()) { key in
       _ = await made.add(key)
-      if key == 3 { await gate.wait() }
+      if key == 3 {
+        asked.open()
+        await gate.wait()
+      }
       return RootStore(initialState: key) { $0 += $1 }
     }
     let handles = try await [directory.open(1), directory.open(2)]
     let opening = Task { try await directory.open(3) }
-    while await directory.keys.count < 3 { await Task.yield() }
+    await asked.wait()
     let ending = Task { await directory.shutdown() }
     while (try? await directory.open(4)) != nil { await Task.yield() }
     gate.open()
@@ -154,6 +157,35 @@ import Testing
     for handle in handles { #expect(handle.store.dispatch(1) == .terminated) }
     #expect(await directory.keys.count == 0)
     await directory.shutdown()
+  }
+
+  @Test func `a shutdown does not wait for who would make a store for ever`() async throws {
+    let asked = Gate()
+    let directory = Directory(clock: ManualClock()) { key in
+      asked.open()
+      await untilCancelled()
+      throw CancellationError()
+    }
+    let opening = Task { try await directory.open(1) }
+    await asked.wait()
+    await directory.shutdown()
+    await #expect(throws: StoreError.terminated) { try await opening.value }
+  }
+
+  enum Request { @TaskLocal static var id = 0 }
+
+  @Test func `a store is made under the task-local values of nobody`() async throws {
+    let directory = Directory(clock: ManualClock()) { _ in RootStore(initialState: Request.id) { $0 += $1 } }
+    let state = try await Request.$id.withValue(7) { try await directory.withStore(1) { await $0.state } }
+    #expect(state == 0)
+  }
+
+  @Test func `a store that is used over and over is noted as idle a few times`() async throws {
+    let directory = directory(Made())
+    let kept = try await directory.open(2)
+    for _ in 0..<10_000 { try await directory.withStore(1) { _ in } }
+    #expect(await directory.table.idleCount <= 70)
+    withExtendedLifetime(kept) {}
   }
 
   @Test func `what a body throws passes through, and the store is not held any more`() async throws {
@@ -184,10 +216,11 @@ import Testing
           var random = SeededGenerator(seed: seed &+ UInt64(task))
           for _ in 0..<100 {
             let key = Int.random(in: 0..<5, using: &random)
+            let endsStore = Int.random(in: 0..<10, using: &random) == 0
             let using = Task {
               try await directory.withStore(key) { store in
                 try await store.send(1)
-                if Int.random(in: 0..<10) == 0 { await store.shutdown() }
+                if endsStore { await store.shutdown() }
               }
             }
             if Int.random(in: 0..<4, using: &random) == 0 { using.cancel() }

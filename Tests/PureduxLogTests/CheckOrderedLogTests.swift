@@ -1,0 +1,131 @@
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import Testing
+
+/// What the suite for anybody's log finds.
+@Suite(.timeLimit(.minutes(4))) struct CheckOrderedLogTests {
+  @Test("a log that breaks its contract is found, and which part", arguments: FaultyLog.Fault.allCases)
+  func finds(fault: FaultyLog.Fault) async throws {
+    let logs = LockedValue<[String: FaultyLog]>([:])
+    let clock = ManualClock()
+    let violation = await #expect(throws: LogViolation.self) {
+      try await checkOrderedLog(clock: clock) { key in
+        logs.withLock { logs in
+          let log =
+            logs[key]
+            ?? FaultyLog(fault) {
+              Task {
+                await clock.untilAsleep(1)
+                clock.advance(by: .seconds(60))
+              }
+            }
+          logs[key] = log
+          return log
+        }
+      }
+    }
+    #expect(violation?.part == fault.part, "\(String(describing: violation))")
+  }
+
+  @Test("a task that is cancelled checks no more")
+  func cancelled() async throws {
+    let checking = Task {
+      try await checkOrderedLog { _ in
+        await untilCancelled()
+        throw CancellationError()
+      }
+    }
+    checking.cancel()
+    await #expect(throws: CancellationError.self) { try await checking.value }
+  }
+}
+
+/// A log in memory with one fault.
+final class FaultyLog: OrderedLog, SnapshotStore {
+  enum Fault: CaseIterable {
+    case leavesOut, swaps, ignoresCancellation, neverAnswers, hidesTruncation, keepsFirstSnapshot
+
+    /// The part of the contract that is broken.
+    var part: String {
+      switch self {
+      case .leavesOut, .swaps, .neverAnswers: "order"
+      case .ignoresCancellation: "cancellation"
+      case .hidesTruncation: "truncation"
+      case .keepsFirstSnapshot: "snapshots"
+      }
+    }
+  }
+
+  private let fault: Fault
+  private let log = MemoryLog()
+  private let truncated = LockedValue<UInt64>(0)
+  private let first = LockedValue<LogSnapshot?>(nil)
+
+  /// Called when somebody waits for what will never come.
+  private let hangs: @Sendable () -> Void
+
+  init(_ fault: Fault, hangs: @escaping @Sendable () -> Void) {
+    self.fault = fault
+    self.hangs = hangs
+  }
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    if fault == .neverAnswers { hangs() } else { log.append(entry, outcome: outcome) }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let start = fault == .hidesTruncation ? max(position, truncated.withLock { $0 }) : position
+    let (records, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let reading = Task {
+      do {
+        for try await records in log.records(after: start) {
+          switch fault {
+          case .leavesOut: continuation.yield(records.filter { $0.position % 7 != 3 })
+          case .swaps: continuation.yield(records.reversed())
+          default: continuation.yield(records)
+          }
+        }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in reading.cancel() }
+    guard fault == .ignoresCancellation else { return records }
+    let come = Record<UInt64>()
+    return AsyncThrowingStream { [log, hangs] in
+      let after = come.all.last ?? position
+      // The task of its own is not cancelled.
+      let reading = Task<[LogRecord]?, Never> { @Sendable in
+        var iterator = log.records(after: after).makeAsyncIterator()
+        return try? await iterator.next()
+      }
+      let next = await withTaskCancellationHandler {
+        await reading.value
+      } onCancel: {
+        hangs()
+      }
+      if let last = next?.last { come.add(last.position) }
+      return next
+    }
+  }
+
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+
+  func truncate(through position: UInt64) async throws(LogError) {
+    truncated.withLock { $0 = position }
+    try await log.truncate(through: position)
+  }
+
+  func newest() async throws(LogError) -> LogSnapshot? {
+    fault == .keepsFirstSnapshot ? first.withLock { $0 } : try await log.newest()
+  }
+
+  func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    first.withLock { $0 = $0 ?? snapshot }
+    try await log.save(snapshot)
+  }
+}
