@@ -24,11 +24,13 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 ///   - limit: How long each part of the contract may take, by the clock, before it counts as violated: some logs wait for
 ///     ever.
 ///   - open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same log again.
-/// - Throws: `LogViolation`, or what the log throws.
+/// - Throws: `LogViolation`, also where the log throws something; and `CancellationError`.
 public func checkOrderedLog(
   within limit: Duration = .seconds(60), clock: any Clock<Duration> = ContinuousClock(),
   _ open: @escaping @Sendable (_ key: String) async throws -> any OrderedLog
 ) async throws {
+  let calls = OutcomeCalls()
+  let open: @Sendable (String) async throws -> any OrderedLog = { WatchedLog(try await open($0), calls) }
   let parts: [(name: String, check: @Sendable () async throws -> Void)] = [
     ("empty", { try await checkEmpty(open("empty")) }),
     ("order", { try await checkOrder(open("order")) }),
@@ -44,6 +46,7 @@ public func checkOrderedLog(
     ("stores", { try await checkStores(open("stores")) }),
   ]
   for part in parts { try await run(part.check, part.name, within: limit, by: clock) }
+  if let violation = calls.violation.withLock({ $0 }) { throw violation }
 }
 
 /// Runs a part, and does not wait for one that does not end.
@@ -57,7 +60,8 @@ private func run(
       try await check()
       end.finish()
     } catch {
-      end.finish(throwing: error)
+      let isTold = error is LogViolation || error is CancellationError
+      end.finish(throwing: isTold ? error : LogViolation(part, "it throws \(error)"))
     }
   }
   let timing = Task {
@@ -249,6 +253,10 @@ private func checkSnapshots(_ log: any OrderedLog) async throws {
   guard try await snapshots.newest() == newer else {
     throw LogViolation("snapshots", "a newer one has not taken the place of the one before")
   }
+  try await snapshots.replace(with: large)
+  guard try await snapshots.newest() == large else {
+    throw LogViolation("snapshots", "one that replaces a newer one has not taken its place")
+  }
 }
 
 private func checkReopening(_ open: (String) async throws -> any OrderedLog) async throws {
@@ -293,4 +301,52 @@ private func checkStores(_ log: any OrderedLog) async throws {
 
 private func list(_ log: any OrderedLog) async throws -> RootStore<[String], String> {
   try await RootStore(following: log, initialState: []) { $0.append($1) }
+}
+
+/// What is found out about outcomes, whatever is being checked.
+private final class OutcomeCalls: Sendable {
+  let violation = LockedValue<LogViolation?>(nil)
+
+  func found(_ text: String) {
+    let found = LogViolation("outcome", text)
+    violation.withLock { $0 = $0 ?? found }
+  }
+}
+
+/// Looks at when outcomes are told.
+private struct WatchedLog: OrderedLog {
+  private final class Call: Sendable {
+    private let isTold = LockedValue(false)
+
+    /// False if it was told before.
+    func tell() -> Bool {
+      isTold.withLock { isTold in
+        defer { isTold = true }
+        return !isTold
+      }
+    }
+  }
+
+  private let log: any OrderedLog
+  private let calls: OutcomeCalls
+
+  init(_ log: any OrderedLog, _ calls: OutcomeCalls) {
+    self.log = log
+    self.calls = calls
+  }
+
+  var entryLimit: Int { log.entryLimit }
+  var snapshots: (any SnapshotStore)? { log.snapshots }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let call = Call()
+    log.append(entry) { [calls] result in
+      guard call.tell() else { return calls.found("one is told twice") }
+      outcome(result)
+    }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }

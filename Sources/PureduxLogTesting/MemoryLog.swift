@@ -75,9 +75,12 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
 
   public func save(_ snapshot: LogSnapshot) async throws(LogError) {
     contents.withLock { contents in
-      // One of more than there is does not stay.
-      if let kept = contents.snapshot, kept.position >= snapshot.position, kept.position <= contents.head { return }
+      if let kept = contents.snapshot, kept.position >= snapshot.position { return }
       contents.snapshot = snapshot
     }
+  }
+
+  public func replace(with snapshot: LogSnapshot) async throws(LogError) {
+    contents.withLock { $0.snapshot = snapshot }
   }
 }

@@ -105,23 +105,15 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
-    /// Whether what is kept is to stay in place of a snapshot: it is newer, whole, of this stream, and of no more than
-    /// there is.
+    /// Whether what is kept is to stay in place of a snapshot: it is as new, whole, and of this stream.
     private func stays(_ newest: Manifest?, beside snapshot: LogSnapshot) async throws(LogError) -> Bool {
       guard let newest, newest.position >= snapshot.position, newest.stream == jetStream.prefix else { return false }
-      if newest.position > snapshot.position {
-        let head = try await jetStream.last(of: jetStream.prefix + token, in: jetStream.stream)?.seq ?? 0
-        if newest.position > max(head, snapshot.position) {
-          // Unless nothing could be begun with this one.
-          guard let truncated = try await truncation() else { return false }
-          return snapshot.position < truncated.position
-        }
-      }
       return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
     }
 
-    func save(_ snapshot: LogSnapshot) async throws(LogError) {
-      if try await stays(value("snapshot", as: Manifest.self).value, beside: snapshot) { return }
+    /// - Parameter always: Whether it also takes the place of one that is as new.
+    func save(_ snapshot: LogSnapshot, always: Bool) async throws(LogError) {
+      if !always, try await stays(value("snapshot", as: Manifest.self).value, beside: snapshot) { return }
       let name = "\(snapshot.position)-\(String(UInt64.random(in: .min ... .max), radix: 36))"
       let size = jetStream.valueLimit
       var parts = 0
@@ -134,7 +126,7 @@
         stream: jetStream.prefix, position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
       while true {
         let (newest, revision) = try await value("snapshot", as: Manifest.self)
-        if try await stays(newest, beside: snapshot) {
+        if !always, try await stays(newest, beside: snapshot) {
           return try await jetStream.purge(subject(name + ".*"), in: stream)
         }
         guard try await put(manifest, as: "snapshot", over: revision) else { continue }

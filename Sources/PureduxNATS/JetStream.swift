@@ -76,6 +76,7 @@
       var description: String?
 
       static let noMessage = 10037
+      static let messageTooLarge = 10054
       static let noStream = 10059
       static let nameInUse = 10058
       /// Somebody else has written to the key, or is doing so.
@@ -149,8 +150,14 @@
       if let position = Subjects.number(behind: "\"seq\":", in: answer.bytes, unless: "\"error\":") {
         return .success(position)
       }
-      let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error
-      return .failure(failure?.error ?? .unavailable("The answer cannot be read."))
+      guard let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error else {
+        return .failure(.unavailable("The answer cannot be read."))
+      }
+      // Of a message only its size is refused for good; a stream that is sealed, or a right that is missing, may change.
+      if case .refused(let text) = failure.error, failure.errCode != Failure.messageTooLarge {
+        return .failure(.unavailable(text))
+      }
+      return .failure(failure.error)
     }
 
     private struct PublishAnswer: Decodable { var seq: UInt64 }

@@ -131,6 +131,7 @@
     private func bucket() throws(LogError) -> Bucket { Bucket(jetStream, token: try named()) }
 
     func newest() async throws(LogError) -> LogSnapshot? { try await bucket().newest() }
-    func save(_ snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot) }
+    func save(_ snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot, always: false) }
+    func replace(with snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot, always: true) }
   }
 #endif

@@ -9,22 +9,23 @@ import Testing
   func finds(fault: FaultyLog.Fault) async throws {
     let logs = LockedValue<[String: FaultyLog]>([:])
     let clock = ManualClock()
+    let hangs = Gate()
+    let timing = Task {
+      await hangs.wait()
+      await clock.untilAsleep(1)
+      clock.advance(by: .seconds(60))
+    }
+    defer { hangs.open() }
     let violation = await #expect(throws: LogViolation.self) {
       try await checkOrderedLog(clock: clock) { key in
         logs.withLock { logs in
-          let log =
-            logs[key]
-            ?? FaultyLog(fault) {
-              Task {
-                await clock.untilAsleep(1)
-                clock.advance(by: .seconds(60))
-              }
-            }
+          let log = logs[key] ?? FaultyLog(fault) { hangs.open() }
           logs[key] = log
           return log
         }
       }
     }
+    timing.cancel()
     #expect(violation?.part == fault.part, "\(String(describing: violation))")
   }
 
@@ -44,12 +45,14 @@ import Testing
 /// A log in memory with one fault.
 final class FaultyLog: OrderedLog, SnapshotStore {
   enum Fault: CaseIterable {
-    case leavesOut, swaps, ignoresCancellation, neverAnswers, hidesTruncation, keepsFirstSnapshot
+    case leavesOut, swaps, tellsTwice, refuses, ignoresCancellation, neverAnswers, hidesTruncation, keepsFirstSnapshot
 
     /// The part of the contract that is broken.
     var part: String {
       switch self {
       case .leavesOut, .swaps, .neverAnswers: "order"
+      case .refuses: "order"
+      case .tellsTwice: "outcome"
       case .ignoresCancellation: "cancellation"
       case .hidesTruncation: "truncation"
       case .keepsFirstSnapshot: "snapshots"
@@ -73,7 +76,16 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   var snapshots: (any SnapshotStore)? { self }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    if fault == .neverAnswers { hangs() } else { log.append(entry, outcome: outcome) }
+    switch fault {
+    case .neverAnswers: hangs()
+    case .refuses: Task { outcome(.failure(.refused("No."))) }
+    case .tellsTwice:
+      log.append(entry) { result in
+        outcome(result)
+        outcome(result)
+      }
+    default: log.append(entry, outcome: outcome)
+    }
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
@@ -123,6 +135,8 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   func newest() async throws(LogError) -> LogSnapshot? {
     fault == .keepsFirstSnapshot ? first.withLock { $0 } : try await log.newest()
   }
+
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await log.replace(with: snapshot) }
 
   func save(_ snapshot: LogSnapshot) async throws(LogError) {
     first.withLock { $0 = $0 ?? snapshot }

@@ -305,8 +305,19 @@ import Testing
     try await first.send("a")
     let second = try await open(2)
     #expect(await second.state.entries == ["old \"a\""])
+    // One that reads both, and writes the older one, goes on.
+    let both = try await RootStore<Ledger, String>(
+      following: log, initialState: Ledger(),
+      actions: LogCoding(schema: 1, newestSchema: 2) {
+        Array($0.utf8)
+      } decode: { bytes, schema in
+        "\(schema) " + String(decoding: bytes, as: UTF8.self)
+      }, states: nil
+    ) { $0.entries.append($1) }
     try await second.send("b")
     for await phase in first.logPhases() where phase == .stopped(.newerSchema(position: 2)) { break }
+    #expect(await both.state { $0.entries.count == 2 }.entries == ["1 \"a\"", "2 \"b\""])
+    await both.shutdown()
     #expect(first.dispatch("c") == .stopped)
     await #expect(throws: StoreError.stopped(.newerSchema(position: 2))) { try await first.send("c") }
     #expect(await first.state.entries == ["a"])

@@ -48,18 +48,21 @@ import Testing
     let child = store.childStore(initialState: 0) { count, _ in count += 1 }
     child.dispatch("a")
     await log.untilHeld(1)
-    let ended = LockedValue(false)
+    let order = Record<String>()
     let ending = Task {
       await child.shutdown()
-      ended.withLock { $0 = true }
+      order.add("child")
     }
-    await clock.untilAsleep(1)
-    #expect(!ended.withLock { $0 })
+    while child.dispatch("late") != .terminated { await Task.yield() }
+    // What comes behind the end of the child in the tree has been done.
+    _ = await store.statistics
+    order.add("closed")
     let closing = Task { await store.shutdown() }
     await clock.untilAsleep(2)
     clock.advance(by: .seconds(100))
     await closing.value
     await ending.value
+    #expect(order.all == ["closed", "child"])
   }
 
   // MARK: Refused
@@ -115,33 +118,67 @@ import Testing
   }
 
   @Test("an action that may be in the log is not taken for refused")
-  func doubted() {
+  func notRefused() {
     var outbox = Outbox(limits: Outbox.Limits(actions: 1, entries: 1))
-    outbox.append([1], at: .zero)
-    outbox.append([2], at: .zero)
-    func isDropped(after errors: [LogError]) -> Bool {
-      for error in errors {
+    /// What is told of the entries that go to the log, one after the other; nil for nothing.
+    func isDropped(after outcomes: [Result<UInt64, LogError>?], patience: Duration = .seconds(1)) -> Bool {
+      for outcome in outcomes {
         guard let entry = outbox.next(at: .zero) else { return false }
-        outbox.ended(entry.id, error, at: .zero)
-        _ = outbox.retry(at: .zero, patience: .seconds(1))
+        switch outcome {
+        case .success?: outbox.ended(entry.id, nil, at: .zero)
+        case .failure(let error)?: outbox.ended(entry.id, error, at: .zero)
+        case nil: break
+        }
+        outbox.rewind()
+        _ = outbox.retry(at: .zero, patience: patience)
       }
       return outbox.dropRefused(at: .zero)
     }
-    #expect(!isDropped(after: [.unavailable("")]))
-    #expect(!isDropped(after: [.refused("")]))
-    outbox.applied(at: .zero)
-    #expect(isDropped(after: [.refused("")]))
-    #expect(outbox.isEmpty && outbox.bytes == 0)
-    // Nor one that is on its way once more, nor one whose attempt before was overdue.
-    outbox.append([3], at: .zero)
-    #expect(!isDropped(after: []))
+    let (refused, unavailable) = (
+      Result<UInt64, LogError>.failure(.refused("")), Result<UInt64, LogError>.failure(.unavailable(""))
+    )
+    for before in [[.success(1)], [unavailable], [nil], [refused, .success(1)], [refused, nil]]
+      as [[Result<UInt64, LogError>?]]
+    {
+      outbox.append([1], at: .zero)
+      #expect(!isDropped(after: before + [refused]), "\(before)")
+      outbox.applied(at: .zero)
+    }
+    // One that was refused before, and is on its way.
+    outbox.append([1], at: .zero)
     let first = outbox.next(at: .zero)
     outbox.ended(first?.id ?? 0, .refused(""), at: .zero)
     _ = outbox.retry(at: .zero, patience: .seconds(1))
     _ = outbox.next(at: .zero)
     #expect(!isDropped(after: []))
-    _ = outbox.retry(at: .seconds(2), patience: .seconds(1))
-    #expect(!isDropped(after: [.refused("")]))
+    outbox.applied(at: .zero)
+    // None of that.
+    outbox.append([1], at: .zero)
+    #expect(isDropped(after: [refused]))
+    #expect(outbox.isEmpty && outbox.bytes == 0)
+  }
+
+  @Test("what a log has taken and delivers late is not rejected where it refuses the repetition")
+  func refusedRepetition() async throws {
+    let clock = ManualClock()
+    let log = LateLog()
+    var options = LogOptions.quick
+    options.endingLimit = .seconds(1_000_000)
+    let store = try await ledger(log, options: options, clock: clock)
+    for number in 0..<4 { store.dispatch("\(number)") }
+    let sending = Task { try await store.send("sent") }
+    while await store.statistics.log?.pendingActions != 5 { await Task.yield() }
+    log.refuses.withLock { $0 = true }
+    for _ in 0..<50 {
+      await clock.untilAsleep(1)
+      clock.advance(by: .milliseconds(50))
+      _ = await store.statistics
+    }
+    log.deliver()
+    try await sending.value
+    #expect(await store.state.entries == ["0", "1", "2", "3", "sent"])
+    #expect(await store.statistics.log?.rejected == 0)
+    await store.shutdown()
   }
 
   // MARK: Snapshots
@@ -165,27 +202,53 @@ import Testing
     options.ignoresSnapshots = true
     let store = try await ledger(log, options: options)
     #expect(await store.state.entries == ["0", "1", "2"])
-    // The first action behind all that there was has a snapshot saved.
-    try await store.send("3")
-    await log.untilSaved(4)
+    // What was lost may have been as much as comes now.
+    for number in 3..<12 { try await store.send("\(number)") }
     await store.shutdown()
     let again = try await ledger(log)
-    #expect(await again.state.entries == ["0", "1", "2", "3"])
+    #expect(await again.state.entries == (0..<12).map { "\($0)" })
+    await again.shutdown()
   }
 
-  @Test("a replica that has stopped saves no snapshot")
-  func stoppedSavesNothing() async throws {
+  @Test("an opening that leaves snapshots aside replaces what is kept, however new", arguments: [2, 3, 4])
+  func replaced(position: UInt64) async throws {
     let log = MemoryLog()
+    let writer = try await ledger(log)
+    for number in 0..<3 { try await writer.send("\(number)") }
+    await writer.shutdown()
+    let wrong = StoredState(state: Ledger(entries: ["wrong"]), fold: Fold.having(committed: position))
+    try await log.save(LogSnapshot(position: position, bytes: wrong.encode(by: .json())))
+    var options = LogOptions.quick
+    (options.ignoresSnapshots, options.snapshotBytes) = (true, nil)
+    await (try ledger(log, options: options)).shutdown()
+    #expect(await (try ledger(log)).state.entries == ["0", "1", "2"])
+    // Where there is nothing at all, too.
+    let empty = MemoryLog()
+    try await empty.save(LogSnapshot(position: position, bytes: wrong.encode(by: .json())))
+    await (try ledger(empty, options: options)).shutdown()
+    #expect(await (try ledger(empty)).state.entries == [])
+  }
+
+  @Test("a replica that has stopped saves no snapshot more")
+  func stoppedSavesNothing() async throws {
+    let log = SlowSnapshots()
     var options = LogOptions.quick
     options.snapshotBytes = 1
     let store = try await ledger(log, options: options)
+    try await store.send("a")
+    await log.saving.untilCount(1)
+    try await store.send("b")
     let newer = try await RootStore<Ledger, String>(
-      following: log, initialState: Ledger(), actions: .json(schema: 2), states: nil
+      following: log.memory, initialState: Ledger(), actions: .json(schema: 2), states: nil
     ) { $0.entries.append($1) }
     try await newer.send("newer")
     for await phase in store.logPhases() { if case .stopped = phase { break } }
+    // The one that was being saved ends, and "b" has come since.
+    log.gate.open()
+    await log.saved.untilCount(1)
+    for _ in 0..<3 { _ = await store.statistics }
     await store.shutdown()
-    #expect(try await log.newest() == nil)
+    #expect(log.saving.all == [1])
   }
 
   // MARK: Phases
@@ -194,24 +257,35 @@ import Testing
   func flapping() async throws {
     let clock = ManualClock()
     let log = UndeliveringLog()
-    let phases = Events<LogStatistics.Phase>()
-    let (told, tell) = AsyncStream.makeStream(of: LogStatistics.Phase.self)
-    let store = try await ledger(log, clock: clock, onPhase: { tell.yield($0) })
-    log.fails.withLock { $0 = true }
-    log.fail()
-    for _ in 0..<10 {
-      await clock.untilAsleep(1)
+    let phases = Record<LogStatistics.Phase>()
+    let store = try await ledger(log, clock: clock, onPhase: { phases.add($0) })
+    await log.followed.untilCount(1)
+    log.breakOff()
+    await clock.untilAsleep(1)
+    for round in 1...10 {
+      // Followed once more, it breaks off before any time has gone on: one sleep is to tell that the log is back, and
+      // cancelled, and one is for the next attempt.
+      log.breaksOff.withLock { $0 = true }
       clock.advance(by: .milliseconds(5))
+      while clock.sleepCount < 1 + 2 * round { await Task.yield() }
+      await clock.untilAsleep(1)
     }
-    log.fails.withLock { $0 = false }
-    for await phase in told {
-      await phases.add(phase)
-      if phase == .waiting(.unavailable) { break }
+    #expect(phases.all == [.recovering(0, of: 0), .following, .waiting(.unavailable)])
+    // What is appended is taken, at the second attempt: that says nothing of what is delivered.
+    store.dispatch("a")
+    await log.appended.untilCount(1)
+    await clock.untilAsleep(2)
+    clock.advance(by: .milliseconds(5))
+    await log.told.wait()
+    for _ in 0..<3 { _ = await store.statistics }
+    #expect(phases.all.count == 3)
+    log.breaksOff.withLock { $0 = false }
+    let ending = Task { await store.shutdown() }
+    while phases.all.last != .ended {
+      clock.advance(by: .seconds(100))
+      await Task.yield()
     }
-    await store.shutdown()
-    tell.finish()
-    for await phase in told { await phases.add(phase) }
-    #expect(await phases.all == [.recovering(0, of: 0), .following, .waiting(.unavailable), .ended])
+    await ending.value
   }
 }
 
@@ -224,12 +298,6 @@ extension Fold {
       fold.ended(at: number, fingerprint: nil)
     }
     return fold
-  }
-}
-
-extension MemoryLog {
-  fileprivate func untilSaved(_ position: UInt64) async {
-    while (try? await newest()?.position) != position { await Task.yield() }
   }
 }
 
@@ -249,19 +317,93 @@ private final class RefusingLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
-/// A log that says how far it goes, and whose entries break off at once.
+/// Takes what comes and delivers it when it is told to; refuses, from a moment on.
+private final class LateLog: OrderedLog {
+  let refuses = LockedValue(false)
+  private let memory = MemoryLog()
+  private let delivers = Gate()
+
+  func deliver() { delivers.open() }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    if !refuses.withLock({ $0 }) { return memory.append(entry, outcome: outcome) }
+    Task { outcome(.failure(.refused("Nothing more."))) }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (records, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let reading = Task {
+      await delivers.wait()
+      do {
+        for try await batch in memory.records(after: position) { continuation.yield(batch) }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in reading.cancel() }
+    return records
+  }
+
+  func head() async throws(LogError) -> UInt64 { 0 }
+  func truncate(through position: UInt64) async throws(LogError) {}
+}
+
+/// A log in memory whose snapshots are saved when a gate is open.
+private final class SlowSnapshots: OrderedLog, SnapshotStore {
+  let memory = MemoryLog()
+  let gate = Gate()
+  let saving = Record<UInt64>()
+  let saved = Record<UInt64>()
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    memory.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    memory.records(after: position)
+  }
+
+  func head() async throws(LogError) -> UInt64 { try await memory.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
+  func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
+
+  func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    saving.add(snapshot.position)
+    await gate.wait()
+    try await memory.save(snapshot)
+    saved.add(snapshot.position)
+  }
+}
+
+/// A log that can be asked, takes an entry at the second attempt, and delivers nothing: its entries break off when they
+/// are told to, or at once.
 private final class UndeliveringLog: OrderedLog {
-  let fails = LockedValue(false)
-  private let first = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
+  let followed = Record<Void>()
+  let appended = Record<Void>()
+  let told = Gate()
+  let breaksOff = LockedValue(false)
+  private let stream = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
 
-  func fail() { first.withLock { $0 }?.finish(throwing: LogError.unavailable("It broke off.")) }
+  func breakOff() { stream.withLock { $0 }?.finish(throwing: LogError.unavailable("It broke off.")) }
 
-  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {}
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    appended.add(())
+    let isFirst = appended.all.count == 1
+    Task {
+      outcome(isFirst ? .failure(.unavailable("Not yet.")) : .success(1))
+      if !isFirst { told.open() }
+    }
+  }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
     AsyncThrowingStream { continuation in
-      if fails.withLock({ $0 }) { return continuation.finish(throwing: LogError.unavailable("It breaks off.")) }
-      first.withLock { $0 = continuation }
+      stream.withLock { $0 = continuation }
+      if breaksOff.withLock({ $0 }) { continuation.finish(throwing: LogError.unavailable("It broke off.")) }
+      followed.add(())
     }
   }
 

@@ -11,8 +11,10 @@ package struct ElapsedClock: Sendable {
     sleeping = { try await clock.sleep(for: $0) }
   }
 
-  /// False if the task is cancelled. A clock that cannot sleep is replaced by one that can.
+  /// False if the task is cancelled. A clock that cannot sleep is replaced by one that can. More than a hundred years
+  /// count as a hundred years.
   package func sleep(for duration: Duration) async -> Bool {
+    let duration = min(duration, .longest)
     do {
       try await sleeping(duration)
     } catch {
@@ -20,4 +22,9 @@ package struct ElapsedClock: Sendable {
     }
     return !Task.isCancelled
   }
+}
+
+extension Duration {
+  /// A duration that every clock can add to its time: about a hundred years.
+  package static var longest: Duration { .seconds(100 * 365 * 86_400) }
 }

@@ -35,11 +35,6 @@ struct EffectClock: Sendable {
   }
 }
 
-extension Duration {
-  /// A duration that every clock can add to its time: about a hundred years.
-  static var longest: Duration { .seconds(100 * 365 * 86_400) }
-}
-
 extension Clock<Duration> {
   /// Returns when a duration has passed by this clock, or, if it cannot sleep, by the continuous one; at once when the
   /// caller is cancelled.

@@ -85,8 +85,8 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     var phase: Phase
     /// How many use it.
     var useCount = 0
-    /// Rises with each use, so that an end of idleness is told from the one before.
-    var generation = 0
+    /// Another one with each use, so that an end of idleness is told from the one before.
+    var generation: Int
     var waiters: [Int: CheckedContinuation<Root, any Error>] = [:]
   }
 
@@ -110,6 +110,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
   private var leavingCount = 0
   private var hasEnded = false
   private var nextWaiter = 0
+  private var generation = 0
   private var enders: [CheckedContinuation<Void, Never>] = []
 
   init(
@@ -166,7 +167,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
     if case .open(let store) = entry.phase, store.takesActions {
       entry.useCount += 1
-      entry.generation += 1
+      entry.generation = nextGeneration()
       entries[key] = entry
       return waiter.resume(returning: store)
     }
@@ -184,14 +185,19 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
 
   // MARK: Making and ending stores
 
+  private func nextGeneration() -> Int {
+    generation += 1
+    return generation
+  }
+
   private func open(_ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>]) {
-    // Detached, here and below: nothing is made under the task-local values of who happens to ask first.
+    // Detached: nothing is made under the task-local values of who happens to ask first.
     let task = Task.detached { [make] in
       let result: Result<Root, any Error>
       do { result = .success(try await make(key)) } catch { result = .failure(error) }
       await self.opened(key, result)
     }
-    entries[key] = Entry(phase: .opening(task), waiters: waiters)
+    entries[key] = Entry(phase: .opening(task), generation: nextGeneration(), waiters: waiters)
     keptCount += 1
     letGoOfTooMany()
   }
@@ -211,7 +217,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     case .success(let store):
       entries[key]?.phase = .open(store)
       entries[key]?.useCount = waiters.count
-      entries[key]?.generation += 1
+      entries[key]?.generation = nextGeneration()
       entries[key]?.waiters = [:]
       for waiter in waiters { waiter.resume(returning: store) }
       if waiters.isEmpty { beginIdling(key) }
@@ -222,9 +228,10 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
     entries[key]?.phase = .closing
     keptCount -= 1
     entries[key]?.useCount = 0
-    Task.detached { [interceptors] in
+    // Not detached: an effect of the store that shuts the directory down is not waited for.
+    Task { [interceptors] in
       await store.shutdown(interceptors: interceptors)
-      await self.closed(key)
+      self.closed(key)
     }
   }
 

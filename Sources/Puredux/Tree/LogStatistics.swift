@@ -28,11 +28,13 @@ public struct LogStatistics: Sendable, Hashable {
   public var pendingBytes: Int
   /// How many entries could not be decoded, and were skipped.
   public var skipped: UInt64
+  /// How many actions could not be encoded, were too large, or were refused by the log. Who sends one is told;
+  /// `dispatch` has answered by then.
+  public var rejected: UInt64
 
   public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
-    pendingBytes: Int = 0,
-    skipped: UInt64 = 0
+    pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0
   ) {
     self.phase = phase
     self.position = position
@@ -41,6 +43,7 @@ public struct LogStatistics: Sendable, Hashable {
     self.pendingActions = pendingActions
     self.pendingBytes = pendingBytes
     self.skipped = skipped
+    self.rejected = rejected
   }
 }
 
@@ -50,4 +53,6 @@ public enum LogTrouble: Sendable, Hashable {
   case unavailable
   /// There is no room left where it is stored.
   case full
+  /// It refuses what waits, which it may have taken in an earlier attempt.
+  case refused
 }

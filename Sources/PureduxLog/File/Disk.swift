@@ -128,7 +128,11 @@ extension Disk {
   /// Makes a directory, and those above it; nothing where it is there. What is made is on the disk when it returns.
   static func makeDirectory(_ path: String) throws(Failure) {
     if unsafe mkdir(path, 0o755) != 0 {
-      if errno == EEXIST { return }
+      // Who made it may have died before its name was on the disk; whoever may not read where that stands has not.
+      if errno == EEXIST {
+        try? syncDirectory(parent(of: path) ?? root(of: path))
+        return
+      }
       guard errno == ENOENT, let parent = parent(of: path) else {
         throw Failure(call: "mkdir", path: path, code: errno)
       }
@@ -138,8 +142,10 @@ extension Disk {
         throw Failure(call: "mkdir", path: path, code: errno)
       }
     }
-    try syncDirectory(parent(of: path) ?? (path.first == "/" ? "/" : "."))
+    try syncDirectory(parent(of: path) ?? root(of: path))
   }
+
+  private static func root(of path: String) -> String { path.first == "/" ? "/" : "." }
 
   /// None of a path of one name.
   private static func parent(of path: String) -> String? {

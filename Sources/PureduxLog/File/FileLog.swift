@@ -29,7 +29,7 @@ public final class FileLog: Sendable {
     /// write then changes only bytes that are there, which disks do faster. 0 for none.
     public var preallocatedBytes = 1 << 20
     /// Whether each write waits for the disk. Without it a crash of the machine can lose what was acknowledged, and one
-    /// of the process cannot; what is damaged at the end of the log, or a snapshot of more than that, is set aside.
+    /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left, is set aside.
     public var syncs = true
 
     public init() {}
@@ -41,8 +41,9 @@ public final class FileLog: Sendable {
     public var key: String
     /// The position that its first entry would have had.
     public var position: UInt64
+    /// How many there were: 0 where, without `syncs`, what was acknowledged is not there at all.
     public var bytes: Int
-    /// The file that it was moved to.
+    /// The file that they were moved to, or the directory of the tree.
     public var path: String
   }
 

@@ -77,9 +77,9 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   /// Does something with the files, which are looked at first where they have not been.
   private func withFiles<Result>(
-    _ body: (inout Segments, _ directory: String) throws(LogError) -> Result
+    _ body: (inout Segments) throws(LogError) -> Result
   ) throws(LogError) -> Result {
-    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    let directory = try named()
     try owner.checkIsOpen()
     return try files.withLock { files throws(LogError) in
       var opened: Segments
@@ -87,11 +87,13 @@ final class FileTree: OrderedLog, SnapshotStore {
         opened = files
       } else {
         opened = try Segments(in: directory, of: key, for: owner)
+        // Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
+        if !owner.options.syncs { try SnapshotFile.setAside(in: directory, beyond: opened.head) }
         waiting.withLock { $0.head = opened.head }
       }
       files = nil
       defer { files = opened }
-      return try body(&opened, directory)
+      return try body(&opened)
     }
   }
 
@@ -111,7 +113,7 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   private func write(_ appends: [Append]) {
     do throws(LogError) {
-      let records = try withFiles { files, _ throws(LogError) in try files.append(appends.map(\.entry)) }
+      let records = try withFiles { files throws(LogError) in try files.append(appends.map(\.entry)) }
       publish(records)
       for (append, record) in zip(appends, records) { append.outcome(.success(record.position)) }
     } catch {
@@ -139,7 +141,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   // MARK: Reading
 
   func head() async throws(LogError) -> UInt64 {
-    try await onQueue { () throws(LogError) in try self.withFiles { files, _ in files.head } }
+    try await onQueue { () throws(LogError) in try self.withFiles { $0.head } }
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
@@ -170,7 +172,7 @@ final class FileTree: OrderedLog, SnapshotStore {
     }
     let before = reader.withLock { $0 }
     let (records, after) = try await onQueue { () throws(LogError) in
-      try self.withFiles { files, _ throws(LogError) in try files.read(before, atMost: Self.readSize) }
+      try self.withFiles { files throws(LogError) in try files.read(before, atMost: Self.readSize) }
     }
     reader.withLock { $0 = after }
     return records.isEmpty ? nil : records
@@ -178,29 +180,33 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   func truncate(through position: UInt64) async throws(LogError) {
     try await onQueue { () throws(LogError) in
-      try self.withFiles { files, _ throws(LogError) in try files.truncate(through: position) }
+      try self.withFiles { files throws(LogError) in try files.truncate(through: position) }
     }
   }
 
   // MARK: Snapshots
 
+  private func named() throws(LogError) -> String {
+    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
+    return directory
+  }
+
   func newest() async throws(LogError) -> LogSnapshot? {
     try await onQueue { () throws(LogError) in
-      let (directory, head) = try self.withFiles { ($1, $0.head) }
-      let snapshot = try SnapshotFile.read(in: directory)
-      // Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
-      guard let snapshot, snapshot.position > head, !self.owner.options.syncs else { return snapshot }
-      try SnapshotFile.setAside(in: directory)
-      return nil
+      // Looks at the files first.
+      try self.withFiles { _ throws(LogError) in try SnapshotFile.read(in: self.named()) }
     }
   }
 
-  func save(_ snapshot: LogSnapshot) async throws(LogError) {
-    let (directory, head) = try await onQueue { () throws(LogError) in try self.withFiles { ($1, $0.head) } }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) { try await write(snapshot, always: false) }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await write(snapshot, always: true) }
+
+  private func write(_ snapshot: LogSnapshot, always: Bool) async throws(LogError) {
+    let directory = try named()
     // Not on the queue of the entries, which do not wait for it.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       try self.owner.checkIsOpen()
-      try SnapshotFile.write(snapshot, in: directory, head: head, syncs: self.owner.options.syncs)
+      try SnapshotFile.write(snapshot, in: directory, always: always, syncs: self.owner.options.syncs)
     }
   }
 }

@@ -15,6 +15,8 @@ struct Segments {
   private var hasRemains = false
   private var mark: Disk?
   private(set) var head: UInt64 = 0
+  /// Whether something was set aside.
+  private var wasTorn = false
 
   /// Looks at the last file, and sets aside what was being written when somebody died.
   init(in directory: String, of key: String, for owner: FileLog) throws(LogError) {
@@ -24,15 +26,31 @@ struct Segments {
     firsts = try onDisk { () throws(Disk.Failure) in
       try Disk.names(in: directory).compactMap(FileNames.first(ofSegment:)).sorted()
     }
-    // Where nothing waits for the disk a machine that dies leaves anything, and the mark says nothing.
-    let acknowledged = owner.options.syncs ? try AcknowledgedMark.read(path(FileNames.mark)) : nil
+    let mark = try AcknowledgedMark.read(path(FileNames.mark))
+    guard owner.options.syncs else {
+      try openWhatIsLeft(mark)
+      return
+    }
     guard let first = firsts.last else {
-      if let acknowledged { throw .damaged(position: acknowledged.first, "The files of the log \(key) are missing.") }
+      if let mark { throw .damaged(position: mark.first, "The files of the log \(key) are missing.") }
       return
     }
     // Who made the last file may have died before its name was on the disk.
-    if owner.options.syncs { try onDisk { () throws(Disk.Failure) in try Disk.syncDirectory(directory) } }
-    try open(first, acknowledged)
+    try onDisk { () throws(Disk.Failure) in try Disk.syncDirectory(directory) }
+    try open(first, mark)
+  }
+
+  /// Where nothing waits for the disk a machine that dies leaves anything: what is missing is reported.
+  private mutating func openWhatIsLeft(_ mark: AcknowledgedMark?) throws(LogError) {
+    if let first = firsts.last { try open(first, nil) }
+    let left = AcknowledgedMark(first: firsts.last ?? 0, end: UInt64(end))
+    guard let mark, (mark.first, mark.end) > (left.first, left.end) else { return }
+    if !wasTorn { owner.report(FileLog.TornTail(key: key, position: head + 1, bytes: 0, path: directory)) }
+    if firsts.isEmpty {
+      try onDisk { () throws(Disk.Failure) in try Disk.remove(path(FileNames.mark)) }
+    } else {
+      acknowledge()
+    }
   }
 
   private func path(_ name: String) -> String { directory + "/" + name }
@@ -70,7 +88,9 @@ struct Segments {
     }
     let tail = try scan(file, size)
     if let acknowledgedEnd, end < acknowledgedEnd {
-      throw .damaged(position: head + 1, "An entry of the log \(key) that was acknowledged cannot be read.")
+      throw .damaged(
+        position: head + 1,
+        "What the log \(key) acknowledged up to byte \(acknowledgedEnd) of \(file.path) ends at byte \(end).")
     }
     if let tail, tail.end > end {
       // Where nothing tells what was acknowledged, it has to look as what dies in the middle leaves.
@@ -111,7 +131,7 @@ struct Segments {
   }
 
   /// Moves what lies behind an offset to a file of its own.
-  private func setAside(_ file: Disk, from offset: Int, _ size: Int) throws(LogError) {
+  private mutating func setAside(_ file: Disk, from offset: Int, _ size: Int) throws(LogError) {
     let tail = FileLog.TornTail(
       key: key, position: head + 1, bytes: size - offset, path: path(FileNames.torn(head + 1)))
     try onDisk { () throws(Disk.Failure) in
@@ -124,7 +144,10 @@ struct Segments {
       try file.truncate(to: offset)
       try file.sync()
     }
-    if size > offset { owner.report(tail) }
+    if size > offset {
+      wasTorn = true
+      owner.report(tail)
+    }
   }
 
   // MARK: Writing
@@ -184,10 +207,7 @@ struct Segments {
   /// Begins a file.
   private mutating func begin(_ first: UInt64) throws(Disk.Failure) {
     try owner.fail(.write, nil, RecordFormat.headerSize)
-    if firsts.isEmpty {
-      try Disk.makeDirectory(directory)
-      try Disk.syncDirectory(owner.directory)
-    }
+    if firsts.isEmpty { try Disk.makeDirectory(directory) }
     // What was allocated and is not needed; a log can be read with it, too.
     try? last?.truncate(to: end)
     let file = try Disk(path(FileNames.segment(first)), .creating)

@@ -15,9 +15,9 @@ enum SnapshotFile {
 
   /// Puts a snapshot in place of the one before, at once, so that one of them is always there.
   ///
-  /// - Parameter head: One of more than the log has does not stay.
-  static func write(_ snapshot: LogSnapshot, in directory: String, head: UInt64, syncs: Bool) throws(LogError) {
-    if let kept = try read(in: directory), kept.position >= snapshot.position, kept.position <= head { return }
+  /// - Parameter always: Whether it also takes the place of one that is as new.
+  static func write(_ snapshot: LogSnapshot, in directory: String, always: Bool, syncs: Bool) throws(LogError) {
+    if !always, let kept = try read(in: directory), kept.position >= snapshot.position { return }
     do {
       try Disk.makeDirectory(directory)
       let path = directory + "/" + FileNames.newSnapshot
@@ -32,7 +32,9 @@ enum SnapshotFile {
     }
   }
 
-  static func setAside(in directory: String) throws(LogError) {
+  /// Sets the snapshot aside if it is of more than the log has.
+  static func setAside(in directory: String, beyond head: UInt64) throws(LogError) {
+    guard let snapshot = try read(in: directory), snapshot.position > head else { return }
     do {
       try Disk.rename(directory + "/" + FileNames.snapshot, to: directory + "/" + FileNames.strayedSnapshot)
     } catch {

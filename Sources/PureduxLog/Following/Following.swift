@@ -44,6 +44,10 @@ private struct Sending {
   var follower: Task<Void, Never>?
   /// Rises when the log begins to deliver, and when it fails to.
   var delivery = 0
+  /// Why the log delivers nothing, if it does not.
+  var deliveryTrouble: LogTrouble?
+  /// How many actions could not be given to the log.
+  var rejected: UInt64 = 0
   var endingLimit: Task<Void, Never>?
   var recovery: CheckedContinuation<Void, any Error>?
   var recovered: Result<Void, any Error>?
@@ -152,11 +156,15 @@ private struct Sending {
 
   /// On the tree's executor.
   private func submit(_ action: Action) -> StoreError? {
-    guard let bytes = try? actions.encode(action) else { return .rejected(reason: "The action cannot be encoded.") }
+    guard let bytes = try? actions.encode(action) else {
+      sending.withLock { $0.rejected += 1 }
+      return .rejected(reason: "The action cannot be encoded.")
+    }
     let now = clock.now()
     let refused = sending.withLock { sending -> StoreError? in
       if let stop = sending.stop { return .stopped(stop) }
       if bytes.count + 4 > sending.outbox.limits.bytes {
+        sending.rejected += 1
         return .rejected(reason: "The action is larger than an entry of the log may be.")
       }
       sending.outbox.append(bytes, at: now)
@@ -215,6 +223,7 @@ private struct Sending {
     let isDropped = sending.withLock { sending in
       guard sending.outbox.dropRefused(at: now) else { return false }
       sending.writer = .random(in: 1 ... .max)
+      sending.rejected += 1
       if sending.stop == nil, !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
       return true
     }
@@ -232,7 +241,7 @@ private struct Sending {
           sending.watcher = nil
           return true
         }
-        _ = sending.outbox.retry(at: now, patience: options.patience)
+        _ = sending.outbox.retry(at: now, patience: min(options.patience, .longest))
         return false
       }
       if isOver { return }
@@ -293,8 +302,9 @@ private struct Sending {
         return sending.delivery
       }
       let sign = hasFailed ? Task.detached { await self.tellReturn(of: delivery, to: tree) } : nil
-      defer { sign?.cancel() }
-      guard let problem = await applyAll(of: tree) else { return }
+      let problem = await applyAll(of: tree)
+      sign?.cancel()
+      guard let problem else { return }
       hasFailed = true
       sending.withLock { $0.delivery += 1 }
       switch problem {
@@ -303,7 +313,10 @@ private struct Sending {
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
-        await tree.turn { self.enter(.waiting(problem.trouble), in: $0) }
+        await tree.turn { turn in
+          self.sending.withLock { $0.deliveryTrouble = problem.trouble }
+          self.enter(.waiting(problem.trouble), in: turn)
+        }
       }
       guard await clock.sleep(for: options.retryInterval) else { return }
     }
@@ -315,7 +328,12 @@ private struct Sending {
     while await clock.sleep(for: options.retryInterval) {
       guard (try? await log.head()) != nil else { continue }
       return await tree.turn { turn in
-        if self.sending.withLock({ $0.delivery == delivery }) { self.progress(in: turn) }
+        let delivers = self.sending.withLock { sending in
+          guard sending.delivery == delivery else { return false }
+          sending.deliveryTrouble = nil
+          return true
+        }
+        if delivers { self.progress(in: turn) }
       }
     }
   }
@@ -346,7 +364,7 @@ private struct Sending {
       switch LogEntry.decode(record.bytes) {
       case .unreadable: break
       case .newerFormat: kind = .newerSchema
-      case .entry(let header, _) where header.schema > actions.schema: kind = .newerSchema
+      case .entry(let header, _) where header.schema > actions.newestSchema: kind = .newerSchema
       case .entry(let header, let encoded):
         kind = .entry(header)
         for bytes in encoded { decoded.append(try? actions.decode(bytes, header.schema)) }
@@ -362,6 +380,7 @@ private struct Sending {
     _ outlines: [Outline], _ actions: [Action?], in turn: Turn, of tree: SequencedTree<State, Action>
   ) {
     let now = clock.now()
+    sending.withLock { $0.deliveryTrouble = nil }
     var next = 0
     for outline in outlines {
       let (position, first) = (outline.position, next)
@@ -453,7 +472,8 @@ private struct Sending {
         phase: sending.phase, position: sending.seen.position,
         waiting: sending.troubleSince.map { now - $0 },
         behind: sending.head - min(sending.head, sending.seen.position),
-        pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped)
+        pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped,
+        rejected: sending.rejected)
     }
   }
 
@@ -501,14 +521,14 @@ private struct Sending {
   }
 
   private func tellTrouble(in turn: Turn) {
-    let trouble = sending.withLock { $0.outbox.trouble }
-    if let trouble { enter(.waiting(trouble.trouble), in: turn) } else { progress(in: turn) }
+    let trouble = sending.withLock { $0.outbox.trouble?.trouble ?? $0.deliveryTrouble }
+    if let trouble { enter(.waiting(trouble), in: turn) } else { progress(in: turn) }
   }
 
   private func progress(in turn: Turn) {
     let (position, goal, start) = applying.withLock { ($0.fold.position, $0.goal, $0.start) }
     if position < goal { return enter(.recovering(position - start, of: goal - start), in: turn) }
-    if sending.withLock({ $0.outbox.trouble }) == nil { enter(.following, in: turn) }
+    if sending.withLock({ $0.outbox.trouble == nil && $0.deliveryTrouble == nil }) { enter(.following, in: turn) }
     endRecovery(nil)
   }
 
@@ -560,14 +580,29 @@ private struct Sending {
 
   // MARK: Snapshots
 
+  /// Where the snapshots that there are have been left aside, what has been replayed takes their place.
+  @usableFromInline func replaceSnapshots() async throws {
+    guard options.ignoresSnapshots, let states, let snapshots = log.snapshots, let tree = tree.withLock({ $0 }) else {
+      return
+    }
+    let found = LockedValue<StoredState<State>?>(nil)
+    await tree.turn { turn in
+      let fold = self.applying.withLock { $0.fold }
+      let state = tree.withState(in: turn) { $0 }
+      found.withLock { $0 = state.map { StoredState(state: $0, fold: fold) } }
+    }
+    guard let stored = found.withLock({ $0 }) else { return }
+    let bytes = try stored.encode(by: states)
+    try await snapshots.replace(with: LogSnapshot(position: stored.fold.position, bytes: bytes))
+    applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, stored.fold.position) }
+  }
+
   private func saveSnapshot(in turn: Turn, of tree: SequencedTree<State, Action>) {
-    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots,
+    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots, !turn.hasEnded,
       sending.withLock({ $0.stop == nil })
     else { return }
     let fold = applying.withLock { applying -> Fold? in
-      // Where those that there are have been left aside, the first one behind all of them takes their place.
-      let replaces = options.ignoresSnapshots && applying.lastSnapshot == 0 && applying.fold.position > applying.goal
-      guard replaces || applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving,
+      guard applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving,
         applying.fold.position >= applying.goal
       else { return nil }
       applying.bytesSinceSnapshot = 0

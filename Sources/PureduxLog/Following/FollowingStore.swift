@@ -85,6 +85,7 @@ extension RootStore {
       sequencer: Sequencer(following.side))
     following.begin(sequenced!)
     try await following.untilRecovered()
+    try await following.replaceSnapshots()
     if !interceptors.isEmpty { interceptActions(with: Interceptor(combining: interceptors)) }
   }
 

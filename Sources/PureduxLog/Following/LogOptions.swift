@@ -26,8 +26,8 @@ public struct LogOptions: Sendable {
   /// a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
   public var truncatesBehindSnapshots = false
   /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`,
-  /// or where the log has lost what a snapshot still has. With the first action that is committed after the replay a
-  /// new snapshot is saved in its place; from then on this is not needed any more.
+  /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was replayed
+  /// has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
 
   public init() {}

@@ -17,8 +17,8 @@ struct Outbox {
     let bytes: [UInt8]
     /// When it was accepted.
     let time: Duration
-    /// Whether it may be in the log: it was on its way, and what became of it is not known.
-    var isUncertain = false
+    /// Whether it may be in the log: it was on its way, and was not refused.
+    var mayBeThere = false
   }
 
   /// An entry that is to be appended: what its outcome is told with, and what is in it.
@@ -50,7 +50,7 @@ struct Outbox {
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
   private(set) var trouble: LogError?
   private var isTrying = false
-  /// Whether the log has refused the first action, by itself.
+  /// Whether the log has refused the first action, by itself, when it went there last.
   private(set) var isFirstRefused = false
   /// Whether all has gone once more since something came back.
   private var isRepeating = false
@@ -88,6 +88,7 @@ struct Outbox {
     }
     let entry = Entry(id: nextID, first: firstNumber + UInt64(sentCount), actions: items[start..<end].map(\.bytes)[...])
     nextID += 1
+    if sentCount == 0 { isFirstRefused = false }
     underWay[entry.id] = entry.first..<entry.first + UInt64(end - start)
     sentCount += end - start
     isTrying = false
@@ -100,7 +101,7 @@ struct Outbox {
     guard let numbers = underWay.removeValue(forKey: id) else {
       guard let numbers = outstanding.removeValue(forKey: id) else { return }
       if case .refused = error { return }
-      return doubt(numbers)
+      return note(numbers)
     }
     if let error {
       if case .refused = error {
@@ -108,11 +109,12 @@ struct Outbox {
         actionLimit = max(1, min(actionLimit, numbers.count / 2))
         if numbers.count == 1, numbers.lowerBound == firstNumber { isFirstRefused = true }
       } else {
-        doubt(numbers)
+        note(numbers)
       }
       trouble = error
       rewind()
     } else {
+      note(numbers)
       trouble = nil
       lastProgress = time
       actionLimit = min(limits.actions, actionLimit + 1)
@@ -152,31 +154,32 @@ struct Outbox {
     sentCount = 0
     outstanding.merge(underWay) { $1 }
     underWay = [:]
-    if outstanding.count > Self.outstandingLimit { doubtOutstanding() }
+    if outstanding.count > Self.outstandingLimit { noteOutstanding() }
   }
 
-  private mutating func doubtOutstanding() {
-    for numbers in outstanding.values { doubt(numbers) }
+  private mutating func noteOutstanding() {
+    for numbers in outstanding.values { note(numbers) }
     outstanding = [:]
   }
 
-  private mutating func doubt(_ numbers: Range<UInt64>) {
+  /// These may be in the log.
+  private mutating func note(_ numbers: Range<UInt64>) {
     for number in numbers where number >= firstNumber && number - firstNumber < UInt64(count) {
-      items[head + Int(number - firstNumber)].isUncertain = true
+      items[head + Int(number - firstNumber)].mayBeThere = true
     }
   }
 
   /// Drops the first action if the log has refused it and it is not there from an earlier attempt; the others go once
   /// more, under the numbers of another writer, as theirs are early for ever.
   mutating func dropRefused(at time: Duration) -> Bool {
-    guard isFirstRefused, !isEmpty, !items[head].isUncertain,
+    guard isFirstRefused, !isEmpty, !items[head].mayBeThere,
       ![underWay, outstanding].contains(where: { $0.values.contains { $0.contains(firstNumber) } })
     else { return false }
     removeFirst()
     trouble = nil
     lastProgress = time
     renumber()
-    for place in items.indices { items[place].isUncertain = false }
+    for place in items.indices { items[place].mayBeThere = false }
     return true
   }
 
@@ -190,7 +193,9 @@ struct Outbox {
   /// All goes once more, under other numbers, from one on: of another writer.
   mutating func renumber() {
     rewind()
-    doubtOutstanding()
+    noteOutstanding()
+    isRepeating = false
+    repeatCount = 0
     firstNumber = 1
   }
 

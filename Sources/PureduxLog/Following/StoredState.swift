@@ -17,7 +17,7 @@ struct StoredState<State: Sendable>: Sendable {
   /// None where it cannot be read: a snapshot is only a cache.
   init?(_ bytes: [UInt8], by coding: LogCoding<State>) {
     var reader = ByteReader(bytes)
-    guard reader.take(UInt8.self) == Self.format, let schema = reader.take(UInt32.self), schema <= coding.schema,
+    guard reader.take(UInt8.self) == Self.format, let schema = reader.take(UInt32.self), schema <= coding.newestSchema,
       let fold = Fold(&reader), let encoded = reader.takeString(), reader.isAtEnd,
       let state = try? coding.decode(encoded, schema)
     else { return nil }

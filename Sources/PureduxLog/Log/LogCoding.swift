@@ -9,20 +9,27 @@
 /// A schema is a number that rises when the bytes change their meaning. Older ones are decoded by whoever knows how
 /// (upcast); a replica that meets a newer one stops and takes no more actions, but can be read (`LogStop.newerSchema`).
 public struct LogCoding<Value: Sendable>: Sendable {
+  /// The schema of what is written.
   public let schema: UInt32
+  /// The newest schema that can be read: a newer one stops a replica.
+  public let newestSchema: UInt32
   public let encode: @Sendable (Value) throws -> [UInt8]
-  /// Decodes bytes of a schema, which is this one's or an older one.
+  /// Decodes bytes of a schema, which is the newest that can be read or an older one.
   public let decode: @Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value
 
   /// - Parameters:
+  ///   - schema: The schema of what is written.
+  ///   - newestSchema: The newest one that can be read: by default the one that is written. A version of a program that
+  ///     reads the next schema and does not write it yet is what is deployed first.
   ///   - encode: What it throws is a rejection of the action.
   ///   - decode: A function of its arguments alone, as each replica has to come to the same. An action for which it
   ///     throws is skipped by all, and counted in `LogStatistics.skipped`.
   public init(
-    schema: UInt32 = 1, encode: @escaping @Sendable (Value) throws -> [UInt8],
+    schema: UInt32 = 1, newestSchema: UInt32? = nil, encode: @escaping @Sendable (Value) throws -> [UInt8],
     decode: @escaping @Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value
   ) {
     self.schema = schema
+    self.newestSchema = max(schema, newestSchema ?? schema)
     self.encode = encode
     self.decode = decode
   }

@@ -11,7 +11,9 @@ public protocol OrderedLog: Sendable {
   /// nothing fails.
   ///
   /// - Parameter outcome: Called once, from anywhere but within this call: with the position, when the entry is as safe
-  ///   as the engine makes it; or with why that is not known. An entry whose outcome is a failure may still come.
+  ///   as the engine makes it; or with why that is not known. An entry whose outcome is a failure may still come, unless
+  ///   that is `.refused`: then it is not there, and never comes; a store rejects what it cannot give the log even by
+  ///   itself.
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void)
 
   /// The entries after a position, in order, and then those that come, until the consumer stops. Delivers them as they
@@ -55,9 +57,11 @@ public protocol SnapshotStore: Sendable {
   /// The newest snapshot, or none.
   func newest() async throws(LogError) -> LogSnapshot?
 
-  /// Keeps a snapshot in place of those before it. One that is older than what is kept changes nothing, unless what is
-  /// kept is of more than the log has.
+  /// Keeps a snapshot in place of those before it. One that is not newer than what is kept changes nothing.
   func save(_ snapshot: LogSnapshot) async throws(LogError)
+
+  /// Keeps a snapshot in place of whatever is kept, newer ones included: that was found to be wrong.
+  func replace(with snapshot: LogSnapshot) async throws(LogError)
 }
 
 /// A state of a tree, as bytes, and the position in the log that it was the state at.
@@ -88,6 +92,10 @@ public enum LogError: Error, Sendable, Hashable {
 
   /// What a store that waits says.
   var trouble: LogTrouble {
-    if case .full = self { .full } else { .unavailable }
+    switch self {
+    case .full: .full
+    case .refused: .refused
+    case .unavailable, .inUse, .truncated, .damaged: .unavailable
+    }
   }
 }

@@ -172,6 +172,24 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await opening.value }
   }
 
+  @Test func `an effect of a store can shut its directory down`() async throws {
+    let ended = Gate()
+    let directories = LockedValue<[Directory]>([])
+    let directory = Directory(clock: ManualClock()) { key in
+      let store = RootStore<Int, Int>(initialState: key) { $0 += $1 }
+      store.interceptActions { _, _ in
+        await directories.withLock { $0.first }?.shutdown()
+        ended.open()
+      }
+      return store
+    }
+    directories.withLock { $0 = [directory] }
+    try await directory.withStore(1) { try await $0.send(1) }
+    await ended.wait()
+    #expect(await directory.keys.isEmpty)
+    directories.withLock { $0 = [] }
+  }
+
   enum Request { @TaskLocal static var id = 0 }
 
   @Test func `a store is made under the task-local values of nobody`() async throws {

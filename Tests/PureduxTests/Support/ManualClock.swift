@@ -57,6 +57,9 @@ final class ManualClock: Clock, Sendable {
     }
   }
 
+  /// How many sleeps have begun.
+  var sleepCount: Int { sleepers.withLock { $0.count } }
+
   /// Wakes the sleepers whose time has come.
   func advance(by duration: Duration) {
     let (awake, gates) = sleepers.withLock { sleepers in
