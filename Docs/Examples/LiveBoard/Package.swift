@@ -26,23 +26,34 @@ let package = Package(
       name: "LiveBoardServer",
       dependencies: [
         .product(name: "Puredux", package: "Puredux"),
+        .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "AsyncAlgorithms", package: "swift-async-algorithms"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
+    .executableTarget(
+      name: "load",
+      dependencies: [
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ],
+      path: "Sources/LiveBoardLoad"),
     .testTarget(
       name: "LiveBoardTests",
       dependencies: [
         "LiveBoard", "LiveBoardServer", .product(name: "Puredux", package: "Puredux"),
+        .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
       ]),
   ],
   swiftLanguageModes: [.v6]

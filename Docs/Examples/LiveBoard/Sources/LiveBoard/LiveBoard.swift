@@ -9,21 +9,29 @@ import Logging
     discussion:
       "Runs until it gets SIGTERM or SIGINT; then event streams end, accepted edits are saved, and it exits with 0.")
 
-  @Option(help: "The address to listen at.")
+  @Option(help: "The address to listen at. Any but a loopback address needs a token.")
   var host = "127.0.0.1"
 
   @Option(help: "The port to listen at.")
   var port = 8080
 
-  @Option(help: "The file that keeps the edits, one JSON line each.")
-  var journal = "liveboard.jsonl"
+  @Option(help: "The directory that keeps the boards.")
+  var data = "liveboard"
+
+  @Option(help: "What each request has to bring, as `Authorization: Bearer`; a browser opens `/?token=…` once.")
+  var token: String?
 
   func validate() throws {
     guard (0...65535).contains(port) else { throw ValidationError("A port is a number from 0 to 65535.") }
+    guard token?.isEmpty != true else { throw ValidationError("A token is not empty.") }
   }
 
   func run() async throws {
-    let logger = Logger(label: "LiveBoard")
-    try await LiveBoardServer(host: host, port: port, journalPath: journal, logger: logger).run()
+    var options = LiveBoardServer.Options()
+    options.host = host
+    options.port = port
+    options.directory = data
+    options.token = token
+    try await LiveBoardServer(options, logger: Logger(label: "LiveBoard")).run()
   }
 }

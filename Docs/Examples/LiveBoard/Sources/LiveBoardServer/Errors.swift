@@ -2,6 +2,7 @@ import Foundation
 import Hummingbird
 import Logging
 import Puredux
+import PureduxLog
 
 /// Answers every error with JSON: `{"error": {"message": …}}`.
 struct JSONErrors<Context: RequestContext>: RouterMiddleware {
@@ -21,11 +22,19 @@ struct JSONErrors<Context: RequestContext>: RouterMiddleware {
       return HTTPError(error.status, headers: error.headers, message: error.body ?? error.status.message)
     case let error as any HTTPResponseError:
       return HTTPError(error.status, message: error.status.message)
-    case is StoreError:
+    case let unknown as Boards.Unknown:
+      return HTTPError(.notFound, message: "There is no board \(unknown.id).")
+    case let refusal as Board.Refusal: return refusal.answer
+    case StoreError.rejected(let reason):
+      return HTTPError(.unprocessableContent, message: reason?.description ?? "This is not possible.")
+    case StoreError.outcomeUnknown:
+      return HTTPError(
+        .serviceUnavailable, message: "It is not known whether this was saved. Look at the board before you repeat it.")
+    case StoreError.terminated:
       return HTTPError(.serviceUnavailable, message: "The server is shutting down.")
-    case let failure as Journal.Failure:
-      logger.error("\(failure)")
-      return HTTPError(.internalServerError, message: failure.description)
+    case is StoreError, is LogError:
+      logger.error("\(error)")
+      return HTTPError(.serviceUnavailable, message: "The board cannot be opened now. Try again later.")
     default:
       logger.error("\(error)")
       return HTTPError(.internalServerError, message: "Something went wrong.")
@@ -44,16 +53,14 @@ extension HTTPResponse.Status {
   }
 }
 
-extension Boards.Outcome {
-  /// The card and the board that were changed, or the error that says why nothing was.
-  func checked() throws -> (board: Int, card: Int?) {
+extension Board.Refusal {
+  fileprivate var answer: HTTPError {
     switch self {
-    case .done(let board, let card): return (board, card)
-    case .unknownBoard(let id): throw HTTPError(.notFound, message: "There is no board \(id).")
-    case .unknownCard(let id): throw HTTPError(.notFound, message: "There is no card \(id) on this board.")
+    case .unknownCard(let id): HTTPError(.notFound, message: "There is no card \(id) on this board.")
     case .unknownColumn(let name):
-      throw HTTPError(.unprocessableContent, message: "There is no column \"\(name)\" on this board.")
-    case .none: throw HTTPError(.internalServerError, message: "Nothing was changed.")
+      HTTPError(.unprocessableContent, message: "There is no column \"\(name)\" on this board.")
+    case .full:
+      HTTPError(.unprocessableContent, message: "The board is full: at most \(Board.cardLimit) cards.")
     }
   }
 }

@@ -1,55 +1,99 @@
 import Hummingbird
+import HummingbirdCore
 import Logging
+import NIOCore
 import Puredux
+import PureduxLog
+import ServiceLifecycle
 
-/// A shared task board: a tree of stores with a server around it.
+/// A shared task board: a tree of stores for each board, with a server around them.
 public struct LiveBoardServer: Sendable {
-  public let host: String
-  public let port: Int
-  public let journalPath: String
+  public struct Options: Sendable {
+    public var host = "127.0.0.1"
+    public var port = 8080
+    /// The directory that keeps the boards.
+    public var directory = "liveboard"
+    /// What each request has to bring. Without it the server listens on loopback only.
+    public var token: String?
+    public var connectionLimit = 10_000
+    /// A connection on which nothing is asked, or a request that does not go on, is closed after that long.
+    public var idleLimit = Duration.seconds(30)
+    /// When the server is asked to terminate, requests in progress have so long.
+    public var shutdownLimit = Duration.seconds(5)
+
+    public init() {}
+  }
+
+  public enum Failure: Error, CustomStringConvertible {
+    case needsToken(host: String)
+    case cannotListen(host: String, port: Int, reason: String)
+
+    public var description: String {
+      switch self {
+      case .needsToken(let host): "\(host) is no loopback address: a server that others can reach needs a token."
+      case .cannotListen(let host, let port, let reason): "Cannot listen on \(host):\(port): \(reason)"
+      }
+    }
+  }
+
+  public let options: Options
   private let logger: Logger
 
-  public init(host: String, port: Int, journalPath: String, logger: Logger) {
-    self.host = host
-    self.port = port
-    self.journalPath = journalPath
+  public init(_ options: Options, logger: Logger) {
+    self.options = options
     self.logger = logger
   }
 
-  /// Runs until the process is asked to terminate: then event streams end, what was accepted is saved, and this returns.
+  /// Runs until the process is asked to terminate: then event streams end, what was accepted is saved, and this returns,
+  /// whatever clients do.
   public func run() async throws {
-    try await withApplication { application in try await application.runService() }
+    try await withApplication { application in
+      var configuration = ServiceGroupConfiguration(
+        services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+      configuration.maximumGracefulShutdownDuration = options.shutdownLimit
+      do {
+        try await ServiceGroup(configuration: configuration).run()
+      } catch let error as IOError {
+        throw Failure.cannotListen(host: options.host, port: options.port, reason: "\(error)")
+      }
+    }
   }
 
   /// Runs a body with the server's application, and saves what was accepted afterwards.
   func withApplication(
     _ body: (Application<RouterResponder<BoardContext>>) async throws -> Void
   ) async throws {
-    let (journal, contents) = try Journal.open(at: journalPath)
-    if let torn = contents.tornLine {
-      logger.warning(
-        "The last line of the journal was torn by a crash and set aside.", metadata: ["file": "\(torn.path())"])
+    guard options.token != nil || Access<BoardContext>.isLoopback(options.host) else {
+      throw Failure.needsToken(host: options.host)
     }
-    var boards = Boards()
-    for edit in contents.edits { boards.reduce(.edit(edit)) }
-    logger.info("The boards are back.", metadata: ["edits": "\(boards.edits)", "boards": "\(boards.boards.count)"])
-    // Each entry holds the boards as they were, which share what was not changed.
-    let history = History<Boards, Action>(limit: 200)
-    try await withStore(
-      initialState: boards,
-      interceptors: .journal(journal) { [logger] failure in logger.critical("\(failure)") },
-      emits: .whenDifferent { $0.revision }, history: history,
-      reducer: { boards, action in boards.reduce(action) }
-    ) { root in
-      if boards.isEmpty { try await root.send(.edit(.createBoard(title: "First board"))) }
-      let routes = Routes(root, history: history, journal: journal)
-      let application = Application(
-        router: routes.router(),
-        configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "LiveBoard"),
-        logger: logger)
-      try await body(application)
-      await root.shutdown(interceptors: .finish(within: .seconds(30)))
+    let log = try FileLog(directory: options.directory) { [logger] tail in
+      logger.warning("The last write was torn by a crash and set aside.", metadata: ["file": "\(tail.path)"])
     }
-    try await journal.close()
+    let boards = try await Boards(health: Health()) { log[$0] }
+    let result: Result<Void, any Error>
+    do {
+      if await boards.list.state.titles.isEmpty { try await boards.list.send("First board") }
+      let count = await boards.list.state.titles.count
+      logger.info("The boards are back.", metadata: ["boards": "\(count)"])
+      try await body(application(of: boards))
+      result = .success(())
+    } catch {
+      result = .failure(error)
+    }
+    await boards.shutdown()
+    await log.close()
+    logger.info(
+      "Everything is saved.", metadata: ["edits": "\(boards.health.edits.load(ordering: .relaxed))"])
+    try result.get()
+  }
+
+  private func application(of boards: Boards) -> Application<RouterResponder<BoardContext>> {
+    var configuration = ApplicationConfiguration(
+      address: .hostname(options.host, port: options.port), serverName: "LiveBoard")
+    configuration.availableConnectionsDelegate = MaximumAvailableConnections(options.connectionLimit)
+    return Application(
+      router: Routes(boards).router(token: options.token),
+      server: .http1(configuration: .init(idleTimeout: TimeAmount(options.idleLimit))),
+      configuration: configuration, logger: logger)
   }
 }

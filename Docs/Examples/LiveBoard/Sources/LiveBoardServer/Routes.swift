@@ -1,8 +1,8 @@
-import AsyncAlgorithms
 import Foundation
+import HTTPTypes
 import Hummingbird
 import Puredux
-import ServiceLifecycle
+import PureduxLog
 
 struct BoardContext: RequestContext {
   static let largestBody = 16 * 1024
@@ -21,34 +21,28 @@ struct BoardContext: RequestContext {
   }
 }
 
-/// What the server answers. Every edit is answered with the state right after its own commit, once it is saved.
+/// What the server answers. Every edit is answered with the board right after its own commit, when it is saved.
 struct Routes: Sendable {
   typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
 
-  let root: RootStore<Boards, Action>
-  /// A projection: what clients do to the boards are edits and nothing else.
-  let boards: Store<Boards, Edit>
-  let summaries: Store<[Boards.Summary], Edit>
-  let feeds: BoardFeeds
-  let connections: Connections
-  let history: History<Boards, Action>
-  let journal: Journal
-
-  init(_ root: RootStore<Boards, Action>, history: History<Boards, Action>, journal: Journal) {
-    self.root = root
-    boards = root.projection(action: { .edit($0) }, state: { $0 })
-    summaries = boards.scope(selecting: Boards.summaries)
-    feeds = BoardFeeds(root.store())
-    connections = Connections(root)
-    self.history = history
-    self.journal = journal
+  let boards: Boards
+  let halls = StoreDirectory<Int, Attendance, Attendance.Action>(idleLimit: .seconds(1)) { _ in
+    RootStore(initialState: Attendance()) { $0.reduce($1) }
   }
 
-  func router() -> Router<BoardContext> {
+  init(_ boards: Boards) { self.boards = boards }
+
+  func router(token: String?) -> Router<BoardContext> {
     let router = Router(context: BoardContext.self)
+    router.add(middleware: SafeHeaders())
     router.add(middleware: JSONErrors())
+    router.add(middleware: Access(token: token))
     let table: [(RouterPath, [HTTPRequest.Method: Handler])] = [
-      ("/", [.get: page]),
+      ("/", [.get: file(Page.html, "text/html")]),
+      ("/board.css", [.get: file(Page.style, "text/css")]),
+      ("/board.js", [.get: file(Page.script, "text/javascript")]),
+      ("/health", [.get: alive]),
+      ("/ready", [.get: ready]),
       ("/metrics", [.get: metrics]),
       ("/boards", [.get: list, .post: createBoard]),
       ("/boards/:board", [.get: show]),
@@ -57,9 +51,13 @@ struct Routes: Sendable {
       ("/boards/:board/cards", [.post: addCard]),
       ("/boards/:board/cards/:card", [.patch: editCard, .delete: deleteCard]),
       ("/boards/:board/cards/:card/move", [.post: moveCard]),
-      ("/boards/:board/connections/:connection/look", [.post: look]),
     ]
-    for (path, handlers) in table {
+    for (path, given) in table {
+      var handlers = given
+      // What an event stream would begin with takes its opening to find out.
+      if let get = given[.get], path != "/boards/:board/events" {
+        handlers[.head] = { try await get($0, $1).createHeadResponse() }
+      }
       for (method, handler) in handlers { router.on(path, method: method, use: handler) }
       let allowed = handlers.keys.map(\.rawValue).sorted().joined(separator: ", ")
       for method in [HTTPRequest.Method.get, .head, .post, .put, .patch, .delete, .options]
@@ -76,22 +74,36 @@ struct Routes: Sendable {
 
   // MARK: Reading
 
-  private func page(_ request: Request, _ context: BoardContext) async throws -> Response {
-    Response(
-      status: .ok, headers: [.contentType: "text/html; charset=utf-8"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: Page.html)))
+  private func file(_ text: String, _ type: String) -> Handler {
+    { _, _ in
+      Response(
+        status: .ok, headers: [.contentType: type + "; charset=utf-8", .cacheControl: "no-cache"],
+        body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+    }
   }
 
-  /// The figures of the tree, as a Prometheus server scrapes them.
+  private func alive(_ request: Request, _ context: BoardContext) async throws -> Response {
+    Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "alive\n")))
+  }
+
+  /// Whether edits are taken: not while the log of a board is away or full.
+  private func ready(_ request: Request, _ context: BoardContext) async throws -> Response {
+    let troubles = boards.health.troubles
+    var response = try context.responseEncoder.encode(troubles, from: request, context: context)
+    response.status = troubles.isEmpty ? .ok : .serviceUnavailable
+    return response
+  }
+
+  /// The figures of the server, as Prometheus scrapes them.
   private func metrics(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let statistics = await root.statistics
+    let health = boards.health
     let table: [(name: String, type: String, help: String, value: Int)] = [
-      ("commits_total", "counter", "Commits since the server started.", statistics.commits),
-      ("waiting", "gauge", "Actions and other requests that wait for their turn.", statistics.waiting),
-      ("child_stores", "gauge", "Child stores: open connections.", statistics.childStores),
-      ("subscriptions", "gauge", "Subscribed state sequences.", statistics.subscriptions),
-      ("longest_backlog", "gauge", "States that wait for the slowest subscriber.", statistics.longestBacklog),
-      ("running_tasks", "gauge", "Tasks of interceptors that run.", statistics.runningTasks),
+      ("edits_total", "counter", "Edits saved since the server started.", health.edits.load(ordering: .relaxed)),
+      ("unknown_total", "counter", "Edits of which it is not known.", health.unknown.load(ordering: .relaxed)),
+      ("event_streams", "gauge", "Open event streams.", health.streams.load(ordering: .relaxed)),
+      ("boards", "gauge", "Boards that there are.", await boards.list.state.titles.count),
+      ("open_boards", "gauge", "Boards that are in memory.", await boards.rooms.keys.count),
+      ("troubled_logs", "gauge", "Logs that take nothing, or whose store has stopped.", health.troubles.count),
     ]
     let text = table.map { figure in
       """
@@ -107,47 +119,30 @@ struct Routes: Sendable {
   }
 
   private func list(_ request: Request, _ context: BoardContext) async throws -> Response {
-    try context.responseEncoder.encode(try await summaries.state, from: request, context: context)
+    try context.responseEncoder.encode(await boards.list.state.summaries, from: request, context: context)
   }
 
   private func show(_ request: Request, _ context: BoardContext) async throws -> Response {
-    try context.responseEncoder.encode(try await board(of: context), from: request, context: context)
+    let board = try await boards.rooms.withStore(board(of: context)) { await $0.state.board }
+    return try context.responseEncoder.encode(board, from: request, context: context)
   }
 
-  private struct Change: Encodable {
-    let edit: Edit
-    let version: Int
-    /// How the edit stands in the order of all that happened on the server since it started.
-    let position: Int
-  }
-
-  /// The last edits of the board, the oldest first, as far as the server remembers.
+  /// The last edits of the board, the oldest first.
   private func changes(_ request: Request, _ context: BoardContext) async throws -> Response {
-    // Read before the history: so what has been answered is in it.
-    let id = try await board(of: context).id
-    let changes = history.entries.compactMap { entry -> Change? in
-      guard case .edit(let edit) = entry.action, case .done(id, _) = entry.state.outcome,
-        let version = entry.state.boards[id]?.version
-      else { return nil }
-      return Change(edit: edit, version: version, position: entry.position)
-    }
+    let changes = try await boards.rooms.withStore(board(of: context)) { await $0.state.changes }
     return try context.responseEncoder.encode(changes, from: request, context: context)
   }
 
-  /// The board's versions from now on, and beside them who is here and what is unread.
+  /// The board's versions from now on, and beside them who is here.
   private func events(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let board = try await board(of: context)
-    let name = request.uri.queryParameters["name"].map { String($0.prefix(40)) } ?? "somebody"
+    let board = try board(of: context)
+    // Held until the stream ends.
+    let stream = EventStream(
+      room: try await boards.rooms.open(board), hall: try await halls.open(board),
+      name: request.uri.queryParameters["name"].map { String($0.prefix(40)) } ?? "somebody",
+      seen: request.headers[.lastEventID].flatMap { Int($0) }, health: boards.health)
     let body = ResponseBody { writer in
-      try await request.body.consumeWithCancellationOnInboundClose { _ in
-        try await connections.withConnection(to: board.id, at: board.version, name: name) { connection in
-          let versions = feeds[board.id].states(removeStateDuplicates: .equal { $0.version }) as StateSequence
-          let attendance = (connection.states() as StateSequence).map { ByteBuffer.event("attendance", $0) }
-          for await message in merge(versions.map(\.message), attendance).cancelOnGracefulShutdown() {
-            try await writer.write(message)
-          }
-        }
-      }
+      try await request.body.consumeWithCancellationOnInboundClose { _ in try await stream.write(to: &writer) }
       try await writer.finish(nil)
     }
     return Response(
@@ -161,8 +156,9 @@ struct Routes: Sendable {
   }
 
   private func createBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let new = try await body(NewBoard.self, of: request, context)
-    return try await answer(.createBoard(title: try checked(new.title)), status: .created, request, context)
+    let title = try checked(try await body(NewBoard.self, of: request, context).title)
+    let id = try await boards.list.send(title) { $0.titles.count }
+    return try await answer(.created, id, nil, request, context)
   }
 
   private struct NewCard: Decodable {
@@ -171,11 +167,9 @@ struct Routes: Sendable {
   }
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let board = try await board(of: context)
     let new = try await body(NewCard.self, of: request, context)
-    if let column = new.column { try check(column, on: board) }
-    let edit = Edit.addCard(board: board.id, column: new.column, text: try checked(new.text))
-    return try await answer(edit, status: .created, request, context)
+    return try await answer(
+      .created, board(of: context), .addCard(text: checked(new.text), column: new.column), request, context)
   }
 
   private struct ChangedCard: Decodable {
@@ -183,10 +177,9 @@ struct Routes: Sendable {
   }
 
   private func editCard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let (board, card) = try await card(of: context)
     let changed = try await body(ChangedCard.self, of: request, context)
     return try await answer(
-      .editCard(board: board.id, card: card, text: try checked(changed.text)), request, context)
+      .ok, board(of: context), .editCard(card: card(of: context), text: checked(changed.text)), request, context)
   }
 
   private struct Move: Decodable {
@@ -195,72 +188,57 @@ struct Routes: Sendable {
   }
 
   private func moveCard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let (board, card) = try await card(of: context)
     let move = try await body(Move.self, of: request, context)
-    try check(move.column, on: board)
     return try await answer(
-      .moveCard(board: board.id, card: card, column: move.column, position: move.position), request, context)
+      .ok, board(of: context), .moveCard(card: card(of: context), column: move.column, position: move.position),
+      request,
+      context)
   }
 
   private func deleteCard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let (board, card) = try await card(of: context)
-    return try await answer(.deleteCard(board: board.id, card: card), request, context)
-  }
-
-  private func look(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let look = try await body(Look.self, of: request, context)
-    guard let connection = connections[context.parameters.get("connection") ?? ""] else {
-      throw HTTPError(.notFound, message: "There is no such connection.")
-    }
-    let attendance = try await connection.send(look) { $0 }
-    return try context.responseEncoder.encode(attendance, from: request, context: context)
+    try await answer(.ok, board(of: context), .deleteCard(card: card(of: context)), request, context)
   }
 
   private struct Answer: Encodable {
     let card: Int?
-    let board: Board?
+    let board: Board
   }
 
-  /// Commits an edit, waits until it is saved, and answers with the board as it was right after its commit.
+  /// Answers with the board: as it is, or as it was right after the commit of an edit. What is plainly refused does not
+  /// come into the log.
   private func answer(
-    _ edit: Edit, status: HTTPResponse.Status = .ok, _ request: Request, _ context: BoardContext
+    _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
-    let (outcome, board, position) = try await boards.send(edit) { boards in
-      if case .done(let id, _) = boards.outcome {
-        (boards.outcome, boards.boards[id], boards.edits)
-      } else {
-        (boards.outcome, nil, boards.edits)
+    let answer = try await boards.rooms.withStore(id) { room in
+      guard let edit else { return Answer(card: nil, board: await room.state.board) }
+      var board = await room.state.board
+      _ = try board.apply(edit)
+      do {
+        let after = try await room.send(edit) { $0 }
+        boards.health.edits.add(1, ordering: .relaxed)
+        return Answer(card: try after.outcome.get(), board: after.board)
+      } catch StoreError.outcomeUnknown {
+        boards.health.unknown.add(1, ordering: .relaxed)
+        throw StoreError.outcomeUnknown
       }
     }
-    let card = try outcome.checked().card
-    try await journal.flush(through: position)
-    var response = try context.responseEncoder.encode(
-      Answer(card: card, board: board), from: request, context: context)
+    var response = try context.responseEncoder.encode(answer, from: request, context: context)
     response.status = status
     return response
   }
 
   // MARK: Input
 
-  private func board(of context: BoardContext) async throws -> Board {
+  private func board(of context: BoardContext) throws -> Int {
     let text = context.parameters.get("board") ?? ""
-    guard let id = Int(text), let board = try await boards.state.boards[id] else {
-      throw HTTPError(.notFound, message: "There is no board \(text).")
-    }
-    return board
+    guard let id = Int(text) else { throw Boards.Unknown(id: text) }
+    return id
   }
 
-  private func card(of context: BoardContext) async throws -> (board: Board, card: Int) {
-    let board = try await board(of: context)
+  private func card(of context: BoardContext) throws -> Int {
     let text = context.parameters.get("card") ?? ""
-    guard let id = Int(text), board.columns.contains(where: { $0.cards.contains { $0.id == id } }) else {
-      throw HTTPError(.notFound, message: "There is no card \(text) on this board.")
-    }
-    return (board, id)
-  }
-
-  private func check(_ column: String, on board: Board) throws {
-    if !board.columns.contains(where: { $0.name == column }) { _ = try Boards.Outcome.unknownColumn(column).checked() }
+    guard let id = Int(text) else { throw HTTPError(.notFound, message: "There is no card \(text) on this board.") }
+    return id
   }
 
   private func body<Body: Decodable>(
@@ -282,4 +260,24 @@ struct Routes: Sendable {
     }
     return text
   }
+}
+
+/// What a browser may do with what it gets: run the server's own script, and show it in no other site's frame.
+struct SafeHeaders<Context: RequestContext>: RouterMiddleware {
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    var response = try await next(request, context)
+    response.headers[.contentSecurityPolicy] =
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+      + "form-action 'none'; frame-ancestors 'none'"
+    response.headers[.xContentTypeOptions] = "nosniff"
+    response.headers[.referrerPolicy] = "no-referrer"
+    return response
+  }
+}
+
+extension HTTPField.Name {
+  fileprivate static let lastEventID = HTTPField.Name("Last-Event-ID")!
+  fileprivate static let referrerPolicy = HTTPField.Name("Referrer-Policy")!
 }

@@ -1,6 +1,9 @@
 import AsyncHTTPClient
 import Foundation
 import NIOCore
+import NIOPosix
+import Puredux
+import PureduxLog
 import Testing
 
 @testable import LiveBoardServer
@@ -13,10 +16,10 @@ import Testing
     let url: String
     private let output = Pipe()
 
-    init(journal: String) async throws {
-      let folder = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
-      process.executableURL = folder.appending(path: "LiveBoard")
-      process.arguments = ["--port", "0", "--journal", journal]
+    init(in folder: Folder) async throws {
+      let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+      process.executableURL = products.appending(path: "LiveBoard")
+      process.arguments = ["--port", "0", "--data", folder.path]
       process.standardOutput = output
       process.standardError = output
       try process.run()
@@ -58,22 +61,28 @@ import Testing
   private func post(_ url: String, _ text: String) async throws -> Int {
     var request = HTTPClientRequest(url: "\(url)/boards/1/cards")
     request.method = .POST
+    request.headers.add(name: "content-type", value: "application/json")
     request.body = .bytes(ByteBuffer(string: "{\"text\": \"\(text)\"}"))
     let response = try await HTTPClient.shared.execute(request, timeout: .seconds(3))
     _ = try await response.body.collect(upTo: 1 << 22)
     return Int(response.status.code)
   }
 
-  private func texts(in journal: String) throws -> Set<String> {
-    Set(
-      try Journal.open(at: journal).1.edits.compactMap { edit in
-        if case .addCard(_, _, let text) = edit { text } else { nil }
-      })
+  /// The texts on the first board, as the log has them.
+  private func texts(in folder: Folder) async throws -> Set<String> {
+    let log = try FileLog(directory: folder.path)
+    let room = try await RootStore<Room, Edit>(
+      following: log["boards/1"], initialState: Room(id: 1, title: "First board")
+    ) { $0.reduce($1) }
+    let texts = await Set(room.state.board.columns.flatMap(\.cards).map(\.text))
+    await room.shutdown()
+    await log.close()
+    return texts
   }
 
   @Test func `asked to terminate, it ends the event streams, saves what it accepted and exits with 0`() async throws {
     let folder = try Folder()
-    let server = try await Server(journal: folder.journal)
+    let server = try await Server(in: folder)
     let events = try await HTTPClient.shared.execute(
       HTTPClientRequest(url: "\(server.url)/boards/1/events"), timeout: .seconds(60))
     var chunks = events.body.makeAsyncIterator()
@@ -82,12 +91,12 @@ import Testing
     server.send(SIGTERM)
     while try await chunks.next() != nil {}
     #expect(await server.wait() == 0)
-    #expect(try texts(in: folder.journal) == Set((1...20).map(String.init)))
+    #expect(try await texts(in: folder) == Set((1...20).map(String.init)))
   }
 
   @Test func `killed in the middle of a burst, it comes back with every edit that was acknowledged`() async throws {
     let folder = try Folder()
-    let server = try await Server(journal: folder.journal)
+    let server = try await Server(in: folder)
     let (url, pid) = (server.url, server.process.processIdentifier)
     let acknowledged = await withTaskGroup(of: [String].self) { group in
       for writer in 0..<8 {
@@ -106,9 +115,9 @@ import Testing
     }
     _ = await server.wait()
     #expect(acknowledged.count > 20)
-    let found = try texts(in: folder.journal)
+    let found = try await texts(in: folder)
     #expect(found.isSuperset(of: acknowledged))
-    let back = try await Server(journal: folder.journal)
+    let back = try await Server(in: folder)
     let list = try await HTTPClient.shared.execute(
       HTTPClientRequest(url: "\(back.url)/boards/1"), timeout: .seconds(30))
     let board = try JSONDecoder().decode(Board.self, from: Data(buffer: try await list.body.collect(upTo: 1 << 22)))
@@ -117,10 +126,32 @@ import Testing
     #expect(await back.wait() == 0)
   }
 
-  @Test func `a journal that another server uses is refused`() async throws {
+  @Test func `asked to terminate, it ends whatever its clients do`() async throws {
     let folder = try Folder()
-    let server = try await Server(journal: folder.journal)
-    await #expect(throws: Server.Ended.self) { try await Server(journal: folder.journal) }
+    let server = try await Server(in: folder)
+    #expect(try await post(server.url, "saved") == 201)
+    let address = try #require(URL(string: server.url)?.port)
+    var channels: [any Channel] = []
+    for request in [
+      "POST /boards/1/cards HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{",
+      "GET /boards/1/events HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /boards", "",
+    ] {
+      // It never reads.
+      let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+        .channelOption(.autoRead, value: false).connect(host: "127.0.0.1", port: address).get()
+      if !request.isEmpty { try await channel.writeAndFlush(ByteBuffer(string: request)) }
+      channels.append(channel)
+    }
+    server.send(SIGTERM)
+    #expect(await server.wait() == 0)
+    for channel in channels { try? await channel.close() }
+    #expect(try await texts(in: folder) == ["saved"])
+  }
+
+  @Test func `a directory that another server uses is refused`() async throws {
+    let folder = try Folder()
+    let server = try await Server(in: folder)
+    await #expect(throws: Server.Ended.self) { try await Server(in: folder) }
     server.send(SIGTERM)
     #expect(await server.wait() == 0)
   }

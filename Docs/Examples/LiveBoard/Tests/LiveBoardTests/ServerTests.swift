@@ -1,11 +1,12 @@
 import AsyncHTTPClient
 import Foundation
+import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Logging
 import NIOCore
-import NIOHTTP1
 import Puredux
+import PureduxLog
 import Testing
 
 @testable import LiveBoardServer
@@ -25,19 +26,25 @@ import Testing
   }
 
   private func withServer(
-    journal: String, _ test: @escaping @Sendable (any TestClientProtocol) async throws -> Void
+    in folder: Folder, token: String? = nil, _ test: @escaping @Sendable (any TestClientProtocol) async throws -> Void
   ) async throws {
     let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
-    let server = LiveBoardServer(host: "127.0.0.1", port: 0, journalPath: journal, logger: logger)
-    try await server.withApplication { application in
+    var options = LiveBoardServer.Options()
+    (options.port, options.directory, options.token) = (0, folder.path, token)
+    try await LiveBoardServer(options, logger: logger).withApplication { application in
       try await application.test(.ahc(.http)) { client in try await test(client) }
     }
   }
 
   private func request(
-    _ client: any TestClientProtocol, _ method: HTTPRequest.Method, _ path: String, _ body: String? = nil
+    _ client: any TestClientProtocol, _ method: HTTPRequest.Method, _ path: String, _ body: String? = nil,
+    headers: HTTPFields = [:]
   ) async throws -> TestResponse {
-    try await client.execute(uri: path, method: method, body: body.map { ByteBuffer(string: $0) }) { $0 }
+    var fields: HTTPFields = body == nil ? [:] : [.contentType: "application/json"]
+    for header in headers { fields[header.name] = header.value }
+    return try await client.execute(
+      uri: path, method: method, headers: fields, body: body.map { ByteBuffer(string: $0) }
+    ) { $0 }
   }
 
   private func answer(_ response: TestResponse) throws -> Answer {
@@ -51,7 +58,7 @@ import Testing
 
   @Test func `cards are made, edited, moved and deleted, and each answer is the board right after`() async throws {
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       let made = try await request(client, .post, "/boards/1/cards", #"{"text": " first ", "column": "Doing"}"#)
       #expect(made.status == .created)
       #expect(try answer(made).card == 1)
@@ -72,9 +79,9 @@ import Testing
       let list = try await request(client, .get, "/boards")
       #expect(
         String(buffer: list.body)
-          == #"[{"id":1,"title":"First board","version":7},{"id":2,"title":"Another","version":1}]"#)
+          == #"[{"id":1,"title":"First board"},{"id":2,"title":"Another"}]"#)
     }
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       let board = try await request(client, .get, "/boards/1")
       let back = try JSONDecoder().decode(Board.self, from: Data(board.body.readableBytesView))
       #expect(back.version == 7)
@@ -86,28 +93,28 @@ import Testing
     (HTTPRequest.Method.get, "/nowhere", nil, 404, "There is nothing here."),
     (.get, "/boards/9", nil, 404, "There is no board 9."),
     (.get, "/boards/x", nil, 404, "There is no board x."),
+    (.get, "/boards/0", nil, 404, "There is no board 0."),
     (.get, "/boards/9/events", nil, 404, "There is no board 9."),
     (.get, "/boards/9/history", nil, 404, "There is no board 9."),
     (.post, "/boards/9/cards", #"{"text": "a"}"#, 404, "There is no board 9."),
     (.patch, "/boards/1/cards/7", #"{"text": "a"}"#, 404, "There is no card 7 on this board."),
     (.delete, "/boards/1/cards/x", nil, 404, "There is no card x on this board."),
-    (.post, "/boards/1/connections/x/look", #"{"version": 1}"#, 404, "There is no such connection."),
     (.post, "/boards/1/cards", #"{"text": "a", "column": "No"}"#, 422, "There is no column \"No\" on this board."),
     (.post, "/boards/1/cards", #"{"text": "  "}"#, 422, "The text is empty."),
     (.post, "/boards/1/cards", "{\"text\": \"\(String(repeating: "a", count: 1001))\"}", 422, "The text is too long"),
     (.post, "/boards/1/cards", "{", 400, "The body is not the JSON that is expected here."),
-    (.post, "/boards/1/cards", "", 400, "The body is not the JSON that is expected here."),
     (.post, "/boards/1/cards", #"{"txt": "a"}"#, 400, "The body is not the JSON that is expected here."),
     (.post, "/boards", String(repeating: " ", count: 17 * 1024), 413, "The body is too large"),
-    (.put, "/boards/1", "{}", 405, "PUT is not possible here, but GET is."),
+    (.put, "/boards/1", "{}", 405, "PUT is not possible here, but GET, HEAD is."),
     (.get, "/boards/1/cards", nil, 405, "GET is not possible here, but POST is."),
-    (.post, "/", nil, 405, "POST is not possible here, but GET is."),
+    (.delete, "/", nil, 405, "DELETE is not possible here, but GET, HEAD is."),
+    (.post, "/boards/1/cards", nil, 415, "The body has to be JSON"),
   ])
   func `bad requests get the right status and a clear message, and change nothing`(
     method: HTTPRequest.Method, path: String, body: String?, status: Int, text: String
   ) async throws {
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       let response = try await request(client, method, path, body)
       #expect(response.status.code == status)
       #expect(try message(response).hasPrefix(text))
@@ -115,75 +122,121 @@ import Testing
       let board = try await request(client, .get, "/boards/1")
       #expect(try JSONDecoder().decode(Board.self, from: Data(board.body.readableBytesView)).version == 1)
     }
-    #expect(try Journal.open(at: folder.journal).1.edits.count == 1, "only the first board is in the journal")
+    let log = try FileLog(directory: folder.path)
+    #expect(try await log["boards/1"].head() == 0, "what is refused does not come into the log")
+    #expect(try await log["list"].head() == 1)
   }
 
   @Test func `the history of a board has its edits in order, with the version that each made`() async throws {
-    struct Change: Decodable, Equatable {
-      let edit: Edit
-      let version: Int
-      let position: Int
-    }
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       _ = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
       _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
       _ = try await request(client, .post, "/boards/2/cards", #"{"text": "b"}"#)
       _ = try await request(client, .delete, "/boards/1/cards/9")
+      // To where it is: no version.
+      _ = try await request(client, .post, "/boards/1/cards/1/move", #"{"column": "To do"}"#)
       _ = try await request(client, .delete, "/boards/1/cards/1")
       let history = try await request(client, .get, "/boards/1/history")
-      let changes = try JSONDecoder().decode([Change].self, from: Data(history.body.readableBytesView))
+      let changes = try JSONDecoder().decode([Room.Change].self, from: Data(history.body.readableBytesView))
       #expect(
         changes == [
-          Change(edit: .createBoard(title: "First board"), version: 1, position: 1),
-          Change(edit: .addCard(board: 1, column: nil, text: "a"), version: 2, position: 3),
-          Change(edit: .deleteCard(board: 1, card: 1), version: 3, position: 5),
+          Room.Change(edit: .addCard(text: "a", column: nil), version: 2),
+          Room.Change(edit: .deleteCard(card: 1), version: 3),
         ])
     }
   }
 
-  @Test func `what a look or a refused edit leaves as it is makes no event`() async throws {
-    var boards = Boards()
-    let root = RootStore<Boards, Action>(initialState: boards, emits: .whenDifferent { $0.revision }) {
-      $0.reduce($1)
-    }
-    let states = root.states()
-    for action: Action in [
-      .edit(.createBoard(title: "one")), .look(version: 1), .edit(.deleteCard(board: 1, card: 9)),
-      .join(board: 1, connection: "c", name: "ann"), .leave(board: 1, connection: "c"),
-    ] {
-      root.dispatch(action)
-      boards.reduce(action)
-    }
-    await root.shutdown()
-    var revisions: [Int] = []
-    for await state in states { revisions.append(state.revision) }
-    #expect(revisions == [0, 1, 2, 3])
-    #expect(Boards.summaries.select(boards) == [Boards.Summary(id: 1, title: "one", version: 1)])
+  @Test func `a board takes so many cards, and remembers so many changes`() {
+    var room = Room(id: 1, title: "full")
+    for number in 0...Board.cardLimit { room.reduce(.addCard(text: "\(number)", column: nil)) }
+    #expect(room.board.version == Board.cardLimit + 1)
+    #expect(room.outcome == .failure(.full))
+    #expect(room.changes.count == Room.changeLimit)
+    #expect(room.changes.last?.version == room.board.version)
   }
 
-  @Test func `the figures of the tree are there for Prometheus to scrape`() async throws {
+  @Test func `the figures of the server are there for Prometheus to scrape, and whether it is ready`() async throws {
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
       let metrics = try await request(client, .get, "/metrics")
       #expect(metrics.headers[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
       let lines = String(buffer: metrics.body).split(separator: "\n")
-      #expect(lines.contains("liveboard_commits_total 2"), "the first board, and the card")
-      #expect(lines.contains("# TYPE liveboard_longest_backlog gauge"))
-      #expect(lines.contains("liveboard_child_stores 0"))
+      #expect(lines.contains("liveboard_edits_total 1"))
+      #expect(lines.contains("# TYPE liveboard_troubled_logs gauge"))
+      #expect(lines.contains("liveboard_event_streams 0"))
       #expect(lines.filter { !$0.hasPrefix("#") }.allSatisfy { Int($0.split(separator: " ")[1]) != nil })
       #expect(lines.count == 18)
+      for path in ["/health", "/ready"] { #expect(try await request(client, .get, path).status == .ok) }
     }
   }
 
-  @Test func `the page is there`() async throws {
+  // MARK: Access
+
+  @Test(
+    arguments: [
+      ([.origin: "https://elsewhere.example"], 403, "Another website may not do this."),
+      ([.contentType: "text/plain"], 415, "The body has to be JSON"),
+    ] as [(HTTPFields, Int, String)])
+  func `another website changes nothing`(headers: HTTPFields, status: Int, text: String) async throws {
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
-      let page = try await request(client, .get, "/")
-      #expect(page.status == .ok)
-      #expect(page.headers[.contentType] == "text/html; charset=utf-8")
-      #expect(String(buffer: page.body).contains("new EventSource"))
+    try await withServer(in: folder) { client in
+      let response = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#, headers: headers)
+      #expect(response.status.code == status)
+      #expect(try message(response).hasPrefix(text))
+      #expect(try answer(await request(client, .post, "/boards/1/cards", #"{"text": "b"}"#)).card == 1)
+    }
+  }
+
+  @Test(arguments: ["board.example", "127.0.0.1.example:8080", "localhost.example", ""])
+  func `a name that somebody else has given this address is not answered to`(host: String) async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      var request = HTTPClientRequest(url: "http://127.0.0.1:\(try #require(client.port))/boards")
+      request.headers.add(name: "host", value: host)
+      let response = try await Self.streams.execute(request, timeout: .seconds(60))
+      #expect(response.status.code == 421 || host.isEmpty && response.status.code == 400)
+      _ = try await response.body.collect(upTo: 1 << 20)
+    }
+  }
+
+  @Test func `with a token, who has none gets nothing but the health`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder, token: "secret") { client in
+      for path in ["/", "/boards", "/boards/1/events", "/metrics", "/?token=wrong", "/board.js"] {
+        #expect(try await request(client, .get, path).status == .unauthorized)
+      }
+      #expect(try await request(client, .get, "/health").status == .ok)
+      let bearer: HTTPFields = [.authorization: "Bearer secret"]
+      #expect(try await request(client, .get, "/boards", headers: bearer).status == .ok)
+      let page = try await request(client, .get, "/?token=secret")
+      #expect(page.headers[.setCookie] == "liveboard=secret; HttpOnly; SameSite=Strict; Path=/")
+      #expect(try await request(client, .get, "/boards", headers: [.cookie: "a=b; liveboard=secret"]).status == .ok)
+    }
+  }
+
+  @Test func `a server that others can reach needs a token`() async throws {
+    let folder = try Folder()
+    var options = LiveBoardServer.Options()
+    (options.host, options.directory) = ("0.0.0.0", folder.path)
+    let server = LiveBoardServer(options, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    await #expect(throws: LiveBoardServer.Failure.self) { try await server.run() }
+  }
+
+  @Test func `the page is there, and runs nothing but its own script`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      for (path, type) in [("/", "text/html"), ("/board.js", "text/javascript"), ("/board.css", "text/css")] {
+        let page = try await request(client, .get, path)
+        #expect(page.status == .ok)
+        #expect(page.headers[.contentType] == type + "; charset=utf-8")
+        #expect(page.headers[.contentSecurityPolicy]?.contains("frame-ancestors 'none'") == true)
+        let head = try await request(client, .head, path)
+        #expect(head.status == .ok && head.body.readableBytes == 0)
+      }
+      let script = try await request(client, .get, "/board.js")
+      #expect(String(buffer: script.body).contains("new EventSource"))
     }
   }
 
@@ -242,36 +295,38 @@ import Testing
     }
 
     /// The next attendance that a condition holds for.
-    func attendance(where isMeant: (Attendance) -> Bool) async throws -> Attendance? {
+    func attendance(where isMeant: (Attendance.Message) -> Bool) async throws -> Attendance.Message? {
       while let event = try await next() {
         guard event.name == "attendance" else { continue }
-        let attendance = try JSONDecoder().decode(Attendance.self, from: event.data)
+        let attendance = try JSONDecoder().decode(Attendance.Message.self, from: event.data)
         if isMeant(attendance) { return attendance }
       }
       return nil
     }
   }
 
-  @Test func `every stream sees every version of its board in order, and none of another's`() async throws {
+  @Test func `every stream sees its board's versions in order, up to the last, and none of another's`() async throws {
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       _ = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
       try await withThrowingTaskGroup { group in
         for _ in 0..<10 {
           group.addTask {
             try await withEvents(client, "/boards/1/events") { events in
-              for version in 1...101 {
-                let board = try await events.nextBoard()
-                #expect(board?.version == version)
-                #expect(board?.id == 1)
-                if version == 1 { _ = try await request(client, .post, "/boards/2/cards", #"{"text": "here"}"#) }
+              var version = 0
+              while version < 101 {
+                let board = try #require(try await events.nextBoard())
+                #expect(board.version > version)
+                #expect(board.id == 1)
+                if version == 0 { _ = try await request(client, .post, "/boards/2/cards", #"{"text": "here"}"#) }
+                version = board.version
               }
             }
           }
         }
         // The edits begin when all are here.
         try await withEvents(client, "/boards/1/events") { events in
-          _ = try await events.attendance { $0.here.count == 11 }
+          _ = try await events.attendance { $0.count == 11 }
           for writer in 0..<4 {
             group.addTask {
               for number in 0..<25 {
@@ -285,22 +340,13 @@ import Testing
     }
   }
 
-  @Test func `a connection knows who is here and what is unread`() async throws {
+  @Test func `who is here comes and goes with their streams`() async throws {
     let folder = try Folder()
-    try await withServer(journal: folder.journal) { client in
+    try await withServer(in: folder) { client in
       try await withEvents(client, "/boards/1/events?name=ann") { ann in
         try await withEvents(client, "/boards/1/events?name=bob") { bob in
           _ = try await bob.attendance { $0.here == ["ann", "bob"] }
-          let both = try #require(try await ann.attendance { $0.here == ["ann", "bob"] })
-          #expect(both.unread == 0)
-          _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
-          _ = try await request(client, .post, "/boards/1/cards", #"{"text": "b"}"#)
-          #expect(try await ann.attendance { $0.unread == 2 } != nil)
-          let look = try await request(
-            client, .post, "/boards/1/connections/\(both.connection)/look", #"{"version": 3}"#)
-          #expect(look.status == .ok)
-          #expect(try await ann.attendance { $0.unread == 0 } != nil)
-          #expect(try await bob.attendance { $0.unread == 2 } != nil, "bob has not looked")
+          #expect(try await ann.attendance { $0 == Attendance.Message(here: ["ann", "bob"], count: 2) } != nil)
         }
         #expect(try await ann.attendance { $0.here == ["ann"] } != nil, "bob's connection is closed, and bob gone")
       }

@@ -1,0 +1,83 @@
+import Foundation
+import Hummingbird
+
+/// Who may ask for what: the same for every route.
+///
+/// Without a token the server answers on loopback only, and only to who names it by a loopback address, so that no
+/// website reaches it by a name of its own. With one, each request has to bring it, in `Authorization: Bearer`, or in
+/// the cookie that `/?token=…` sets. What changes something has to come from the server's own page, if from a page at
+/// all, and has to be JSON.
+struct Access<Context: RequestContext>: RouterMiddleware {
+  let token: String?
+
+  static var cookie: String { "liveboard" }
+
+  func handle(
+    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+  ) async throws -> Response {
+    let authority = request.head.authority ?? ""
+    if token == nil, !Self.isLoopback(Self.host(of: authority)) {
+      throw HTTPError(.misdirectedRequest, message: "This server answers to loopback addresses only.")
+    }
+    if let origin = request.headers[.origin], Self.authority(ofOrigin: origin) != authority {
+      throw HTTPError(.forbidden, message: "Another website may not do this.")
+    }
+    if [.post, .put, .patch].contains(request.method),
+      request.headers[.contentType]?.lowercased().hasPrefix("application/json") != true
+    {
+      throw HTTPError(.unsupportedMediaType, message: "The body has to be JSON: Content-Type: application/json.")
+    }
+    guard let token, !Self.isOpen(request.uri.path) else { return try await next(request, context) }
+    let asked = request.uri.queryParameters["token"].map(String.init)
+    guard
+      [Self.bearer(request), Self.cookie(of: request), asked].contains(where: {
+        $0.map { $0.isSame(as: token) } == true
+      })
+    else {
+      throw HTTPError(.unauthorized, headers: [.wwwAuthenticate: "Bearer"], message: "A token is needed.")
+    }
+    var response = try await next(request, context)
+    if asked != nil {
+      response.headers[.setCookie] = "\(Self.cookie)=\(token); HttpOnly; SameSite=Strict; Path=/"
+    }
+    return response
+  }
+
+  /// Who watches whether the server lives has no token.
+  private static func isOpen(_ path: String) -> Bool { path == "/health" || path == "/ready" }
+
+  static func isLoopback(_ host: String) -> Bool {
+    host == "localhost" || host == "[::1]" || host == "::1"
+      || host.split(separator: ".").count == 4 && host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
+  }
+
+  private static func host(of authority: String) -> String {
+    if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") { return String(authority[...end]) }
+    return String(authority.prefix { $0 != ":" })
+  }
+
+  private static func authority(ofOrigin origin: String) -> String? {
+    guard let scheme = origin.range(of: "://") else { return nil }
+    return String(origin[scheme.upperBound...])
+  }
+
+  private static func bearer(_ request: Request) -> String? {
+    request.headers[.authorization].flatMap { $0.hasPrefix("Bearer ") ? String($0.dropFirst(7)) : nil }
+  }
+
+  private static func cookie(of request: Request) -> String? {
+    request.headers[.cookie]?.split(separator: ";")
+      .map { $0.trimmingCharacters(in: .whitespaces) }
+      .first { $0.hasPrefix(Self.cookie + "=") }
+      .map { String($0.dropFirst(Self.cookie.count + 1)) }
+  }
+}
+
+extension String {
+  /// In the same time, wherever the first difference is.
+  fileprivate func isSame(as other: String) -> Bool {
+    let (one, other) = (Array(utf8), Array(other.utf8))
+    guard one.count == other.count else { return false }
+    return zip(one, other).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
+  }
+}
