@@ -136,7 +136,11 @@ enum Page {
       const others = attendance.count - attendance.here.length;
       element("here").textContent = "here: " + attendance.here.join(", ") + (others ? " and " + others + " more" : "");
     });
-    events.onopen = () => { element("state").classList.remove("away"); };
+    events.onopen = () => {
+      // A board that has not changed is not sent again.
+      if (version) element("state").textContent = "version " + version;
+      element("state").classList.remove("away");
+    };
     events.onerror = () => {
       element("state").textContent = "not connected: what is shown may be old";
       element("state").classList.add("away");
