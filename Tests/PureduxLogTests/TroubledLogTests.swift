@@ -287,6 +287,34 @@ import Testing
     }
     await ending.value
   }
+
+  @Test("a log that is followed without a failure and has more than it delivers is not said to be followed")
+  func silent() async throws {
+    let clock = ManualClock()
+    let log = SilentAfterwardsLog()
+    let phases = Record<LogStatistics.Phase>()
+    let store = try await ledger(log, clock: clock, onPhase: { phases.add($0) })
+    await log.followed.untilCount(1)
+    log.breakOff()
+    await clock.untilAsleep(1)
+    // It is followed again, and delivers nothing of what another replica has written.
+    let other = try await ledger(log.memory)
+    try await other.send("there")
+    clock.advance(by: .milliseconds(5))
+    await log.followed.untilCount(2)
+    for asked in 1...5 {
+      await clock.untilAsleep(1)
+      clock.advance(by: .milliseconds(5))
+      await log.asked.untilCount(1 + asked)
+      _ = await store.statistics
+    }
+    #expect(phases.all == [.recovering(0, of: 0), .following, .waiting(.unavailable)])
+    #expect(await store.statistics.log?.behind == 1)
+    log.deliver()
+    for await phase in store.logPhases() where phase == .following { break }
+    #expect(await store.state.entries == ["there"])
+    await store.shutdown()
+  }
 }
 
 extension Fold {
@@ -408,5 +436,44 @@ private final class UndeliveringLog: OrderedLog {
   }
 
   func head() async throws(LogError) -> UInt64 { 0 }
+  func truncate(through position: UInt64) async throws(LogError) {}
+}
+
+/// A log in memory whose entries break off once, and are kept back then until they may come.
+private final class SilentAfterwardsLog: OrderedLog {
+  let memory = MemoryLog()
+  let followed = Record<Void>()
+  let asked = Record<Void>()
+  private let delivers = Gate()
+  private let stream = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
+
+  func breakOff() { stream.withLock { $0 }?.finish(throwing: LogError.unavailable("It broke off.")) }
+  func deliver() { delivers.open() }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    memory.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (records, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    stream.withLock { $0 = continuation }
+    let reading = Task {
+      await delivers.wait()
+      do {
+        for try await batch in memory.records(after: position) { continuation.yield(batch) }
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in reading.cancel() }
+    followed.add(())
+    return records
+  }
+
+  func head() async throws(LogError) -> UInt64 {
+    defer { asked.add(()) }
+    return try await memory.head()
+  }
+
   func truncate(through position: UInt64) async throws(LogError) {}
 }

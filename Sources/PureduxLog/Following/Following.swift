@@ -323,18 +323,25 @@ private struct Sending {
   }
 
   /// It may be long until something comes that would tell that the log is back: it is if nothing fails for a while, and
-  /// it can be asked.
+  /// it has no more than was applied.
   private func tellReturn(of delivery: Int, to tree: SequencedTree<State, Action>) async {
     while await clock.sleep(for: options.retryInterval) {
-      guard (try? await log.head()) != nil else { continue }
-      return await tree.turn { turn in
-        let delivers = self.sending.withLock { sending in
+      guard let head = try? await log.head() else { continue }
+      let isTold = LockedValue(false)
+      await tree.turn { turn in
+        let position = self.applying.withLock { $0.fold.position }
+        let isBack = self.sending.withLock { sending in
           guard sending.delivery == delivery else { return false }
+          sending.head = max(sending.head, head)
+          guard position >= sending.head else { return false }
           sending.deliveryTrouble = nil
           return true
         }
-        if delivers { self.progress(in: turn) }
+        guard isBack else { return }
+        self.progress(in: turn)
+        isTold.withLock { $0 = true }
       }
+      if isTold.withLock({ $0 }) { return }
     }
   }
 
@@ -380,7 +387,6 @@ private struct Sending {
     _ outlines: [Outline], _ actions: [Action?], in turn: Turn, of tree: SequencedTree<State, Action>
   ) {
     let now = clock.now()
-    sending.withLock { $0.deliveryTrouble = nil }
     var next = 0
     for outline in outlines {
       let (position, first) = (outline.position, next)
@@ -409,6 +415,7 @@ private struct Sending {
         return (applying.fold.mark, applying.fold.skipped)
       }
       sending.withLock { sending in
+        sending.deliveryTrouble = nil
         sending.seen = mark
         sending.skipped = skipped
         sending.head = max(sending.head, position)
@@ -520,15 +527,16 @@ private struct Sending {
     onPhase?(phase)
   }
 
+  private var trouble: LogTrouble? { sending.withLock { $0.outbox.trouble?.trouble ?? $0.deliveryTrouble } }
+
   private func tellTrouble(in turn: Turn) {
-    let trouble = sending.withLock { $0.outbox.trouble?.trouble ?? $0.deliveryTrouble }
     if let trouble { enter(.waiting(trouble), in: turn) } else { progress(in: turn) }
   }
 
   private func progress(in turn: Turn) {
     let (position, goal, start) = applying.withLock { ($0.fold.position, $0.goal, $0.start) }
     if position < goal { return enter(.recovering(position - start, of: goal - start), in: turn) }
-    if sending.withLock({ $0.outbox.trouble == nil && $0.deliveryTrouble == nil }) { enter(.following, in: turn) }
+    enter(trouble.map { .waiting($0) } ?? .following, in: turn)
     endRecovery(nil)
   }
 

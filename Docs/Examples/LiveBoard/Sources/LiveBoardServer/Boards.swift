@@ -29,6 +29,10 @@ final class Boards: Sendable {
 
   let list: RootStore<BoardList, String>
   let rooms: StoreDirectory<Int, Room, Edit>
+  /// Who is here, by board.
+  let halls = StoreDirectory<Int, Attendance, Attendance.Action>(idleLimit: .seconds(1)) { _ in
+    RootStore(initialState: Attendance()) { $0.reduce($1) }
+  }
   let health: Health
 
   /// - Parameter log: The log of a tree, by its key.
@@ -56,6 +60,7 @@ final class Boards: Sendable {
 
   /// Returns when what was accepted is saved.
   func shutdown() async {
+    await halls.shutdown()
     await rooms.shutdown()
     await list.shutdown()
   }

@@ -26,9 +26,6 @@ struct Routes: Sendable {
   typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
 
   let boards: Boards
-  let halls = StoreDirectory<Int, Attendance, Attendance.Action>(idleLimit: .seconds(1)) { _ in
-    RootStore(initialState: Attendance()) { $0.reduce($1) }
-  }
 
   init(_ boards: Boards) { self.boards = boards }
 
@@ -138,7 +135,7 @@ struct Routes: Sendable {
     let board = try board(of: context)
     // Held until the stream ends.
     let stream = EventStream(
-      room: try await boards.rooms.open(board), hall: try await halls.open(board),
+      room: try await boards.rooms.open(board), hall: try await boards.halls.open(board),
       name: request.uri.queryParameters["name"].map { String($0.prefix(40)) } ?? "somebody",
       seen: request.headers[.lastEventID].flatMap { Int($0) }, health: boards.health)
     let body = ResponseBody { writer in
