@@ -29,10 +29,8 @@ final class Boards: Sendable {
 
   let list: RootStore<BoardList, String>
   let rooms: StoreDirectory<Int, Room, Edit>
-  /// Who is here, by board.
-  let halls = StoreDirectory<Int, Attendance, Attendance.Action>(idleLimit: .seconds(1)) { _ in
-    RootStore(initialState: Attendance()) { $0.reduce($1) }
-  }
+  /// What goes to the event streams of each board that has any.
+  let halls: StoreDirectory<Int, Hall, Hall.Action>
   let health: Health
 
   /// - Parameter log: The log of a tree, by its key.
@@ -54,6 +52,9 @@ final class Boards: Sendable {
         following: log("boards/\(id)"), initialState: Room(id: id, title: title), options: options,
         onPhase: { health.entered($0, by: "boards/\(id)") }
       ) { $0.reduce($1) }
+    }
+    halls = StoreDirectory(idleLimit: .seconds(1)) { [rooms] id in
+      RootStore(initialState: Hall(), interceptors: Hall.interceptors(of: id, in: rooms)) { $0.reduce($1) }
     }
     self.health = health
   }

@@ -1,4 +1,3 @@
-import AsyncAlgorithms
 import Foundation
 import Hummingbird
 import Puredux
@@ -6,16 +5,10 @@ import ServiceLifecycle
 
 /// A board's event stream: its versions and who is here, as server-sent events.
 ///
-/// A reader that is behind gets the newest of each and nothing in between, so that one that reads nothing costs two
-/// messages, however long it takes.
+/// A reader that is behind gets the newest of each and nothing in between, so that one that reads nothing costs one
+/// state, however long it takes.
 struct EventStream: Sendable {
-  /// A line that says nothing, so that proxies and browsers keep the connection, and a client that has gone is noticed.
-  static let heartbeat = Duration.seconds(15)
-  /// Who is here is told at most so often, as many may come at the same time.
-  static let attendancePause = Duration.milliseconds(250)
-
-  let room: StoreHandle<Room, Edit>
-  let hall: StoreHandle<Attendance, Attendance.Action>
+  let hall: StoreHandle<Hall, Hall.Action>
   let name: String
   /// The version that the client has already seen.
   let seen: Int?
@@ -24,23 +17,32 @@ struct EventStream: Sendable {
   func write(to writer: inout some ResponseBodyWriter) async throws {
     let connection = health.streamCount.wrappingAdd(1, ordering: .relaxed).newValue
     health.streams.add(1, ordering: .relaxed)
+    let states: StateSequence<Hall> = hall.store.states(bufferingPolicy: .bufferingNewest(1))
     hall.store.dispatch(.join(connection, name: name))
     defer {
       hall.store.dispatch(.leave(connection))
       health.streams.subtract(1, ordering: .relaxed)
     }
-    let versions: StateSequence<Room.Event> = room.store.states(
-      Room.event, bufferingPolicy: .bufferingNewest(1), removeStateDuplicates: .equal { $0.version })
-    let here: StateSequence<ByteBuffer> = hall.store.states(
-      Attendance.event, bufferingPolicy: .bufferingNewest(1))
-    let messages = merge(
-      versions.filter { $0.version != seen }.map(\.message),
-      here.map { message in
-        try await Task.sleep(for: Self.attendancePause)
-        return message
-      },
-      AsyncTimerSequence(interval: Self.heartbeat, clock: .continuous).map { _ in ByteBuffer(string: ":\n\n") })
-    for try await message in messages.cancelOnGracefulShutdown() { try await writer.write(message) }
+    var (version, here, beats) = (seen, 0, 0)
+    for await state in states {
+      guard let board = state.board else { continue }
+      var message = ByteBuffer()
+      if board.version != version { message.writeImmutableBuffer(board.message) }
+      if state.here.count != here { message.writeImmutableBuffer(state.here.message) }
+      if state.beats != beats, message.readableBytes == 0 { message.writeString(":\n\n") }
+      (version, here, beats) = (board.version, state.here.count, state.beats)
+      if message.readableBytes > 0 { try await writer.write(message) }
+    }
+  }
+}
+
+/// Ends the event streams when the server is asked to terminate: those of a store end with it.
+struct EndsStreams: Service {
+  let boards: Boards
+
+  func run() async throws {
+    try? await gracefulShutdown()
+    await boards.halls.shutdown()
   }
 }
 

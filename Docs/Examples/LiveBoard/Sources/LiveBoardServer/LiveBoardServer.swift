@@ -47,9 +47,10 @@ public struct LiveBoardServer: Sendable {
   /// Runs until the process is asked to terminate: then event streams end, what was accepted is saved, and this returns,
   /// whatever clients do.
   public func run() async throws {
-    try await withApplication { application in
+    try await withApplication { application, boards in
+      // They are shut down from the last on.
       var configuration = ServiceGroupConfiguration(
-        services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        services: [application, EndsStreams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
       configuration.maximumGracefulShutdownDuration = options.shutdownLimit
       do {
         try await ServiceGroup(configuration: configuration).run()
@@ -61,7 +62,7 @@ public struct LiveBoardServer: Sendable {
 
   /// Runs a body with the server's application, and saves what was accepted afterwards.
   func withApplication(
-    _ body: (Application<RouterResponder<BoardContext>>) async throws -> Void
+    _ body: (Application<RouterResponder<BoardContext>>, Boards) async throws -> Void
   ) async throws {
     guard options.token != nil || Access<BoardContext>.isLoopback(options.host) else {
       throw Failure.needsToken(host: options.host)
@@ -75,7 +76,7 @@ public struct LiveBoardServer: Sendable {
       if await boards.list.state.titles.isEmpty { try await boards.list.send("First board") }
       let count = await boards.list.state.titles.count
       logger.info("The boards are back.", metadata: ["boards": "\(count)"])
-      try await body(application(of: boards))
+      try await body(application(of: boards), boards)
       result = .success(())
     } catch {
       result = .failure(error)

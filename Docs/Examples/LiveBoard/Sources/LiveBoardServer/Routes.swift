@@ -133,9 +133,11 @@ struct Routes: Sendable {
   /// The board's versions from now on, and beside them who is here.
   private func events(_ request: Request, _ context: BoardContext) async throws -> Response {
     let board = try board(of: context)
+    // Whether there is such a board.
+    try await boards.rooms.withStore(board) { _ in }
     // Held until the stream ends.
     let stream = EventStream(
-      room: try await boards.rooms.open(board), hall: try await boards.halls.open(board),
+      hall: try await boards.halls.open(board),
       name: request.uri.queryParameters["name"].map { String($0.prefix(40)) } ?? "somebody",
       seen: request.headers[.lastEventID].flatMap { Int($0) }, health: boards.health)
     let body = ResponseBody { writer in

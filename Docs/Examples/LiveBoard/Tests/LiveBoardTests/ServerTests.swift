@@ -31,7 +31,7 @@ import Testing
     let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
     var options = LiveBoardServer.Options()
     (options.port, options.directory, options.token) = (0, folder.path, token)
-    try await LiveBoardServer(options, logger: logger).withApplication { application in
+    try await LiveBoardServer(options, logger: logger).withApplication { application, _ in
       try await application.test(.ahc(.http)) { client in try await test(client) }
     }
   }
@@ -295,10 +295,10 @@ import Testing
     }
 
     /// The next attendance that a condition holds for.
-    func attendance(where isMeant: (Attendance.Message) -> Bool) async throws -> Attendance.Message? {
+    func attendance(where isMeant: (Hall.Message) -> Bool) async throws -> Hall.Message? {
       while let event = try await next() {
         guard event.name == "attendance" else { continue }
-        let attendance = try JSONDecoder().decode(Attendance.Message.self, from: event.data)
+        let attendance = try JSONDecoder().decode(Hall.Message.self, from: event.data)
         if isMeant(attendance) { return attendance }
       }
       return nil
@@ -346,7 +346,7 @@ import Testing
       try await withEvents(client, "/boards/1/events?name=ann") { ann in
         try await withEvents(client, "/boards/1/events?name=bob") { bob in
           _ = try await bob.attendance { $0.here == ["ann", "bob"] }
-          #expect(try await ann.attendance { $0 == Attendance.Message(here: ["ann", "bob"], count: 2) } != nil)
+          #expect(try await ann.attendance { $0 == Hall.Message(here: ["ann", "bob"], count: 2) } != nil)
         }
         #expect(try await ann.attendance { $0.here == ["ann"] } != nil, "bob's connection is closed, and bob gone")
       }
