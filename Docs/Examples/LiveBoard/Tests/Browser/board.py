@@ -1,0 +1,172 @@
+"""What a person sees: the page in a real browser, against a server of its own.
+
+Usage: board.py <the server's binary> [<a directory for pictures>]
+"""
+
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+PORT = 8097
+PAGE = f"http://127.0.0.1:{PORT}/"
+
+
+def start(binary, data):
+    """Returns when the server listens."""
+    server = subprocess.Popen(
+        [binary, "--port", str(PORT), "--data", data], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in server.stdout:
+        if "listening on" in line:
+            return server
+    raise SystemExit("The server did not start.")
+
+
+def main(binary, pictures):
+    data = tempfile.mkdtemp()
+    server = start(binary, data)
+    options = webdriver.ChromeOptions()
+    for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1000,700"]:
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+
+    def until(condition, what):
+        WebDriverWait(driver, 30, 0.02).until(lambda _: condition(), what)
+        print("ok:", what)
+
+    def text(name):
+        return driver.execute_script("return document.getElementById(arguments[0]).innerText", name)
+
+    def labelled(label):
+        return driver.find_element(By.CSS_SELECTOR, f'[aria-label="{label}"]')
+
+    def column(name):
+        # At once, as the page may change meanwhile.
+        return driver.execute_script(
+            "return [...document.querySelectorAll(`[aria-label='${arguments[0]}'] li > span`)].map(n => n.textContent)",
+            name)
+
+    def picture(name):
+        if pictures:
+            driver.save_screenshot(str(pathlib.Path(pictures) / f"{name}.png"))
+
+    def ready():
+        return driver.find_elements(By.CSS_SELECTOR, "section")
+
+    try:
+        driver.get(PAGE + "?name=ann")
+        ann = driver.current_window_handle
+        until(ready, "the board is shown")
+        driver.switch_to.new_window("window")
+        driver.get(PAGE + "?name=bob")
+        bob = driver.current_window_handle
+        until(ready, "it is shown in a second window")
+        for card in ["one", "two", "three"]:
+            labelled("a new card in To do").send_keys(card + Keys.ENTER)
+            until(lambda: card in column("To do"), f"a card is added: {card}")
+            until(lambda: labelled("a new card in To do").get_attribute("value") == "", "and its text is gone")
+        driver.switch_to.window(ann)
+        until(lambda: column("To do") == ["one", "two", "three"], "the other window has them")
+        until(lambda: "ann, bob" in text("here"), "both are here")
+        picture("two-windows")
+
+        # By keyboard.
+        labelled("move to the next column: one").send_keys(Keys.ENTER)
+        until(lambda: column("Doing") == ["one"], "a card is moved by keyboard")
+        until(
+            lambda: driver.switch_to.active_element.get_attribute("aria-label") == "move to the next column: one",
+            "and the focus stays")
+        labelled("move up: three").send_keys(Keys.ENTER)
+        until(lambda: column("To do") == ["three", "two"], "up, too")
+        labelled("edit two").send_keys(Keys.ENTER)
+        labelled("text of the card").send_keys(" changed" + Keys.ENTER)
+        until(lambda: column("To do") == ["three", "two changed"], "a card is edited by keyboard")
+        labelled("delete three").send_keys(Keys.ENTER)
+        until(lambda: column("To do") == ["two changed"], "a card is deleted")
+        until(lambda: "Deleted" in text("undo"), "which can be undone")
+        driver.switch_to.active_element.send_keys(Keys.ENTER)
+        until(lambda: column("To do") == ["three", "two changed"], "and it comes back to where it was")
+
+        # By mouse.
+        item = labelled("To do").find_elements(By.CSS_SELECTOR, "li")[0]
+        ActionChains(driver).drag_and_drop(item, labelled("Done")).perform()
+        until(lambda: column("Done") == ["three"], "a card is dragged")
+
+        # Without the server.
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        until(lambda: "not connected" in text("state"), "the page says that it is not connected")
+        labelled("a new card in Done").send_keys("typed meanwhile" + Keys.ENTER)
+        until(lambda: "does not answer" in text("problem"), "and what was not done")
+        assert labelled("a new card in Done").get_attribute("value") == "typed meanwhile"
+        picture("away")
+        server = start(binary, data)
+        until(lambda: "version" in text("state"), "it is connected again by itself")
+        assert labelled("a new card in Done").get_attribute("value") == "typed meanwhile"
+        labelled("a new card in Done").send_keys(Keys.ENTER)
+        until(lambda: column("Done") == ["three", "typed meanwhile"], "what was typed is still there, and is saved")
+        assert text("problem") == ""
+
+        # What the server refuses.
+        labelled("a new card in Done").send_keys("x" * 1001 + Keys.ENTER)
+        until(lambda: "too long" in text("problem"), "a refusal is told")
+        assert len(labelled("a new card in Done").get_attribute("value")) == 1001
+        labelled("a new card in Done").clear()
+
+        # Other boards.
+        driver.execute_script("window.prompt = () => 'Another'")
+        driver.find_element(By.ID, "new").click()
+        until(lambda: text("title") == "Another", "a board is made")
+        until(lambda: "Another" in text("boards") and "First board" in text("boards"), "and listed")
+
+        # Many tabs of one person.
+        driver.get(PAGE + "?name=cat")
+        tabs = [driver.current_window_handle]
+        for _ in range(9):
+            driver.switch_to.new_window("tab")
+            driver.get(PAGE + "?name=cat")
+            tabs.append(driver.current_window_handle)
+        until(lambda: column("Done") == ["three", "typed meanwhile"], "the tenth tab is alive")
+        labelled("a new card in Doing").send_keys("from the tenth" + Keys.ENTER)
+        for tab in tabs:
+            driver.switch_to.window(tab)
+            until(lambda: "from the tenth" in column("Doing"), "and so are the others")
+        driver.switch_to.window(tabs[0])
+        driver.close()
+        driver.switch_to.window(tabs[1])
+        labelled("a new card in Doing").send_keys("once more" + Keys.ENTER)
+        driver.switch_to.window(tabs[2])
+        until(lambda: "once more" in column("Doing"), "also when the tab with the stream is closed")
+
+        # Narrow, and dark.
+        driver.get(PAGE)
+        until(ready, "the first board is shown again")
+        driver.set_window_size(375, 700)
+        driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        wide = driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0, f"375 pixels are too few by {wide}"
+        picture("narrow-dark")
+        for node in driver.find_elements(By.CSS_SELECTOR, "button, input, select"):
+            assert node.accessible_name, f"no name: {node.get_attribute('outerHTML')}"
+        print("ok: everything has a name")
+        for entry in driver.get_log("browser"):
+            assert "Content Security Policy" not in entry["message"], entry
+    finally:
+        driver.quit()
+        server.terminate()
+        status = server.wait(30)
+        shutil.rmtree(data)
+    assert status == 0, f"the server ended with {status}"
+
+
+main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
