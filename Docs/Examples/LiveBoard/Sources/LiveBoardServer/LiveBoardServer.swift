@@ -50,7 +50,8 @@ public struct LiveBoardServer: Sendable {
     try await withApplication { application, boards in
       // They are shut down from the last on.
       var configuration = ServiceGroupConfiguration(
-        services: [application, EndsStreams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        services: [application, EndsStreams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
+        logger: logger)
       configuration.maximumGracefulShutdownDuration = options.shutdownLimit
       do {
         try await ServiceGroup(configuration: configuration).run()
