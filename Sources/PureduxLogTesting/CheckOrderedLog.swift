@@ -21,8 +21,8 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 ///     try await checkOrderedLog { key in log[key] }
 ///
 /// - Parameters:
-///   - limit: How long each part of the contract may take, by the clock, before it counts as violated: some logs wait for
-///     ever.
+///   - limit: How long each part of the contract may take, by the clock, before it counts as violated: a log may wait
+///     for ever.
 ///   - open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same log again.
 /// - Throws: `LogViolation`, also where the log throws something; and `CancellationError`.
 public func checkOrderedLog(

@@ -20,7 +20,7 @@ final class Disk: Sendable {
     var text: String { "\(call) \(path): \(Self.text(of: code))" }
 
     private static func text(of code: Int32) -> String {
-      // SAFETY: the call writes at most as many bytes as the buffer has, a text that ends with zero and is copied at once.
+      // SAFETY: the call writes at most as many bytes as the buffer has: a text that ends with zero, and is copied.
       unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
         guard let start = buffer.baseAddress, unsafe strerror_r(code, start, buffer.count) == 0 else {
           return "error \(code)"

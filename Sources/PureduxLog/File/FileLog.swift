@@ -13,8 +13,8 @@ import Synchronization
 ///
 /// **After a crash.** What was being written when the process or the machine died, and was acknowledged to nobody, is
 /// set aside in a file of its own, and reported. Anything else that is not as it was written is an error
-/// (`LogError.damaged`), and nothing is changed. What was acknowledged right before the *machine* died, and is damaged as
-/// well, cannot always be told from a tail: it is set aside and reported, too.
+/// (`LogError.damaged`), and nothing is changed. What was acknowledged right before the *machine* died, and is damaged
+/// as well, cannot always be told from a tail: it is set aside and reported, too.
 ///
 /// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the store
 /// that follows the log tries again until there is room.
@@ -29,7 +29,8 @@ public final class FileLog: Sendable {
     /// write then changes only bytes that are there, which disks do faster. 0 for none.
     public var preallocatedBytes = 1 << 20
     /// Whether each write waits for the disk. Without it a crash of the machine can lose what was acknowledged, and one
-    /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left, is set aside.
+    /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left, is
+    /// set aside.
     public var syncs = true
 
     public init() {}

@@ -10,8 +10,8 @@ public struct LogOptions: Sendable {
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
   public var sendLimit: Duration?
-  /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before that
-  /// throws.
+  /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
+  /// that throws.
   public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long.
   public var retryInterval = Duration.milliseconds(250)
@@ -26,8 +26,8 @@ public struct LogOptions: Sendable {
   /// a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
   public var truncatesBehindSnapshots = false
   /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`,
-  /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was replayed
-  /// has taken the place of that one, and this is not needed any more.
+  /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
+  /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
 
   public init() {}

@@ -23,7 +23,10 @@ import Logging
 
   func validate() throws {
     guard (0...65535).contains(port) else { throw ValidationError("A port is a number from 0 to 65535.") }
-    guard token?.isEmpty != true else { throw ValidationError("A token is not empty.") }
+    let allowed: (Character) -> Bool = { $0.isASCII && ($0.isLetter || $0.isNumber || "-_.~".contains($0)) }
+    guard token.map({ !$0.isEmpty && $0.allSatisfy(allowed) }) ?? true else {
+      throw ValidationError("A token consists of letters, digits, and - _ . ~.")
+    }
   }
 
   func run() async throws {

@@ -59,10 +59,19 @@ final class Boards: Sendable {
     self.health = health
   }
 
-  /// Returns when what was accepted is saved.
+  /// Returns when what was accepted is saved, or after the log's `endingLimit`.
   func shutdown() async {
     await halls.shutdown()
     await rooms.shutdown()
     await list.shutdown()
+  }
+}
+
+extension RootStore {
+  /// What is committed here. Unlike `state`, it does not wait for what has been accepted and is not in the log yet.
+  func committed() async -> State {
+    let states: StateSequence<State> = states(bufferingPolicy: .bufferingNewest(1))
+    for await state in states { return state }
+    return await state
   }
 }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// What a person on duty looks at: which stores do not follow their log, and how much there is to do.
 final class Health: Sendable {
-  private let troubled = Mutex<[String: LogStatistics.Phase]>([:])
+  private let troubled = Mutex<[String: String]>([:])
   /// The event streams that are open, and how many there have been.
   let streams = Atomic(0)
   let streamCount = Atomic(0)
@@ -13,13 +13,17 @@ final class Health: Sendable {
 
   func entered(_ phase: LogStatistics.Phase, by store: String) {
     troubled.withLock { troubled in
-      switch phase {
-      case .waiting, .stopped: troubled[store] = phase
-      case .recovering, .following, .ended: troubled[store] = nil
-      }
+      troubled[store] =
+        switch phase {
+        case .waiting(.full): "no room"
+        case .waiting(.unavailable): "away"
+        case .waiting(.refused): "refuses what waits"
+        case .stopped(let reason): "stopped: \(reason)"
+        case .recovering, .following, .ended: nil
+        }
     }
   }
 
-  /// The stores whose log takes nothing for now, and those that have stopped.
-  var troubles: [String: String] { troubled.withLock { $0.mapValues { "\($0)" } } }
+  /// The stores whose log takes nothing for now, and those that have stopped, and why.
+  var troubles: [String: String] { troubled.withLock { $0 } }
 }

@@ -98,7 +98,7 @@ struct Routes: Sendable {
       ("edits_total", "counter", "Edits saved since the server started.", health.edits.load(ordering: .relaxed)),
       ("unknown_total", "counter", "Edits of which it is not known.", health.unknown.load(ordering: .relaxed)),
       ("event_streams", "gauge", "Open event streams.", health.streams.load(ordering: .relaxed)),
-      ("boards", "gauge", "Boards that there are.", await boards.list.state.titles.count),
+      ("boards", "gauge", "Boards that there are.", await boards.list.committed().titles.count),
       ("open_boards", "gauge", "Boards that are in memory.", await boards.rooms.keys.count),
       ("troubled_logs", "gauge", "Logs that take nothing, or whose store has stopped.", health.troubles.count),
     ]
@@ -116,17 +116,17 @@ struct Routes: Sendable {
   }
 
   private func list(_ request: Request, _ context: BoardContext) async throws -> Response {
-    try context.responseEncoder.encode(await boards.list.state.summaries, from: request, context: context)
+    try context.responseEncoder.encode(await boards.list.committed().summaries, from: request, context: context)
   }
 
   private func show(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let board = try await boards.rooms.withStore(board(of: context)) { await $0.state.board }
+    let board = try await boards.rooms.withStore(board(of: context)) { await $0.committed().board }
     return try context.responseEncoder.encode(board, from: request, context: context)
   }
 
   /// The last edits of the board, the oldest first.
   private func changes(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let changes = try await boards.rooms.withStore(board(of: context)) { await $0.state.changes }
+    let changes = try await boards.rooms.withStore(board(of: context)) { await $0.committed().changes }
     return try context.responseEncoder.encode(changes, from: request, context: context)
   }
 
@@ -209,8 +209,8 @@ struct Routes: Sendable {
     _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
     let answer = try await boards.rooms.withStore(id) { room in
-      guard let edit else { return Answer(card: nil, board: await room.state.board) }
-      var board = await room.state.board
+      guard let edit else { return Answer(card: nil, board: await room.committed().board) }
+      var board = await room.committed().board
       _ = try board.apply(edit)
       do {
         let after = try await room.send(edit) { $0 }

@@ -16,10 +16,18 @@ import Testing
     let url: String
     private let output = Pipe()
 
-    init(in folder: Folder) async throws {
+    /// - Parameter fileLimit: How many kilobytes a file may have.
+    init(in folder: Folder, fileLimit: Int? = nil) async throws {
       let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
       process.executableURL = products.appending(path: "LiveBoard")
       process.arguments = ["--port", "0", "--data", folder.path]
+      if let fileLimit {
+        // A write beyond that fails as on a full disk, if the signal for it is ignored.
+        process.arguments =
+          ["-c", "trap '' XFSZ; ulimit -S -f \(fileLimit); exec \"$0\" \"$@\"", process.executableURL!.path()]
+          + process.arguments!
+        process.executableURL = URL(filePath: "/bin/bash")
+      }
       process.standardOutput = output
       process.standardError = output
       try process.run()
@@ -58,12 +66,12 @@ import Testing
     deinit { if process.isRunning { process.terminate() } }
   }
 
-  private func post(_ url: String, _ text: String) async throws -> Int {
+  private func post(_ url: String, _ text: String, within limit: TimeAmount = .seconds(3)) async throws -> Int {
     var request = HTTPClientRequest(url: "\(url)/boards/1/cards")
     request.method = .POST
     request.headers.add(name: "content-type", value: "application/json")
     request.body = .bytes(ByteBuffer(string: "{\"text\": \"\(text)\"}"))
-    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(3))
+    let response = try await HTTPClient.shared.execute(request, timeout: limit)
     _ = try await response.body.collect(upTo: 1 << 22)
     return Int(response.status.code)
   }
@@ -147,6 +155,38 @@ import Testing
     for channel in channels { try? await channel.close() }
     #expect(try await texts(in: folder) == ["saved"])
   }
+
+  #if os(Linux)
+    @Test func `a full disk is told, what is shown was saved, and it goes on when there is room`() async throws {
+      let folder = try Folder()
+      let server = try await Server(in: folder, fileLimit: 64)
+      func get(_ path: String) async throws -> (status: Int, body: String) {
+        let response = try await HTTPClient.shared.execute(
+          HTTPClientRequest(url: server.url + path), timeout: .seconds(30))
+        return (Int(response.status.code), String(buffer: try await response.body.collect(upTo: 1 << 22)))
+      }
+      let text = String(repeating: "x", count: 900)
+      var saved = 0
+      while try await post(server.url, text, within: .seconds(30)) == 201 { saved += 1 }
+      #expect(saved > 10)
+      // What is shown is what was saved; what was not is waited for.
+      let board = try JSONDecoder().decode(Board.self, from: Data(try await get("/boards/1").body.utf8))
+      #expect(board.version == saved + 1)
+      #expect(try await get("/ready") == (503, #"{"boards\/1":"no room"}"#))
+      #expect(try await get("/metrics").body.contains("liveboard_troubled_logs 1"))
+      #expect(try await get("/boards/1/history").status == 200)
+      let room = try Process.run(
+        URL(filePath: "/usr/bin/prlimit"),
+        arguments: ["--pid", "\(server.process.processIdentifier)", "--fsize=unlimited"])
+      room.waitUntilExit()
+      #expect(room.terminationStatus == 0)
+      while try await get("/ready").status != 200 { await Task.yield() }
+      #expect(try await post(server.url, "last", within: .seconds(30)) == 201)
+      server.send(SIGTERM)
+      #expect(await server.wait() == 0)
+      #expect(try await texts(in: folder) == [text, "last"])
+    }
+  #endif
 
   @Test func `a directory that another server uses is refused`() async throws {
     let folder = try Folder()
