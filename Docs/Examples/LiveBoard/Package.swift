@@ -5,8 +5,10 @@ let package = Package(
   name: "LiveBoard",
   platforms: [.macOS(.v15)],
   products: [.executable(name: "LiveBoard", targets: ["LiveBoard"])],
+  traits: [.trait(name: "NATS", description: "Boards on a cluster of NATS servers: `--log nats://…`. Needs libnats.")],
   dependencies: [
-    .package(name: "Puredux", path: "../../.."),
+    .package(
+      name: "Puredux", path: "../../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))]),
     .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
     .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
@@ -26,6 +28,7 @@ let package = Package(
       dependencies: [
         .product(name: "Puredux", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
+        .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),

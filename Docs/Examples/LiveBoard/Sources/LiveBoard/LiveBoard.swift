@@ -15,8 +15,12 @@ import Logging
   @Option(help: "The port to listen at.")
   var port = 8080
 
-  @Option(help: "The directory that keeps the boards.")
+  @Option(help: "The directory that keeps the boards, of this server alone.")
   var data = "liveboard"
+
+  @Option(
+    help: "Instead of a directory, a cluster that several servers share: nats://a:4222,nats://b:4222,nats://c:4222.")
+  var log: String?
 
   @Option(help: "What each request has to bring, as `Authorization: Bearer`; a browser opens `/?token=…` once.")
   var token: String?
@@ -33,7 +37,7 @@ import Logging
     var options = LiveBoardServer.Options()
     options.host = host
     options.port = port
-    options.directory = data
+    options.logs = log.map { .cluster($0.split(separator: ",").map(String.init)) } ?? .directory(data)
     options.token = token
     try await LiveBoardServer(options, logger: Logger(label: "LiveBoard")).run()
   }

@@ -10,7 +10,8 @@ struct BoardList: Codable, Sendable {
     let title: String
   }
 
-  private(set) var titles: [String] = []
+  /// The first one is there on every server before anything has happened.
+  private(set) var titles = ["First board"]
 
   mutating func add(_ title: String) { titles.append(title) }
 

@@ -3,7 +3,6 @@ import HummingbirdCore
 import Logging
 import NIOCore
 import Puredux
-import PureduxLog
 import ServiceLifecycle
 
 /// A shared task board: a tree of stores for each board, with a server around them.
@@ -11,8 +10,8 @@ public struct LiveBoardServer: Sendable {
   public struct Options: Sendable {
     public var host = "127.0.0.1"
     public var port = 8080
-    /// The directory that keeps the boards.
-    public var directory = "liveboard"
+    /// What keeps the boards.
+    public var logs = BoardLogs.directory("liveboard")
     /// What each request has to bring. Without it the server listens on loopback only.
     public var token: String?
     public var connectionLimit = 10_000
@@ -27,10 +26,12 @@ public struct LiveBoardServer: Sendable {
   public enum Failure: Error, CustomStringConvertible {
     case needsToken(host: String)
     case cannotListen(host: String, port: Int, reason: String)
+    case noCluster(String)
 
     public var description: String {
       switch self {
       case .needsToken(let host): "\(host) is no loopback address: a server that others can reach needs a token."
+      case .noCluster(let servers): "\(servers): this server was built without its trait NATS."
       case .cannotListen(let host, let port, let reason): "Cannot listen on \(host):\(port): \(reason)"
       }
     }
@@ -68,13 +69,10 @@ public struct LiveBoardServer: Sendable {
     guard options.token != nil || Access<BoardContext>.isLoopback(options.host) else {
       throw Failure.needsToken(host: options.host)
     }
-    let log = try FileLog(directory: options.directory) { [logger] tail in
-      logger.warning("The last write was torn by a crash and set aside.", metadata: ["file": "\(tail.path)"])
-    }
-    let boards = try await Boards(health: Health()) { log[$0] }
+    let logs = try await options.logs.open(logger: logger)
+    let boards = try await Boards(health: Health(), logs.log)
     let result: Result<Void, any Error>
     do {
-      if await boards.list.state.titles.isEmpty { try await boards.list.send("First board") }
       let count = await boards.list.state.titles.count
       logger.info("The boards are back.", metadata: ["boards": "\(count)"])
       try await body(application(of: boards), boards)
@@ -83,7 +81,7 @@ public struct LiveBoardServer: Sendable {
       result = .failure(error)
     }
     await boards.shutdown()
-    await log.close()
+    await logs.close()
     logger.info(
       "Everything is saved.", metadata: ["edits": "\(boards.health.edits.load(ordering: .relaxed))"])
     try result.get()
