@@ -48,7 +48,7 @@ final class Boards: Sendable {
       onPhase: { health.entered($0, by: "list") }, middleware: [limit]
     ) { $0.add($1) }
     rooms = StoreDirectory(countLimit: 1000) { [list, options] id in
-      guard let title = await list.state.title(of: id) else { throw Unknown(id: "\(id)") }
+      guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
       return try await RootStore(
         following: log("boards/\(id)"), initialState: Room(id: id, title: title), options: options,
         onPhase: { health.entered($0, by: "boards/\(id)") }
