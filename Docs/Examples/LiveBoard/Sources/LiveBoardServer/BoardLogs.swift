@@ -29,6 +29,8 @@ public enum BoardLogs: Sendable, Equatable {
         var options = NATSLog.Options()
         options.stream = "liveboard"
         options.replicas = min(servers.count, 3)
+        // The brokers may just be starting, and have no leader yet.
+        options.connectLimit = .seconds(60)
         let log = try await NATSLog(servers: servers, options: options)
         return Opened(log: { log[$0] }, close: { await log.close() })
       #else

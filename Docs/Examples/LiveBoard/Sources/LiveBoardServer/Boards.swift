@@ -37,6 +37,7 @@ final class Boards: Sendable {
   /// - Parameter log: The log of a tree, by its key.
   init(health: Health, _ log: @escaping @Sendable (String) -> any OrderedLog) async throws {
     var options = LogOptions()
+    options.openingLimit = .seconds(60)
     // A person does not wait longer.
     options.sendLimit = .seconds(5)
     let limit = Middleware<BoardList, String> { title, context, next in
