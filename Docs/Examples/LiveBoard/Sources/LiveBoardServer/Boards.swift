@@ -37,15 +37,16 @@ final class Boards: Sendable {
   /// - Parameter log: The log of a tree, by its key.
   init(health: Health, _ log: @escaping @Sendable (String) -> any OrderedLog) async throws {
     var options = LogOptions()
-    options.openingLimit = .seconds(60)
     // A person does not wait longer.
     options.sendLimit = .seconds(5)
     let limit = Middleware<BoardList, String> { title, context, next in
       if context.state.titles.count >= BoardList.limit { return context.reject(Self.full) }
       next(title)
     }
+    var patient = options
+    patient.openingLimit = .seconds(60)
     list = try await RootStore(
-      following: log("list"), initialState: BoardList(), options: options,
+      following: log("list"), initialState: BoardList(), options: patient,
       onPhase: { health.entered($0, by: "list") }, middleware: [limit]
     ) { $0.add($1) }
     rooms = StoreDirectory(countLimit: 1000) { [list, options] id in
