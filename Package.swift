@@ -6,6 +6,7 @@ let package = Package(
   platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
     .library(name: "Puredux", targets: ["Puredux"]),
+    .library(name: "PureduxTesting", targets: ["PureduxTesting"]),
     .library(name: "PureduxLog", targets: ["PureduxLog"]),
     .library(name: "PureduxLogTesting", targets: ["PureduxLogTesting"]),
     .library(name: "PureduxNATS", targets: ["PureduxNATS"]),
@@ -13,6 +14,8 @@ let package = Package(
   traits: [.trait(name: "NATS", description: "PureduxNATS, which needs libnats on the system.")],
   targets: [
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
+    // The only library that imports Testing: what depends on the others does not need it.
+    .target(name: "PureduxTesting", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
     .target(name: "PureduxLog", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
     .target(name: "PureduxLogTesting", dependencies: ["PureduxLog"], swiftSettings: [.strictMemorySafety()]),
     .systemLibrary(name: "CNATS", providers: [.apt(["libnats-dev"]), .brew(["cnats"])]),
@@ -21,17 +24,20 @@ let package = Package(
       dependencies: ["PureduxLog", .target(name: "CNATS", condition: .when(traits: ["NATS"]))],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting"],
+      name: "PureduxTestingTests", dependencies: ["Puredux", "PureduxTesting"],
+      swiftSettings: [.strictMemorySafety()]),
+    .testTarget(
+      name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting", "PureduxTesting"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxNATSTests", dependencies: ["PureduxNATS", "PureduxLogTesting"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting"],
+      name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting", "PureduxTesting"],
       swiftSettings: [.strictMemorySafety()]),
     // A module of its own, as it takes long to optimize.
     .testTarget(
-      name: "IsolationTests", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
+      name: "IsolationTests", dependencies: ["Puredux", "PureduxTesting"], swiftSettings: [.strictMemorySafety()]),
   ],
   swiftLanguageModes: [.v6]
 )

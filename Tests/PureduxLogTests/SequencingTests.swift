@@ -381,7 +381,9 @@ import Testing
     log.breakOff()
     try await ledger(log).send("a")
     log.headFailures.withLock { $0 = 3 }
-    let store = try await ledger(log)
+    var patient = LogOptions.quick
+    patient.openingLimit = .seconds(86_400)
+    let store = try await ledger(log, options: patient)
     #expect(await store.state.entries == ["a"])
     #expect(log.headFailures.withLock { $0 } == 0)
     await store.shutdown()

@@ -2,9 +2,12 @@
 struct EffectClock: Sendable {
   private let elapsed: @Sendable () -> Duration
   private let sleep: @Sendable (_ until: Duration) async throws -> Void
+  /// Of a clock that is told of a sleep before.
+  private let announce: (@Sendable (_ until: Duration) -> Void)?
 
   init(_ clock: some Clock<Duration>) {
     let start = clock.now
+    announce = (clock as? any AnnouncedClock)?.announcing(from: start)
     elapsed = { start.duration(to: clock.now) }
     sleep = { try await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
   }
@@ -16,6 +19,7 @@ struct EffectClock: Sendable {
   ///
   /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
   func wait(until time: Duration, in effect: RunningEffect?) async {
+    announce?(time)
     let pause = EffectPause(for: .time) { elapsed() < time }
     if let effect, effect.isHere { effect.pauses(by: pause) }
     await withTaskCancellationHandler {

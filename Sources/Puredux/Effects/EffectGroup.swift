@@ -39,7 +39,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// What is known of an effect that has not ended.
   private struct Standing: Sendable {
-    private let isObserver: Bool
+    let isObserver: Bool
     private(set) var pause: EffectPause?
 
     init(isObserver: Bool = false) { self.isObserver = isObserver }
@@ -90,6 +90,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private(set) var running = 0
   /// How many have been added and have not ended.
   var unfinishedCount: Int { pending.count + running }
+  /// How many of those observe.
+  var observerCount: Int { standings.values.count(where: \.isObserver) }
 
   enum Addition {
     case refused

@@ -15,6 +15,8 @@ import Synchronization
 
   /// How many effects have been added and have not ended.
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
+  /// How many of them are not observers.
+  var effectCount: Int { group.withLock { $0.unfinishedCount - $0.observerCount } }
 
   /// Adds an effect. If it is the first, `spawn` has to have `run()` called in a task.
   @usableFromInline func add(

@@ -33,7 +33,9 @@ struct EffectTurns<Work: AnyObject> {
     var wakes: Duration
   }
 
-  var count: Int { running.count + waiting.count + (held == nil ? 0 : 1) }
+  var count: Int { taskCount + waiting.count }
+  /// How many tasks that makes, timers included.
+  var taskCount: Int { running.count + (held == nil ? 0 : 1) }
 
   /// Whether it can be forgotten.
   func isOver(at now: Duration) -> Bool { count == 0 && (time.map { $0 <= now } ?? true) }

@@ -74,6 +74,12 @@ final class EffectSlots: @unchecked Sendable {
     }
   }
 
+  /// How many tasks run under an id.
+  var taskCount: Int {
+    slots.entries.reduce(0) { $0 + $1.value.turns.withLock { $0.taskCount } }
+      + named.withLock { $0.values.reduce(0, +) }
+  }
+
   /// How many run or wait under each id.
   var counts: [(name: String, count: Int)] {
     slots.entries.map { ($0.key, $0.value.turns.withLock { $0.count }) }.filter { $0.1 > 0 }.map {

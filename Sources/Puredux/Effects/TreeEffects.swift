@@ -127,6 +127,12 @@
     return counts
   }
 
+  /// How many effects run that have no id, or have been cancelled. Only on the tree's executor.
+  var unnamedCount: Int {
+    let (runners, slots) = table.withLock { ($0.entries.runners, $0.entries.slots) }
+    return runners.reduce(0) { $0 + $1.effectCount } - slots.reduce(0) { $0 + $1.taskCount }
+  }
+
   /// Ends the effects of a store and of all stores below it, and performs the actions for their end.
   @usableFromInline override func end(below node: any AnyStoreNode, cancelling: Bool) {
     var runners: [EffectRunner] = []
@@ -250,11 +256,16 @@ extension AnyStoreNode {
 extension AnyStoreNode {
   /// The tasks of the tree's stores.
   @usableFromInline var effects: TreeEffects { .known(companion { TreeEffects(priority: $0) }) }
-}
 
-extension StoreNode {
   /// The tasks of the tree's stores, once there are any.
-  var existingEffects: TreeEffects? { tree.existingCompanion.map { .known($0) } }
+  var existingEffects: TreeEffects? { existingCompanion.map { .known($0) } }
+
+  /// Returns when nothing waits in the tree, and every task of this store and of those below it rests.
+  func settled(isolation: isolated (any Actor)?) async {
+    await untilQuiet(isolation: isolation)
+    guard let effects = existingEffects else { return }
+    _ = await effects.untilIdle(.nothingRuns, below: self) { await untilQuiet(isolation: nil) }
+  }
 }
 
 extension TreeEffects {

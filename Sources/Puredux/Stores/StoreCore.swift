@@ -135,9 +135,7 @@
   }
 
   @usableFromInline func settled(isolation: isolated (any Actor)?) async {
-    await untilCommitted(isolation: isolation)
-    guard let effects = node.existingEffects else { return }
-    _ = await effects.untilIdle(.nothingRuns, below: node) { await untilCommitted(isolation: nil) }
+    await node.settled(isolation: isolation)
   }
 
   private func untilCommitted(isolation: isolated (any Actor)?) async {

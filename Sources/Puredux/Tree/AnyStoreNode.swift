@@ -17,12 +17,19 @@
 
   /// The object that belongs to the tree's stores and ends with them; made when it is first needed.
   func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion
+  var existingCompanion: StoreCompanion? { get }
 
   /// Like the tree's `run`, for this store.
   func run<Result: Sendable>(
     isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
     late: @Sendable () -> LateVisit<Result>
   ) async throws(StoreError) -> Result
+
+  /// How many actions the tree has committed.
+  var commitCount: Int { get }
+
+  /// Returns when nothing waits in the tree: what was requested before is done, and what that has requested in turn.
+  func untilQuiet(isolation: isolated (any Actor)?) async
 }
 
 extension AnyStoreNode {

@@ -153,6 +153,8 @@ import Synchronization
 
   @usableFromInline func hosts(_ effect: RunningEffect) -> Bool { (effect.store as? StoreNode)?.tree === tree }
 
+  @usableFromInline var existingCompanion: StoreCompanion? { tree.existingCompanion }
+
   @usableFromInline func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion {
     tree.companion { make(tree.priority) }
   }
@@ -166,6 +168,18 @@ import Synchronization
     } late: {
       late()
     }
+  }
+
+  @usableFromInline var commitCount: Int { tree.commitCount.load(ordering: .relaxed) }
+
+  /// In rounds, as what is committed may request more: until a round commits nothing, and nothing waits after it. Each
+  /// takes its turn, so that a cancelled caller gets away from a chain of requests that has no end.
+  @usableFromInline func untilQuiet(isolation: isolated (any Actor)?) async {
+    var commits: Int
+    repeat {
+      commits = commitCount
+      try? await tree.run(isolation: isolation) { _ throws(StoreError) in }
+    } while (commitCount != commits || tree.hasWaiting) && !Task.isCancelled
   }
 
   deinit {

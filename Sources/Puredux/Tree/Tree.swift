@@ -263,6 +263,9 @@ import Synchronization
     }
   }
 
+  /// Whether something waits, or a drain is scheduled or running.
+  nonisolated var hasWaiting: Bool { requests.withLock { $0.inbox.phase != .idle } }
+
   /// Returns when nothing waits, and no drain is scheduled or running.
   @usableFromInline func untilIdle(isolation: isolated (any Actor)? = #isolation) async {
     await Waiter<Void>.wait { waiter in

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTesting
 import Testing
 
 // A chat of many rooms: who is present, who is typing, and which rooms have been empty for so long that they are closed.
@@ -60,33 +61,29 @@ extension RootStore<Room, RoomAction> {
     let rooms = (0..<(DepthTests.isSanitized ? 100 : 1000)).map { _ in
       RoomStore(initialState: Room(), clock: clock, interceptors: .typing, .closing, reducer: { $0.reduce($1) })
     }
-    func settle() async { for room in rooms { await room.settled() } }
+    func pass(_ time: Duration) async { await clock.advance(by: time, settling: rooms) }
 
     var present = rooms.map { room in ["Ann", "Bob", "Cleo"].map { (name: $0, store: room.enter($0)) } }
     for (name, store) in present.joined() { store.dispatch(.typed(name)) }
-    await settle()
+    await pass(.zero)
     for room in rooms { #expect(await room.state.typing.count == 3) }
 
     // Ann goes on typing, and the others have paused three seconds after their last key.
-    clock.advance(by: .seconds(2))
+    await pass(.seconds(2))
     for members in present { members[0].store.dispatch(.typed("Ann")) }
-    await settle()
-    clock.advance(by: .seconds(1))
-    await settle()
+    await pass(.seconds(1))
     for room in rooms { #expect(await room.state.typing == ["Ann"]) }
 
     // Ann loses the connection in every room, everybody in every second.
     for index in present.indices { present[index].removeFirst(index.isMultiple(of: 2) ? 3 : 1) }
-    await settle()
+    await pass(.zero)
     #expect(await rooms[0].state == Room())
     #expect(await rooms[1].state == Room(members: ["Bob", "Cleo"]))
 
     // Somebody comes back to every fourth just in time.
-    clock.advance(by: .seconds(59))
+    await pass(.seconds(59))
     for index in stride(from: 0, to: rooms.count, by: 4) { present[index].append(("Dan", rooms[index].enter("Dan"))) }
-    await settle()
-    clock.advance(by: .seconds(1))
-    await settle()
+    await pass(.seconds(1))
     for (index, room) in rooms.enumerated() {
       #expect(await room.state.isClosed == (index % 4 == 2))
       #expect(await room.statistics.runningTasks == 0)

@@ -1,10 +1,11 @@
 import Puredux
+import PureduxTesting
 import Testing
 
 // Search as you type: a query is searched for when nothing has been typed for a while, what was typed before is forgotten,
 // what fails is tried again; and the news are polled for as long as somebody looks at them.
 
-private struct Search: Sendable {
+private struct Search: Sendable, Equatable {
   var query = ""
   var results: [String] = []
   var hasFailed = false
@@ -21,7 +22,7 @@ private struct Search: Sendable {
     }
   }
 
-  enum Action: Sendable { case typed(String), found([String]), failed, looked(Bool), heard(String) }
+  enum Action: Sendable, Equatable { case typed(String), found([String]), failed, looked(Bool), heard(String) }
 }
 
 private protocol Service: Sendable {
@@ -73,57 +74,48 @@ private final class Script: Service {
 }
 
 @Suite(.timeLimit(.minutes(5))) struct SearchProgram {
-  private let clock = ManualClock()
-
-  private func store(_ script: Script) -> RootStore<Search, Search.Action> {
-    RootStore(initialState: Search(), clock: clock, interceptors: .search(by: script), reducer: { $0.reduce($1) })
+  private func store(_ script: Script) -> TestStore<Search, Search.Action> {
+    TestStore(initialState: Search(), interceptors: .search(by: script), reducer: { $0.reduce($1) })
   }
 
-  /// Time goes on, and what comes of it is done.
-  private func pass(_ milliseconds: Int, _ store: RootStore<Search, Search.Action>) async {
-    await store.settled()
-    clock.advance(by: .milliseconds(milliseconds))
-    await store.settled()
-  }
-
-  @Test func `only what was typed last is searched for`() async throws {
+  @Test func `only what was typed last is searched for`() async {
     let script = Script()
     let store = store(script)
     for query in ["s", "sw", "swi"] {
-      store.dispatch(.typed(query))
-      await pass(200, store)
+      await store.send(.typed(query)) { $0.query = query }
+      await store.advance(by: .milliseconds(200))
     }
-    #expect(script.asked.all.isEmpty)
-    await pass(100, store)
-    #expect(await store.state.results == ["swi!"])
-    store.dispatch(.typed(""))
-    await pass(1000, store)
+    await store.advance(by: .milliseconds(100))
+    await store.receive(.found(["swi!"])) { $0.results = ["swi!"] }
+    await store.send(.typed("")) { $0.query = "" }
+    await store.advance(by: .seconds(1))
     #expect(script.asked.all == ["swi"])
-    await store.shutdown()
+    await store.finish()
   }
 
-  @Test(arguments: [2, 3]) func `what fails is tried again, three times in all`(failures: Int) async throws {
+  @Test(arguments: [2, 3]) func `what fails is tried again, three times in all`(failures: Int) async {
     let script = Script(failing: failures)
     let store = store(script)
-    store.dispatch(.typed("a"))
+    await store.send(.typed("a")) { $0.query = "a" }
     for milliseconds in [300, 100, 200] {
-      #expect(await store.state.hasFailed == false)
-      await pass(milliseconds, store)
+      #expect(await store.advanceToNextSleeper() == .milliseconds(milliseconds))
     }
     #expect(script.asked.all == ["a", "a", "a"])
-    #expect(await store.state.results == (failures == 2 ? ["a!"] : []))
-    #expect(await store.state.hasFailed == (failures == 3))
-    await store.shutdown()
+    if failures == 2 {
+      await store.receive(.found(["a!"])) { $0.results = ["a!"] }
+    } else {
+      await store.receive(.failed) { $0.hasFailed = true }
+    }
+    await store.finish()
   }
 
-  @Test func `the news are polled for as long as somebody looks`() async throws {
+  @Test func `the news are polled for as long as somebody looks`() async {
     let store = store(Script())
-    store.dispatch(.looked(true))
-    for _ in 1...3 { await pass(5000, store) }
-    store.dispatch(.looked(false))
-    for _ in 1...3 { await pass(5000, store) }
-    #expect(await store.state.news == (1...4).map { "news \($0)" })
-    #expect(await store.statistics.runningTasks == 0)
-    await store.shutdown()
+    await store.send(.looked(true)) { $0.isPolling = true }
+    await store.advance(by: .seconds(15))
+    for number in 1...4 { await store.receive(.heard("news \(number)")) { $0.news.append("news \(number)") } }
+    await store.send(.looked(false)) { $0.isPolling = false }
+    await store.advance(by: .seconds(15))
+    await store.finish()
   }
 }

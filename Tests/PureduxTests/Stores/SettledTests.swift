@@ -22,6 +22,65 @@ import Testing
     await subject.root.shutdown()
   }
 
+  @Test(arguments: Kind.allCases, [1, 5, 300])
+  func `what is dispatched within a commit is committed, however long the chain`(kind: Kind, length: Int) async throws {
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, context in
+        if action > 1 { context.dispatch(action - 1) }
+        return nil
+      })
+    let before = await subject.root.statistics.commits
+    subject.store.dispatch(length)
+    await subject.root.settled()
+    #expect(await subject.root.statistics.commits - before == length)
+    await subject.root.shutdown()
+  }
+
+  @Test func `on an executor that goes step by step, a chain is committed to its end`() async {
+    let executor = ManualExecutor()
+    let store = RootStore<Int, Int>(
+      initialState: 0, executor: .serial(executor),
+      interceptors: .effects { action, context in
+        if action > 1 { context.dispatch(action - 1) }
+        return nil
+      }
+    ) { $0 += $1 }
+    executor.hold()
+    store.dispatch(20)
+    let isSettled = Gate()
+    async let commits = {
+      await store.settled()
+      let commits = await store.statistics.commits
+      isSettled.open()
+      // So that there is one more to wait for.
+      store.dispatch(0)
+      return commits
+    }()
+    while !isSettled.isOpen {
+      await executor.untilWaiting(1)
+      await executor.step()
+    }
+    executor.letGo()
+    #expect(await commits == 20)
+    await store.shutdown()
+  }
+
+  @Test func `a cancelled caller gets away from a chain without end`() async {
+    let store = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, context in
+        context.dispatch(action)
+        return nil
+      }
+    ) { $0 += $1 }
+    store.dispatch(1)
+    let settling = Task { await store.settled() }
+    settling.cancel()
+    await settling.value
+    await store.shutdown()
+  }
+
   @Test(arguments: Kind.allCases)
   func `what sleeps on the store's clock is not waited for, and what is due is`(kind: Kind) async throws {
     let clock = ManualClock()
@@ -69,7 +128,7 @@ import Testing
   @Test(arguments: Kind.allCases)
   func `what runs is waited for, be it an interceptor's, an observer's or the state's`(kind: Kind) async throws {
     let log = Record<String>()
-    let gates = (0...2).map { _ in Gate() }
+    let gates = (0...2).map { _ in Gate(isWork: true) }
     let begun = Record<Int>()
     @Sendable func work(_ number: Int) async {
       begun.add(number)
@@ -128,7 +187,7 @@ import Testing
 
   @Test func `a child task that sleeps does not make its effect sleep`() async throws {
     let clock = ManualClock()
-    let gate = Gate()
+    let gate = Gate(isWork: true)
     let log = Record<String>()
     let store = RootStore<Int, Int>(
       initialState: 0, clock: clock,
@@ -201,7 +260,7 @@ import Testing
   }
 
   @Test func `a call that is cancelled returns, and one from an effect does not wait for itself`() async throws {
-    let (begun, gate, done) = (Gate(), Gate(), Gate())
+    let (begun, gate, done) = (Gate(), Gate(isWork: true), Gate())
     let reference = Record<RootStore<Int, Int>>()
     let store = RootStore<Int, Int>(
       initialState: 0,

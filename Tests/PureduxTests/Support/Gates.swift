@@ -1,36 +1,12 @@
 import Dispatch
+import PureduxTesting
 import Synchronization
 
 @testable import Puredux
 
-/// A door that tasks wait at until it is opened.
-final class Gate: Sendable {
-  private struct Door {
-    var isOpen = false
-    var waiting: [CheckedContinuation<Void, Never>] = []
-  }
-  private let door = LockedValue(Door())
-
-  func open() {
-    let waiting = door.withLock { door in
-      door.isOpen = true
-      defer { door.waiting = [] }
-      return door.waiting
-    }
-    for continuation in waiting { continuation.resume() }
-  }
-
-  /// Waits, whether the task is cancelled or not.
-  func wait() async {
-    await withCheckedContinuation { continuation in
-      let isOpen = door.withLock { door in
-        if !door.isOpen { door.waiting.append(continuation) }
-        return door.isOpen
-      }
-      if isOpen { continuation.resume() }
-    }
-  }
-}
+typealias Gate = PureduxTesting.Gate
+typealias ManualClock = PureduxTesting.ManualClock
+typealias ManualExecutor = PureduxTesting.ManualExecutor
 
 /// A door for synchronous code, which blocks its thread: for threads that nothing else needs.
 final class Latch: Sendable {
@@ -42,15 +18,8 @@ final class Latch: Sendable {
   }
 }
 
-/// Opens when the current task is cancelled.
-func untilCancelled() async {
-  let gate = Gate()
-  await withTaskCancellationHandler {
-    await gate.wait()
-  } onCancel: {
-    gate.open()
-  }
-}
+/// Returns when the current task is cancelled. Counts as work: a store that settles waits for it.
+func untilCancelled() async { await PureduxTesting.untilCancelled(isWork: true) }
 
 /// A serial executor that can be held: requests to a tree on it are not performed until it is let go.
 final class HeldExecutor: SerialExecutor, Sendable {

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTesting
 import Testing
 
 // Three features, each in a file of its own, make an application: a required part, an optional one, and the elements of a
@@ -11,7 +12,7 @@ private struct Shop: Sendable, Equatable {
   var products: [String: Product] = ["tea": Product(), "jam": Product()]
 }
 
-private enum ShopAction: Sendable {
+private enum ShopAction: Sendable, Equatable {
   case session(Session.Action)
   case basket(Basket.Action)
   case product(String, Product.Action)
@@ -37,48 +38,50 @@ private let reducers: [Reducer<Shop, ShopAction>] = [
 private let refused = Record<Basket.Action>()
 
 @Suite(.timeLimit(.minutes(5))) struct ShopProgram {
-  @Test func `three features make a shop`() async throws {
-    let clock = ManualClock()
+  @Test func `three features make a shop`() async {
     let saved = Record<[String: Int]>()
-    let counted = Record<Void>()
-    let shop = RootStore<Shop, ShopAction>(
-      initialState: Shop(), reducers: reducers, clock: clock,
+    let counting = Gate()
+    let shop = TestStore<Shop, ShopAction>(
+      initialState: Shop(), reducers: reducers,
       interceptors: Session.interceptor { "user \($0)" }
         .lifted(state: \.session, action: \.session, into: ShopAction.session),
       Basket.interceptor { saved.add($0) }.lifted(state: \.basket, action: \.basket, into: ShopAction.basket),
       Product.interceptor {
-        counted.add(())
+        await counting.wait()
         return 7
       }.lifted(elements: \.products, action: \.product, into: ShopAction.product))
 
     // Without a basket there is nothing to add to, and that is told.
-    try await shop.send(.basket(.add("tea")))
+    await shop.send(.basket(.add("tea")))
     #expect(refused.all == [.add("tea")])
 
-    shop.dispatch(.session(.signIn("Ann")))
-    await shop.settled()
-    #expect(await shop.state.session == Session(user: "user Ann"))
+    await shop.send(.session(.signIn("Ann"))) { $0.session.isSigningIn = true }
+    await shop.receive(.session(.signedIn("user Ann"))) {
+      $0.session = Session(user: "user Ann")
+      $0.basket = Basket()
+    }
+    for item in ["tea", "jam", "tea"] {
+      await shop.send(.basket(.add(item))) { $0.basket?.items[item, default: 0] += 1 }
+    }
+    // It is counted once, however many ask meanwhile.
+    for _ in 1...3 { await shop.send(.product("tea", .look)) }
+    counting.open()
+    await shop.receive(.product("tea", .counted(7))) { $0.products["tea"]?.stock = 7 }
 
-    for item in ["tea", "jam", "tea"] { shop.dispatch(.basket(.add(item))) }
-    for _ in 1...3 { shop.dispatch(.product("tea", .look)) }
-    await shop.settled()
-    clock.advance(by: .seconds(1))
-    await shop.settled()
+    await shop.advance(by: .seconds(1))
+    await shop.receive(.basket(.saved)) { $0.basket?.savedCount = 1 }
     #expect(saved.all == [["tea": 2, "jam": 1]])
-    #expect(counted.all.count == 1)
-    #expect(await shop.state.products == ["tea": Product(stock: 7), "jam": Product()])
 
     // The session expires before what was added last is saved, and the basket goes with it.
-    clock.advance(by: .milliseconds(3_598_500))
-    shop.dispatch(.basket(.add("jam")))
-    await shop.settled()
-    clock.advance(by: .milliseconds(500))
-    await shop.settled()
-    #expect(await shop.state.basket == nil)
-    clock.advance(by: .seconds(10))
-    await shop.settled()
+    await shop.advance(by: .milliseconds(3_598_500))
+    await shop.send(.basket(.add("jam"))) { $0.basket?.items["jam"] = 2 }
+    await shop.advance(by: .milliseconds(500))
+    await shop.receive(.session(.expired)) {
+      $0.session = Session()
+      $0.basket = nil
+    }
+    await shop.advance(by: .seconds(10))
     #expect(saved.all.count == 1)
-    #expect(await shop.statistics.runningTasks == 0)
-    await shop.shutdown()
+    await shop.finish()
   }
 }

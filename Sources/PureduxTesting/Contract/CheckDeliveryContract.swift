@@ -1,0 +1,398 @@
+import Puredux
+public import Testing
+
+/// Checks that a store of one's own keeps the delivery contract (`Docs/Contract.md`), and records an issue that names the
+/// first guarantee that it does not keep.
+///
+///     @Test func `my store keeps the contract`() async {
+///       await checkDeliveryContract(of: { StoreUnderTest(MyStore()) }, given: [.add(1), .double, .add(3)]) { state, action in
+///         state.reduce(action)
+///       }
+///     }
+///
+/// What any `StoreType` shows is checked, of G1 to G7, G9 and G10. It shows neither ancestors nor descendants, interceptors,
+/// middleware nor priorities. So nothing is said of G8, of G2 only that an action is reduced once, of G3 only that no
+/// state is read which no commit has made, and of G10 nothing of priorities and of calls from reducers. That what has been
+/// read is released (G6, G7) is not checked, either. Each part has a store of its own, which is ended after it.
+///
+/// A part that takes longer than the limit counts as violated, and is not waited for, even if it ignores its cancellation;
+/// a store that hangs does not hang the test.
+///
+/// - Parameters:
+///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else.
+///   - actions: Actions that change the state, at least one. The more states differ after different actions in a
+///     different order, the more is found: a reducer that appends them to a list shows everything.
+///   - limit: How long each part may take.
+///   - reducer: What the store does with an action.
+public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>(
+  of make: @escaping @Sendable () async throws -> StoreUnderTest<State, Action>, given actions: [Action],
+  within limit: Duration = defaultWaitingLimit, sourceLocation: SourceLocation = #_sourceLocation,
+  reducer: @escaping @Sendable (inout State, Action) -> Void
+) async {
+  guard !actions.isEmpty else {
+    return Issue.record("The contract cannot be checked without actions.", [], at: sourceLocation)
+  }
+  let check = ContractCheck(actions: actions, reducer: reducer)
+  for part in check.parts {
+    let violation = LockedValue<String?>(nil)
+    let outcome = await wait(within: limit) {
+      do {
+        let store = try await make().endingOnce
+        do {
+          try await part.check(store)
+        } catch let error as Violation {
+          violation.withLock { $0 = "\(error.guarantee ?? part.guarantee): \(error.text)" }
+        } catch {
+          violation.withLock { $0 = "\(part.guarantee): it throws \(error)." }
+        }
+        await store.end()
+      } catch {
+        violation.withLock { $0 = "\(part.guarantee): it throws \(error)." }
+      }
+    }
+    var text = violation.withLock { $0 }
+    switch outcome {
+    case .done: break
+    case .late: text = text ?? "\(part.guarantee): \(part.statement) has not come to an end within \(limit)."
+    case .cancelled: return
+    }
+    if let text { return Issue.record(text, [], at: sourceLocation) }
+  }
+}
+
+/// What a store does against the contract.
+private struct Violation: Error {
+  /// Nil if it is that of the part.
+  let guarantee: Guarantee?
+  let text: String
+
+  init(_ text: String, of guarantee: Guarantee? = nil) {
+    self.text = text
+    self.guarantee = guarantee
+  }
+}
+
+private enum Guarantee: String, CustomStringConvertible {
+  case oneOrder = "G1 One order"
+  case thePath = "G2 The path"
+  case allOrNothing = "G3 All or nothing"
+  case everyCommitOnce = "G4 Every commit once"
+  case theFirstElement = "G5 The first element"
+  case nobodyWaits = "G6 Nobody waits for a subscriber"
+  case theEnd = "G7 The end"
+  case nothingLost = "G9 Nothing lost in silence"
+  case liveness = "G10 Liveness"
+
+  var description: String { rawValue }
+}
+
+private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sendable {
+  typealias Subject = StoreUnderTest<State, Action>
+
+  struct Part: Sendable {
+    let guarantee: Guarantee
+    /// What it is about, as the subject of a sentence.
+    let statement: String
+    let check: @Sendable (Subject) async throws -> Void
+
+    init(_ guarantee: Guarantee, _ statement: String, _ check: @escaping @Sendable (Subject) async throws -> Void) {
+      self.guarantee = guarantee
+      self.statement = statement
+      self.check = check
+    }
+  }
+
+  let actions: [Action]
+  let reducer: @Sendable (inout State, Action) -> Void
+
+  /// In an order in which each can rely on those before it.
+  var parts: [Part] {
+    [
+      Part(.liveness, "a `send`, or reading the state,", checkAnswers),
+      Part(.nothingLost, "what is dispatched", checkActions),
+      Part(.theFirstElement, "the first element", checkFirstElement),
+      Part(.allOrNothing, "reading the state among commits", checkReads),
+      Part(.everyCommitOnce, "what is delivered", checkDeliveries),
+      Part(.oneOrder, "what several tasks request", checkTasks),
+      Part(.nobodyWaits, "a subscriber beside others that do not read", checkSubscribers),
+      Part(.theEnd, "a sequence whose consumer is cancelled", checkCancellation),
+      Part(.theEnd, "a sequence of a store that has ended", checkEnd),
+      Part(.nothingLost, "what a store that has ended is given", checkAfterEnd),
+      Part(.liveness, "a `send` among many dispatches", checkFlood),
+    ]
+  }
+
+  // MARK: The model
+
+  /// That many actions, again and again those that are given.
+  private func script(_ count: Int) -> [Action] { (0..<count).map { actions[$0 % actions.count] } }
+
+  private func state(after script: some Sequence<Action>, from initial: State) -> State {
+    script.reduce(into: initial) { reducer(&$0, $1) }
+  }
+
+  /// The states from the initial one on.
+  private func states(during script: [Action], from initial: State) -> [State] {
+    var states = [initial]
+    for action in script { states.append(state(after: [action], from: states[states.count - 1])) }
+    return states
+  }
+
+  /// Says what has become of actions, if the state is not as it should be.
+  private func compare(_ actual: State, after script: [Action], from initial: State) throws {
+    let expected = state(after: script, from: initial)
+    if actual == expected { return }
+    let lines = difference(expected: expected, actual: actual, limit: 4).joined(separator: "; ")
+    func isAfter(_ change: (inout [Action]) -> Void) -> Bool {
+      var changed = script
+      change(&changed)
+      return state(after: changed, from: initial) == actual
+    }
+    for index in script.indices {
+      if isAfter({ $0.remove(at: index) }) {
+        throw Violation("\(show(script[index])) was accepted and not committed: \(lines)", of: .nothingLost)
+      }
+      if isAfter({ $0.insert(script[index], at: index) }) {
+        throw Violation("\(show(script[index])) was reduced twice: \(lines)", of: .thePath)
+      }
+      if index > 0, isAfter({ $0.swapAt(index - 1, index) }) {
+        throw Violation("\(show(script[index])) came before \(show(script[index - 1])): \(lines)", of: .oneOrder)
+      }
+    }
+    if isAfter({ script in script = script.flatMap { [$0, $0] } }) {
+      throw Violation("Each action was reduced twice: \(lines)", of: .thePath)
+    }
+    if isAfter({ $0.removeAll() }) {
+      throw Violation("What was accepted was not committed: \(lines)", of: .nothingLost)
+    }
+    throw Violation("The state is not that after the actions in their order: \(lines)", of: .oneOrder)
+  }
+
+  private func prefix(_ count: Int, of states: AsyncStream<State>) async -> [State] {
+    var read: [State] = []
+    if count == 0 { return read }
+    for await state in states {
+      read.append(state)
+      if read.count == count { break }
+    }
+    return read
+  }
+
+  private func rest(of states: AsyncStream<State>) async -> [State] { await prefix(.max, of: states) }
+
+  private func expect(_ expected: [State], _ actual: [State], _ text: String, of guarantee: Guarantee? = nil) throws {
+    guard expected != actual else { return }
+    let lines = difference(expected: expected, actual: actual, limit: 4).joined(separator: "; ")
+    throw Violation("\(text): \(lines)", of: guarantee)
+  }
+
+  private func isAccepted(_ result: DispatchResult) throws {
+    if result != .enqueued { throw Violation("`dispatch` returned .\(result).", of: .nothingLost) }
+  }
+
+  // MARK: The parts
+
+  @Sendable private func checkAnswers(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    try await subject.store.send(actions[0])
+    let read = try await subject.store.send(actions[0]) { $0 }
+    try compare(read, after: [actions[0], actions[0]], from: initial)
+    try compare(try await subject.store.state, after: [actions[0], actions[0]], from: initial)
+  }
+
+  @Sendable private func checkFirstElement(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let first = subject.states()
+    let script = script(5)
+    for action in script { try isAccepted(subject.store.dispatch(action)) }
+    let later = subject.states()
+    try isAccepted(subject.store.dispatch(actions[0]))
+    try expect([initial], await prefix(1, of: first), "The first element is not the state at its subscription")
+    try compare(try await subject.store.state, after: script + [actions[0]], from: initial)
+    try expect(
+      [state(after: script, from: initial)], await prefix(1, of: later),
+      "The first element is not the state after what was dispatched before")
+  }
+
+  @Sendable private func checkActions(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let proxy = subject.store.store()
+    var done: [Action] = []
+    // Each by itself, so that it can be said which is missing.
+    for action in script(max(4, actions.count)) {
+      done.append(action)
+      try isAccepted(subject.store.dispatch(action))
+      try compare(try await subject.store.state, after: done, from: initial)
+    }
+    for (index, action) in script(24).enumerated() {
+      done.append(action)
+      switch index % 4 {
+      case 0: try await subject.store.send(action)
+      case 1: try isAccepted(proxy.dispatch(action))
+      default: try isAccepted(subject.store.dispatch(action))
+      }
+    }
+    try compare(try await subject.store.state, after: done, from: initial)
+  }
+
+  @Sendable private func checkReads(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let script = script(200)
+    let known = states(during: script, from: initial)
+    try await withThrowingTaskGroup { tasks in
+      tasks.addTask {
+        for action in script { try isAccepted(subject.store.dispatch(action)) }
+      }
+      for _ in 1...2 {
+        tasks.addTask {
+          for _ in 1...50 {
+            let read = try await subject.store.state
+            if !known.contains(read) { throw Violation("A state was read that no commit has made: \(show(read))") }
+          }
+        }
+      }
+      try await tasks.waitForAll()
+    }
+  }
+
+  @Sendable private func checkDeliveries(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let script = script(100)
+    let expected = states(during: script, from: initial)
+    let sequences = [subject.states(), subject.store.store().states(), subject.states()]
+    for action in script { try isAccepted(subject.store.dispatch(action)) }
+    try compare(try await subject.store.state, after: script, from: initial)
+    // The end comes after the last of them, so that one that is missing is not waited for.
+    async let firstElements = prefix(expected.count, of: sequences[0])
+    await subject.end()
+    try expect(expected, await firstElements, "There is not one state for each commit")
+    for sequence in sequences.dropFirst() {
+      try expect(expected, await prefix(expected.count, of: sequence), "There is not one state for each commit")
+    }
+  }
+
+  @Sendable private func checkTasks(_ subject: Subject) async throws {
+    let (ours, others) = (subject.states(), subject.states())
+    let (taskCount, script) = (3, script(40))
+    try await withThrowingTaskGroup { tasks in
+      for _ in 1...taskCount {
+        tasks.addTask {
+          for (index, action) in script.enumerated() {
+            if index % 10 == 9 {
+              try await subject.store.send(action)
+            } else {
+              try isAccepted(subject.store.dispatch(action))
+            }
+          }
+        }
+      }
+      try await tasks.waitForAll()
+    }
+    let count = taskCount * script.count + 1
+    let seen = await prefix(count, of: ours)
+    try expect(seen, await prefix(count, of: others), "Two subscribers do not see the same order")
+    // How far each task can have come, the furthest last. Which task it is does not matter, as all do the same.
+    var progress: Set<[Int]> = [Array(repeating: 0, count: taskCount)]
+    for (before, after) in zip(seen, seen.dropFirst()) {
+      let fits = actions.map { state(after: [$0], from: before) == after }
+      if !fits.contains(true) {
+        throw Violation(
+          "A state does not come from the one before it by an action: \(show(after)) after \(show(before))")
+      }
+      var next: Set<[Int]> = []
+      for places in progress {
+        for (task, place) in places.enumerated() where place < script.count && fits[place % actions.count] {
+          var places = places
+          places[task] += 1
+          next.insert(places.sorted())
+        }
+      }
+      if next.isEmpty {
+        throw Violation(
+          "No task can have given the action that comes next in its order: \(show(after)) after \(show(before))")
+      }
+      progress = next
+    }
+  }
+
+  @Sendable private func checkSubscribers(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let stalled = subject.states()
+    let (newest, oldest) = (subject.states(.bufferingNewest(3)), subject.states(.bufferingOldest(3)))
+    let script = script(100)
+    let expected = states(during: script, from: initial)
+    for action in script { try await subject.store.send(action) }
+    try expect(
+      Array(expected.suffix(3)), await prefix(3, of: newest), "`.bufferingNewest(3)` did not keep the newest three")
+    try expect(
+      Array(expected.prefix(3)), await prefix(3, of: oldest), "`.bufferingOldest(3)` did not keep the oldest three")
+    try expect(expected, await prefix(101, of: stalled), "A subscriber that did not read did not get every state")
+  }
+
+  @Sendable private func checkCancellation(_ subject: Subject) async throws {
+    let states = subject.states()
+    let begun = Gate()
+    let consumer = Task {
+      var count = 0
+      for await _ in states {
+        count += 1
+        begun.open()
+      }
+      return count
+    }
+    await begun.wait()
+    consumer.cancel()
+    if await consumer.value > 1 { throw Violation("A consumer that was cancelled got more states.") }
+    try isAccepted(subject.store.dispatch(actions[0]))
+  }
+
+  @Sendable private func checkEnd(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let script = script(20)
+    let expected = states(during: script, from: initial)
+    let (read, waiting) = (subject.states(), subject.states())
+    async let waited = rest(of: waiting)
+    for action in script { try isAccepted(subject.store.dispatch(action)) }
+    await subject.end()
+    try expect(expected, await rest(of: read), "Before the end there are not exactly the earlier states")
+    try expect(expected, await waited, "A consumer that waits does not get exactly the earlier states before the end")
+  }
+
+  @Sendable private func checkAfterEnd(_ subject: Subject) async throws {
+    let states = subject.states()
+    await subject.end()
+    let result = subject.store.dispatch(actions[0])
+    if result != .terminated { throw Violation("After the end `dispatch` returns .\(result), and not .terminated.") }
+    do {
+      try await subject.store.send(actions[0])
+      throw Violation("After the end `send` does not throw.")
+    } catch let error as StoreError {
+      if error != .terminated { throw Violation("After the end `send` throws .\(error), and not .terminated.") }
+    }
+    let late = await rest(of: subject.states())
+    if !late.isEmpty { throw Violation("After the end `states()` is not empty: \(show(late))") }
+    let count = await rest(of: states).count
+    if count > 1 { throw Violation("After the end, actions still changed the state.", of: .theEnd) }
+  }
+
+  @Sendable private func checkFlood(_ subject: Subject) async throws {
+    let isDone = Gate()
+    try await withThrowingTaskGroup { tasks in
+      for _ in 1...2 {
+        tasks.addTask {
+          // As many as a reader can be behind, and more.
+          for _ in 1...20_000 where !isDone.isOpen { try isAccepted(subject.store.dispatch(actions[0])) }
+        }
+      }
+      tasks.addTask {
+        for _ in 1...5 {
+          // An action that is given while the tree calls comes later.
+          _ = try await subject.store.send(actions[0]) { _ in subject.store.dispatch(actions[0]) }
+          _ = try await subject.store.state
+        }
+        isDone.open()
+      }
+      try await tasks.waitForAll()
+    }
+  }
+}

@@ -1,0 +1,141 @@
+import Dispatch
+import Puredux
+
+/// An executor that can be held: a tree on it stands still, and goes one step at a time.
+///
+///     let executor = ManualExecutor()
+///     let store = RootStore(initialState: 0, executor: .serial(executor), reducer: reduce)
+///     executor.hold()
+///     async let first: Void = store.send(.increment)
+///     await executor.untilWaiting(1)
+///     async let second: Void = store.send(.decrement)
+///     await executor.untilWaiting(2)
+///     await executor.step()                 // The first is committed, and the second is not.
+///     executor.letGo()
+///
+/// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job. A
+/// `send` or a read is a job; what is dispatched while nothing else waits is a job as well, which commits everything that
+/// has been dispatched until it runs, up to 1,024 actions: step after each `dispatch` to commit one at a time.
+///
+/// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both. A
+/// consumer on one of its own is let go from one delivery to the next.
+public final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
+  private struct Jobs {
+    var waiting: [UnownedJob] = []
+    var unfinished = 0
+    var isHeld = false
+    var expectations: [(isMet: @Sendable (Jobs) -> Bool, gate: Gate)] = []
+  }
+
+  private let isForTasks: Bool
+  private let queue = DispatchQueue(label: "manual")
+  private let key = DispatchSpecificKey<Void>()
+  private let jobs = LockedValue(Jobs())
+  private let hook = LockedValue<(@Sendable () -> Void)?>(nil)
+
+  /// - Parameter isForTasks: Whether it serves tasks that prefer it, and not a tree or an actor.
+  public init(forTasks isForTasks: Bool = false) {
+    self.isForTasks = isForTasks
+    queue.setSpecific(key: key, value: ())
+  }
+
+  /// Whether the caller runs on it.
+  package var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
+
+  /// How many jobs wait.
+  public var waitingCount: Int { jobs.withLock { $0.waiting.count } }
+
+  /// Has a closure called for every job that is given to it, by its giver.
+  package func whenGivenJob(_ call: (@Sendable () -> Void)?) {
+    // The replaced closure is released outside the lock.
+    let replaced = hook.withLock { hook in
+      defer { hook = call }
+      return hook
+    }
+    withExtendedLifetime(replaced) {}
+  }
+
+  public func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    let hook = hook.withLock { $0 }
+    // Keeps this executor alive: from here on the job may be run, and may be the last thing that it was held for.
+    let turn = DispatchWorkItem { self.runUnlessHeld() }
+    change { jobs in
+      jobs.waiting.append(job)
+      jobs.unfinished += 1
+    }
+    queue.async(execute: turn)
+    hook?()
+  }
+
+  // MARK: Holding
+
+  /// Holds what waits and what comes, and returns when the job that runs has ended; at once if that is the caller.
+  public func hold() {
+    jobs.withLock { $0.isHeld = true }
+    if !isCurrent { queue.sync {} }
+  }
+
+  /// Runs what waits, and what comes.
+  public func letGo() {
+    jobs.withLock { $0.isHeld = false }
+    queue.async { self.runUnlessHeld() }
+  }
+
+  /// Runs the first job that waits, whether or not it is held, and returns when that has ended.
+  ///
+  /// - Returns: False if none waits.
+  @discardableResult public func step() async -> Bool {
+    await withCheckedContinuation { continuation in
+      queue.async { continuation.resume(returning: self.runFirst()) }
+    }
+  }
+
+  /// Runs the waiting jobs, and those that they add, even from inside a job, as a nested run loop does. Only on this
+  /// executor.
+  package func run() {
+    while runFirst() {}
+  }
+
+  private func runFirst() -> Bool {
+    guard let job = jobs.withLock({ $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }) else { return false }
+    if isForTasks {
+      unsafe job.runSynchronously(on: asUnownedTaskExecutor())
+    } else {
+      unsafe job.runSynchronously(on: asUnownedSerialExecutor())
+    }
+    change { $0.unfinished -= 1 }
+    return true
+  }
+
+  private func runUnlessHeld() {
+    while !jobs.withLock({ $0.isHeld }), runFirst() {}
+  }
+
+  // MARK: Waiting
+
+  /// Returns when at least that many jobs wait, or the caller is cancelled.
+  public func untilWaiting(_ count: Int) async { await until { $0.waiting.count >= count } }
+
+  /// Returns when no job waits or runs, or the caller is cancelled.
+  public func untilIdle() async { await until { $0.unfinished == 0 } }
+
+  private func until(_ isMet: @escaping @Sendable (Jobs) -> Bool) async {
+    let gate = Gate(isWork: true)
+    await withTaskCancellationHandler {
+      change { $0.expectations.append((isMet, gate)) }
+      await gate.wait()
+    } onCancel: {
+      gate.open()
+    }
+    change { $0.expectations.removeAll { $0.gate === gate } }
+  }
+
+  private func change(_ change: (inout Jobs) -> Void) {
+    let met = jobs.withLock { jobs in
+      change(&jobs)
+      return jobs.expectations.filter { $0.isMet(jobs) }
+    }
+    for expectation in met { expectation.gate.open() }
+  }
+}

@@ -1,0 +1,295 @@
+public import Puredux
+public import Testing
+
+extension StoreType {
+  /// Records the states of a store of any kind from now on: the present one, and one for each commit that the store
+  /// publishes, as `states()` delivers them (G4, G5).
+  ///
+  ///     let counts = store.record()
+  ///     store.dispatch(.increment)
+  ///     await counts.expect(0, 1)
+  ///
+  /// - Parameter limit: How long each call of the recorder waits for effects that neither end nor rest.
+  public func record(limit: Duration = defaultWaitingLimit) -> Recorder<State> { Recorder(store(), limit: limit) }
+}
+
+/// The states of a store, in commit order, each until it is read.
+///
+/// States are entered within their commits, without a task: once a `send` has returned, or the store has settled, all
+/// states up to there are recorded. So `next` knows when nothing comes any more: when the whole tree is at rest
+/// (`settled()`), and there is no other state. It then records an issue at once, and does not wait for a while.
+///
+/// Does not keep the store alive. Keeps every state that has not been read. Several tasks that read share the states.
+public final class Recorder<State: Sendable>: Sendable {
+  private struct Log: Sendable {
+    var states: [State] = []
+    /// How many of them have been read.
+    var readCount = 0
+    /// Why nothing more is recorded.
+    var end: End?
+    var listeners: [Int: AsyncStream<Event>.Continuation] = [:]
+    var listenerCount = 0
+
+    /// - Parameter garbage: What is to be released outside the lock.
+    mutating func next(_ garbage: inout [State]) -> State? {
+      guard readCount < states.count else { return nil }
+      let state = states[readCount]
+      readCount += 1
+      if readCount == states.count || (readCount > 1_024 && readCount * 2 > states.count) {
+        garbage = states
+        states = Array(states[readCount...])
+        readCount = 0
+      }
+      return state
+    }
+  }
+
+  private enum Event: Sendable { case change, rest }
+
+  private enum End: Sendable { case ofStore, byStop }
+
+  /// Shared with what the store calls, which does not hold the recorder.
+  private final class Box: Sendable {
+    let log = LockedValue(Log())
+
+    func next() -> (state: State?, end: End?) {
+      var garbage: [State] = []
+      return log.withLock { ($0.next(&garbage), $0.end) }
+    }
+
+    func change(_ change: (inout Log) -> Void) {
+      let listeners = log.withLock { log in
+        change(&log)
+        return log.listeners.isEmpty ? [] : Array(log.listeners.values)
+      }
+      for listener in listeners { listener.yield(.change) }
+    }
+  }
+
+  private let box = Box()
+  private let probe: StoreProbe<State>
+  private let subscription: Subscription
+  private let limit: Duration
+
+  init<Action>(_ store: Store<State, Action>, limit: Duration) {
+    probe = StoreProbe(store)
+    self.limit = limit
+    subscription = probe.follow { [box] state in
+      box.change { $0.states.append(state) }
+    } ended: { [box] in
+      box.change { $0.end = $0.end ?? .ofStore }
+    }
+  }
+
+  deinit { subscription.cancel() }
+
+  /// Records no more states. Those that have been recorded can still be read.
+  public func stop() {
+    box.change { $0.end = $0.end ?? .byStop }
+    subscription.cancel()
+  }
+
+  // MARK: Reading
+
+  /// The next state. If it has not been committed yet, waits for it for as long as an effect of the tree runs.
+  ///
+  /// Records an issue and returns nil if none comes: if the store has ended; if the tree is at rest; or if effects run on
+  /// for longer than the recorder's limit. An action has to be given to the store before this is called, or by an effect.
+  ///
+  /// - Parameter patience: How long to wait for a state by the continuous clock, even while the tree is at rest: for a
+  ///   store that is given actions by tasks that are not its own.
+  @discardableResult
+  public func next(
+    within patience: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation
+  ) async -> State? {
+    let reading = reading(within: patience)
+    defer { reading.limit.end() }
+    switch await take(reading) {
+    case .state(let state): return state
+    case .none(let reason):
+      if let reason { Issue.record("No state comes: \(reason)", [], at: sourceLocation) }
+      return nil
+    }
+  }
+
+  /// The next state for which a condition holds. Those before it are skipped.
+  ///
+  /// Records an issue and returns nil if none comes, as `next` does, which says how many did not satisfy the condition.
+  @discardableResult
+  public func next(
+    within patience: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, where condition: (State) throws -> Bool
+  ) async rethrows -> State? {
+    let reading = reading(within: patience)
+    defer { reading.limit.end() }
+    var skipped = (count: 0, last: State?.none)
+    while true {
+      switch await take(reading) {
+      case .state(let state):
+        if try condition(state) { return state }
+        skipped = (skipped.count + 1, state)
+      case .none(let reason):
+        if let reason {
+          Issue.record(
+            "No such state comes: \(reason)",
+            skipped.last.map { ["\(skipped.count) others came, the last: \(show($0))"] } ?? [], at: sourceLocation)
+        }
+        return nil
+      }
+    }
+  }
+
+  /// Every state that is recorded and has not been read, up to everything that was requested of the tree before this
+  /// call.
+  ///
+  /// Records an issue if the tree has not committed that within the recorder's limit.
+  public func all(sourceLocation: SourceLocation = #_sourceLocation) async -> [State] {
+    _ = await untilCommitted(at: sourceLocation)
+    return takeAll()
+  }
+
+  private func untilCommitted(at location: SourceLocation) async -> WaitingOutcome {
+    let outcome = await wait(within: limit) { [probe] in await probe.untilCommitted() }
+    if outcome == .late {
+      Issue.record("After \(limit) the tree has not committed what was requested of it.", [], at: location)
+    }
+    return outcome
+  }
+
+  private func takeAll() -> [State] {
+    // Those that have been read are released outside the lock.
+    let (states, readCount) = box.log.withLock { log in
+      defer { (log.states, log.readCount) = ([], 0) }
+      return (log.states, log.readCount)
+    }
+    return Array(states[readCount...])
+  }
+
+  /// Checks that the store has ended, and that every state has been read.
+  public func expectEnd(sourceLocation: SourceLocation = #_sourceLocation) async {
+    let reading = reading()
+    defer { reading.limit.end() }
+    var unread = (count: 0, first: [State]())
+    while true {
+      switch await take(reading) {
+      case .state(let state):
+        if unread.count < 8 { unread.first.append(state) }
+        unread.count += 1
+      case .none(let reason):
+        if unread.count > 0 {
+          let more = unread.count > 8 ? ["and \(unread.count - 8) more"] : []
+          Issue.record(
+            "The end has not come: there are states before it.", unread.first.map { show($0) } + more,
+            at: sourceLocation)
+        } else if let reason, box.log.withLock({ $0.end }) != .ofStore {
+          Issue.record("The end does not come: \(reason)", [], at: sourceLocation)
+        }
+        return
+      }
+    }
+  }
+
+  // MARK: Waiting
+
+  /// A call that reads, with one limit for all states that it takes.
+  private struct Reading: Sendable {
+    let patience: Duration?
+    let limit: CallLimit
+  }
+
+  private func reading(within patience: Duration? = nil) -> Reading {
+    Reading(patience: patience, limit: CallLimit(patience ?? limit) { [box] in box.change { _ in } })
+  }
+
+  private enum Taken {
+    case state(State)
+    /// Why there is none; nil if the caller was cancelled.
+    case none(String?)
+  }
+
+  private func take(_ reading: Reading) async -> Taken {
+    if reading.limit.isOver { return await late(reading) }
+    if let state = box.next().state { return .state(state) }
+    let (events, event) = AsyncStream.makeStream(of: Event.self)
+    let number = box.log.withLock { log in
+      log.listenerCount += 1
+      log.listeners[log.listenerCount] = event
+      return log.listenerCount
+    }
+    event.yield(.change)
+    let settling = Task { [probe] in
+      await probe.treeSettled()
+      // Otherwise a store that has settled may still be given something by others.
+      if reading.patience == nil { event.yield(.rest) }
+    }
+    defer {
+      settling.cancel()
+      box.log.withLock { $0.listeners[number] = nil }
+    }
+    for await event in events {
+      let (state, end) = box.next()
+      if let state { return .state(state) }
+      if let end { return .none(end == .ofStore ? "the store has ended." : "recording was stopped.") }
+      if reading.limit.isOver { return await late(reading) }
+      // The end of a store that refuses everything is on its way.
+      guard event == .rest, !probe.hasEnded else { continue }
+      let waiting = await probe.runningEffects(within: limit).inWords("These effects wait")
+      return Task.isCancelled ? .none(nil) : .none("the store is at rest." + (waiting.map { " \($0)." } ?? ""))
+    }
+    return .none(nil)
+  }
+
+  private func late(_ reading: Reading) async -> Taken {
+    if let patience = reading.patience { return .none("none has come within \(patience).") }
+    let running = await probe.lateEffects().inWords("These effects have not ended")
+    return .none("after \(limit) it is not at rest." + (running.map { " \($0)." } ?? ""))
+  }
+}
+
+extension Recorder where State: Equatable {
+  /// Checks that the next states are these, one after the other. There may be more.
+  ///
+  /// The first that differs, or does not come, is an issue that shows the members that differ.
+  public func expect(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
+    await expect(states, sourceLocation: sourceLocation)
+  }
+
+  /// Checks that the next states are those of an array.
+  public func expect(_ states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
+    let reading = reading()
+    defer { reading.limit.end() }
+    for (index, expected) in states.enumerated() {
+      let place = states.count == 1 ? "the next state" : "state \(index + 1) of \(states.count)"
+      switch await take(reading) {
+      case .state(let actual):
+        guard actual == expected else {
+          return Issue.record(
+            "\(place.prefix(1).uppercased() + place.dropFirst()) is not as expected.",
+            difference(expected: expected, actual: actual), at: sourceLocation)
+        }
+      case .none(let reason):
+        if let reason {
+          Issue.record("Expected \(place), \(show(expected)), and none comes: \(reason)", [], at: sourceLocation)
+        }
+        return
+      }
+    }
+  }
+
+  /// Checks that these states and no others have been recorded since the last that was read, up to everything that was
+  /// requested of the tree before this call: exact, as a commit has its place in the order (G1, G4). Nothing that an
+  /// effect does after that counts: call the store's `settled()` first to include it.
+  public func expectOnly(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
+    await expectOnly(states, sourceLocation: sourceLocation)
+  }
+
+  /// Checks that the states of an array and no others have been recorded.
+  public func expectOnly(_ states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
+    guard await untilCommitted(at: sourceLocation) == .done else { return }
+    let recorded = takeAll()
+    guard recorded != states else { return }
+    Issue.record(
+      "The states are not exactly those that were expected.", difference(expected: states, actual: recorded),
+      at: sourceLocation)
+  }
+}

@@ -1,0 +1,113 @@
+public import Puredux
+
+/// A store whose states are scripted and whose actions are recorded: for code that only needs a store.
+///
+///     let store = ScriptedStore<Room, RoomAction>(Room(), Room(topic: "Swift"))
+///     let page = Page(store.store())
+///     page.tapped()                                  // Gives the store an action: the next state of the script follows.
+///     #expect(await store.actions == [.say("Hello")])
+///     await store.publish(Room(isClosed: true))
+///     await store.end()
+///
+/// It has no reducer: each action is answered with the next state of the script, until there is none left, and is then
+/// only recorded. It keeps the contract of every other store in everything else, as do its proxies and scopes, and ends
+/// when it is released.
+public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
+  private enum Entry: Sendable {
+    case action(Action)
+    case publish(State)
+    case script([State])
+  }
+
+  private struct Contents: Sendable {
+    var state: State
+    /// Changes with each state that is to be delivered.
+    var version = 0
+    var script: ArraySlice<State>
+    var actions: [Action] = []
+
+    mutating func publish(_ state: State) {
+      self.state = state
+      version += 1
+    }
+  }
+
+  private let root: RootStore<Contents, Entry>
+  private let proxy: Store<State, Action>
+  private let refusal = LockedValue<StoreError?>(nil)
+
+  /// - Parameters:
+  ///   - initialState: The state at the beginning.
+  ///   - script: The states with which the first actions are answered, one for each.
+  public init(_ initialState: State, _ script: State...) {
+    root = RootStore(
+      initialState: Contents(state: initialState, script: script[...]), emits: .whenDifferent { $0.version }
+    ) { contents, entry in
+      switch entry {
+      case .action(let action):
+        contents.actions.append(action)
+        if let state = contents.script.popFirst() { contents.publish(state) }
+      case .publish(let state): contents.publish(state)
+      case .script(let states): contents.script += states
+      }
+    }
+    proxy = root.projection(action: { .action($0) }, state: { $0.state })
+  }
+
+  public func store() -> Store<State, Action> { proxy }
+
+  @discardableResult public func dispatch(_ action: Action) -> DispatchResult {
+    switch refusal.withLock({ $0 }) {
+    case nil: proxy.dispatch(action)
+    case .unmapped: .unmapped
+    case .stopped: .stopped
+    case .terminated: .terminated
+    // These come after `dispatch` has returned.
+    case .stateUnavailable, .rejected, .outcomeUnknown: .enqueued
+    }
+  }
+
+  public func send(_ action: Action) async throws(StoreError) {
+    if let refusal = refusal.withLock({ $0 }) { throw refusal }
+    try await proxy.send(action, isolation: nil)
+  }
+
+  public func send<Result: Sendable>(
+    _ action: Action, reading: @escaping @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    if let refusal = refusal.withLock({ $0 }) { throw refusal }
+    return try await proxy.send(action, isolation: nil, reading: reading)
+  }
+
+  public func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
+    try await send(action)
+  }
+
+  public func send<Result: Sendable>(
+    _ action: Action, isolation: isolated (any Actor)?, reading: @escaping @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    try await send(action, reading: reading)
+  }
+
+  public var state: State { get async throws(StoreError) { try await proxy.state } }
+
+  // MARK: The script
+
+  /// Every action that it was given before this call, in order.
+  public var actions: [Action] { get async { await root.state.actions } }
+
+  /// Delivers these states, one after the other, and returns when they are published. After the end it does nothing.
+  public func publish(_ states: State...) async {
+    for state in states { try? await root.send(.publish(state)) }
+  }
+
+  /// Adds states with which the next actions are answered.
+  public func answer(with states: State...) { root.dispatch(.script(states)) }
+
+  /// Has the store itself, though not its proxies, refuse what it is given: `send` throws this error, and `dispatch`
+  /// returns what corresponds to it. Refused actions are not recorded. With nil it takes actions again.
+  public func refuse(with error: StoreError?) { refusal.withLock { $0 = error } }
+
+  /// Ends the store: its sequences end after their last state, and it takes nothing more. Its actions can still be read.
+  public func end() async { await root.shutdown() }
+}

@@ -1,0 +1,126 @@
+import Puredux
+public import Testing
+
+extension TestStore where State: Equatable {
+  /// Gives the store an action, and checks how its commit changes the state.
+  ///
+  /// If middleware passes several actions on, it checks how all of them change it.
+  ///
+  /// - Parameter change: Given the state before the commit, makes that after it. Without it, the commit changes nothing;
+  ///   in a relaxed store anything. There it is given the state *after* the commit, which it must leave as it is: assign
+  ///   (`$0.count = 1`), and do not compute (`$0.count += 1`).
+  public func send(
+    _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
+  ) async {
+    guard let commit = await commit(action, at: sourceLocation) else { return }
+    check(commit, change, at: sourceLocation)
+  }
+
+  fileprivate func check(
+    _ commit: Commit, _ change: ((inout State) -> Void)?, at location: SourceLocation
+  ) {
+    var expected = commit.before
+    switch strictness {
+    case .strict: change?(&expected)
+    case .relaxed:
+      guard let change else { return }
+      // What the closure does not name is as it is.
+      expected = commit.after
+      change(&expected)
+    }
+    if expected == commit.after { return }
+    Issue.record(
+      "The state after \(show(commit.action)) is not as expected.",
+      difference(expected: expected, actual: commit.after), at: location)
+  }
+}
+
+extension TestStore where State: Equatable, Action: Equatable {
+  /// Takes the next action that was not given by `send`, in commit order, and checks which it is, and how its commit
+  /// changes the state. It may come from an effect, a child store, or from what was dispatched to `root`.
+  public func receive(
+    _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
+  ) async {
+    guard let (commit, matches) = await next(show(action), at: sourceLocation, matches: { $0 == action }) else {
+      return
+    }
+    if !matches {
+      Issue.record(
+        "Received \(show(commit.action)), expected \(show(action)).",
+        difference(expected: action, actual: commit.action), at: sourceLocation)
+    }
+    check(commit, change, at: sourceLocation)
+  }
+}
+
+extension TestStore where State: Equatable {
+  /// Takes the next action that was not given by `send`, for actions that are not `Equatable`.
+  ///
+  /// - Returns: The action; nil if none comes.
+  @discardableResult
+  public func receive(
+    where matches: (Action) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
+  ) async -> Action? {
+    guard let (commit, isMatch) = await next("an action", at: sourceLocation, matches: matches) else { return nil }
+    if !isMatch { Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation) }
+    check(commit, change, at: sourceLocation)
+    return commit.action
+  }
+}
+
+extension TestStore {
+  /// Gives the store an action, and checks a condition of the state after its commit: for states that are not `Equatable`.
+  /// Without a condition the state counts as not looked at.
+  @_disfavoredOverload public func send(
+    _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, satisfying condition: ((State) -> Bool)? = nil
+  ) async {
+    guard let commit = await commit(action, at: sourceLocation) else { return }
+    check(commit, condition, at: sourceLocation)
+  }
+
+  /// Takes the next action that was not given by `send`, and checks a condition of the state after its commit: for states
+  /// that are not `Equatable`.
+  ///
+  /// - Returns: The action; nil if none comes.
+  @_disfavoredOverload @discardableResult
+  public func receive(
+    where matches: (Action) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, satisfying condition: ((State) -> Bool)? = nil
+  ) async -> Action? {
+    guard let (commit, isMatch) = await next("an action", at: sourceLocation, matches: matches) else { return nil }
+    if !isMatch { Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation) }
+    check(commit, condition, at: sourceLocation)
+    return commit.action
+  }
+
+  private func check(
+    _ commit: Commit, _ condition: ((State) -> Bool)?, at location: SourceLocation
+  ) {
+    guard let condition else { return ledger.leaveUnseen(commit) }
+    if condition(commit.after) { return }
+    Issue.record(
+      "The state after \(show(commit.action)) does not satisfy the condition.", [show(commit.after)], at: location)
+  }
+}
+
+extension TestStore where State: Equatable {
+  @available(
+    *, unavailable, message: "This closure makes the expected state. A condition takes its label, `satisfying:`."
+  )
+  public func send(
+    _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, _ condition: (State) -> Bool
+  ) async {}
+
+  @available(
+    *, unavailable, message: "This closure makes the expected state. A condition takes its label, `satisfying:`."
+  )
+  public func receive(
+    where matches: (Action) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
+    isolation: isolated (any Actor)? = #isolation, _ condition: (State) -> Bool
+  ) async {}
+}

@@ -1,0 +1,163 @@
+import Puredux
+
+/// The commits of a test store's tree, until they are accounted for.
+final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
+  struct Commit: Sendable {
+    let action: Action
+    let position: Int
+    let before: State
+    let after: State
+    /// Reported as not received; it can still be.
+    var isReported = false
+  }
+
+  private struct Pages: Sendable {
+    /// The position of the last commit.
+    var position = 0
+    /// That of the last commit before the action that the root store was given last.
+    var positionBefore = 0
+    /// How many commits a history has dropped before they were entered.
+    var missingCount = 0
+    var commits: [Commit] = []
+    var reports: [EffectReport] = []
+    /// Those whose state nobody has looked at.
+    var unseen: [Commit] = []
+    var isOver = false
+
+    mutating func add(_ action: Action, at position: Int, before: State, after: State) {
+      missingCount += position - self.position - 1
+      self.position = position
+      commits.append(Commit(action: action, position: position, before: before, after: after))
+    }
+  }
+
+  private let pages = LockedValue(Pages())
+  private let history: History<State, Action>?
+
+  /// - Parameter history: Where the commits are taken from, from now on; otherwise they are entered by `middleware`.
+  init(history: History<State, Action>? = nil) {
+    self.history = history
+    let position = history?.entries.last?.position ?? 0
+    pages.withLock { $0.position = position }
+  }
+
+  /// Enters each commit of the store that has it, within the commit; between the first and the last there is that of the
+  /// store itself, which may make several commits of an action.
+  func middleware(around others: [Middleware<State, Action>]) -> [Middleware<State, Action>] {
+    let first = Middleware<State, Action> { [self] action, _, next in
+      pages.withLock { $0.positionBefore = $0.position }
+      next(action)
+    }
+    let last = Middleware<State, Action> { [self] action, context, next in
+      let before = context.state
+      next(action)
+      let after = context.state
+      pages.withLock { if !$0.isOver { $0.add(action, at: $0.position + 1, before: before, after: after) } }
+    }
+    return [first] + others + [last]
+  }
+
+  func enter(_ report: EffectReport) { pages.withLock { $0.reports.append(report) } }
+
+  /// Enters the commits of the history that have not been entered.
+  func enter() {
+    guard let history else { return }
+    let entries = history.entries
+    pages.withLock { pages in
+      if pages.isOver { return }
+      for entry in entries where entry.position > pages.position {
+        pages.add(entry.action, at: entry.position, before: entry.stateBefore, after: entry.state)
+      }
+    }
+  }
+
+  // MARK: Taking
+
+  /// The commit of an action that the root store was given, which is no longer to be received; if middleware has made
+  /// several of it, all of them as one. Only on the tree's executor, right after it.
+  func takeSent(_ action: Action) -> Commit? {
+    enter()
+    let made = pages.withLock { pages in
+      let start =
+        history == nil
+        ? pages.commits.firstIndex { $0.position > pages.positionBefore } ?? pages.commits.endIndex
+        : max(pages.commits.endIndex - 1, 0)
+      defer { pages.commits.removeSubrange(start...) }
+      return pages.commits[start...]
+    }
+    guard let first = made.first, let last = made.last else { return nil }
+    return Commit(action: action, position: first.position, before: first.before, after: last.after)
+  }
+
+  /// The first that is left. Only on the tree's executor, where no action is on its way.
+  func takeFirst() -> Commit? {
+    enter()
+    return pages.withLock { $0.commits.isEmpty ? nil : $0.commits.removeFirst() }
+  }
+
+  /// Only on the tree's executor, as long as there is one.
+  func takeAll() -> [Commit] {
+    enter()
+    return pages.withLock { pages in
+      defer { pages.commits = [] }
+      return pages.commits
+    }
+  }
+
+  /// The position of the last commit. Only on the tree's executor.
+  var position: Int {
+    enter()
+    return pages.withLock { $0.position }
+  }
+
+  /// The actions of the commits after a position that are left. Only on the tree's executor.
+  func actions(after position: Int) -> [Action] {
+    enter()
+    return pages.withLock { $0.commits.filter { $0.position > position }.map(\.action) }
+  }
+
+  /// How many commits were dropped by the history before they were entered.
+  func takeMissingCount() -> Int {
+    pages.withLock { pages in
+      defer { pages.missingCount = 0 }
+      return pages.missingCount
+    }
+  }
+
+  /// Those before a position that have not been reported as not received, and are from now on.
+  func report(before position: Int) -> [Commit] {
+    pages.withLock { pages in
+      var reported: [Commit] = []
+      for index in pages.commits.indices where pages.commits[index].position < position {
+        if !pages.commits[index].isReported { reported.append(pages.commits[index]) }
+        pages.commits[index].isReported = true
+      }
+      return reported
+    }
+  }
+
+  func takeReports() -> [EffectReport] {
+    pages.withLock { pages in
+      defer { pages.reports = [] }
+      return pages.reports
+    }
+  }
+
+  func leaveUnseen(_ commit: Commit) { pages.withLock { $0.unseen.append(commit) } }
+
+  func takeUnseen() -> [Commit] {
+    pages.withLock { pages in
+      defer { pages.unseen = [] }
+      return pages.unseen
+    }
+  }
+
+  /// Everything is accounted for: nothing more is entered. False if that had been said before.
+  func close() -> Bool {
+    enter()
+    return pages.withLock { pages in
+      defer { pages.isOver = true }
+      return !pages.isOver
+    }
+  }
+}

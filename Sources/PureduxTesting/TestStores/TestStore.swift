@@ -1,0 +1,376 @@
+public import Puredux
+public import Testing
+
+/// A store under test: a root store, every commit of which has to be accounted for.
+///
+///     let store = TestStore(initialState: Search(), interceptors: .search(by: service), reducer: reduce)
+///     await store.send(.typed("swift")) { $0.query = "swift" }
+///     await store.advance(by: .milliseconds(300))
+///     await store.receive(.found(["actors"])) { $0.results = ["actors"] }
+///     await store.finish()
+///
+/// `send` gives the store an action, and `receive` takes the next that effects gave it, in commit order. Each is told how
+/// that commit changes the state before it; without a closure it does not change it. What differs is an issue at the
+/// caller's line that shows the members that do.
+///
+/// Every call returns when the store has settled, so that there is nothing to wait for: every effect has ended, sleeps on
+/// the store's clock, waits for states or at a `Gate`. An effect that waits for anything else for longer than the limit is
+/// reported, too.
+///
+/// `finish` reports what has not been accounted for: actions that were not received, effects that have not ended, states
+/// that nobody looked at. If it is forgotten, the end of the test store's life reports that, and the same except for
+/// effects, which it cannot ask for. A store made `.relaxed` reports none of this, and skips what is not asked about; it
+/// can be used from several tasks.
+///
+/// A call that a cancelled task makes waits for nothing, and reports nothing that it cannot know.
+public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
+  typealias Commit = CommitLedger<State, Action>.Commit
+
+  /// The store itself: for child stores, scopes, and the code under test.
+  public let root: RootStore<State, Action>
+  /// The clock that the store's effects sleep on.
+  public let clock: ManualClock
+  let strictness: Strictness
+  let ledger: CommitLedger<State, Action>
+  /// It was not made here, and is not ended here.
+  private let isForeign: Bool
+  private let probe: StoreProbe<State>
+  private let limit: Duration
+  private let location: SourceLocation
+
+  /// Made from the same parts as a `RootStore`.
+  ///
+  /// - Parameters:
+  ///   - clock: Measures the delays of effects.
+  ///   - reporting: Called for effects that failed, or were not begun. Without it, each is an issue.
+  ///   - strictness: Whether everything has to be accounted for.
+  ///   - limit: How long the store may take to settle, by the continuous clock.
+  public convenience init(
+    initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+    clock: ManualClock = ManualClock(), interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>..., reporting: (@Sendable (EffectReport) -> Void)? = nil,
+    carrying: CarriedValues? = nil, middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil,
+    strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
+    sourceLocation: SourceLocation = #_sourceLocation,
+    reducer: @escaping @Sendable (inout State, Action) -> Void
+  ) {
+    self.init(
+      initialState, [Reducer(reducer)], executor, priority, clock,
+      interceptor.map { [Interceptor($0)] + interceptors } ?? interceptors,
+      reporting, carrying, middleware, emits, history, strictness, limit, sourceLocation)
+  }
+
+  /// With several reducers, which run in order.
+  public convenience init(
+    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
+    priority: TaskPriority? = nil, clock: ManualClock = ManualClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>..., reporting: (@Sendable (EffectReport) -> Void)? = nil,
+    carrying: CarriedValues? = nil, middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil,
+    strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    self.init(
+      initialState, reducers, executor, priority, clock,
+      interceptor.map { [Interceptor($0)] + interceptors } ?? interceptors,
+      reporting, carrying, middleware, emits, history, strictness, limit, sourceLocation)
+  }
+
+  private init(
+    _ initialState: State, _ reducers: [Reducer<State, Action>], _ executor: StoreExecutor,
+    _ priority: TaskPriority?, _ clock: ManualClock,
+    _ interceptors: [Interceptor<State, Action>], _ reporting: (@Sendable (EffectReport) -> Void)?,
+    _ carrying: CarriedValues?, _ middleware: [Middleware<State, Action>], _ emission: Emission<State>,
+    _ history: History<State, Action>?, _ strictness: Strictness,
+    _ limit: Duration, _ location: SourceLocation
+  ) {
+    let ledger = CommitLedger<State, Action>()
+    root = RootStore(
+      initialState: initialState, reducers: reducers, executor: executor, priority: priority, clock: clock,
+      interceptors: Interceptor(combining: interceptors), reporting: reporting ?? { ledger.enter($0) },
+      carrying: carrying, middleware: ledger.middleware(around: middleware), emits: emission, history: history)
+    probe = StoreProbe(root.store())
+    self.ledger = ledger
+    self.clock = clock
+    self.strictness = strictness
+    self.limit = limit
+    self.location = location
+    isForeign = false
+  }
+
+  /// Around a store that exists, with everything that it was made with: its commits are taken from the history that it
+  /// was made with, from now on.
+  ///
+  ///     let history = History<Room, RoomAction>(limit: 1_000)
+  ///     let room = RootStore(initialState: Room(), reducers: reducers, clock: clock, history: history)
+  ///     let store = TestStore(room, history: history, clock: clock)
+  ///
+  /// `finish` leaves it as it is. Each call looks through the history; commits that it has dropped by then are an issue.
+  /// If middleware makes several commits of an action that is sent, only the last counts as sent.
+  ///
+  /// - Parameter clock: The clock that the store was made with, for `advance`.
+  public init(
+    _ root: RootStore<State, Action>, history: History<State, Action>, clock: ManualClock = ManualClock(),
+    strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) async {
+    self.root = root
+    self.clock = clock
+    self.strictness = strictness
+    self.limit = limit
+    location = sourceLocation
+    probe = StoreProbe(root.store())
+    isForeign = true
+    // What has been dispatched before is committed before.
+    _ = await root.state
+    ledger = CommitLedger(history: history)
+  }
+
+  deinit {
+    guard strictness == .strict, ledger.close() else { return }
+    Issue.record(
+      "The test store was not finished: `await store.finish()` is missing.",
+      unaccounted(ledger.takeAll()) + ledger.takeReports().map(\.description), at: location)
+  }
+
+  /// The state after everything that was requested of the tree before.
+  public var state: State { get async { await root.state } }
+
+  // MARK: Settling
+
+  /// Returns when the store has settled, as every other call does. For what was given to a child store or to `root`.
+  public func settle(sourceLocation: SourceLocation = #_sourceLocation) async {
+    _ = await settled(at: sourceLocation)
+  }
+
+  private func settled(at location: SourceLocation) async -> WaitingOutcome {
+    let outcome = await wait(within: limit) { [root] in await root.settled() }
+    if outcome == .cancelled { return outcome }
+    await report(outcome, at: location)
+    return outcome
+  }
+
+  /// Reports what has come to light while the store was waited for.
+  private func report(_ outcome: WaitingOutcome, at location: SourceLocation) async {
+    if outcome == .late { await record("settled", at: location) }
+    ledger.enter()
+    let missing = ledger.takeMissingCount()
+    if missing > 0 {
+      Issue.record(
+        "The history has dropped \(missing) commits that nobody has looked at: make it with a higher limit.", [],
+        at: location)
+    }
+    for report in ledger.takeReports() { Issue.record("\(report)", [], at: location) }
+  }
+
+  /// Says that the limit is over.
+  private func record(_ missed: String, at location: SourceLocation) async {
+    let running = await probe.lateEffects().inWords("effects that have not ended")
+    Issue.record("After \(limit) the store has not \(missed).", running.map { [$0] } ?? [], at: location)
+  }
+
+  /// What waits need, which do not hold the test store.
+  private struct Visitor: Sendable {
+    let root: RootStore<State, Action>
+    let probe: StoreProbe<State>
+
+    func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+      if let result = await probe.visit(body) { return result }
+      // It has ended, and so takes nothing more: what it had accepted is committed when its state can be read.
+      _ = await root.state
+      return body()
+    }
+  }
+
+  private var visitor: Visitor { Visitor(root: root, probe: probe) }
+
+  /// What a closure returns on the tree's executor, where no action is on its way. Nil if the caller is cancelled, or the
+  /// tree does not answer, which is an issue.
+  private func onTree<Result: Sendable>(
+    at location: SourceLocation, _ body: @escaping @Sendable () -> Result
+  ) async -> Result? {
+    let answer = LockedValue<Result?>(nil)
+    let outcome = await wait(within: limit) { [visitor] in
+      let result = await visitor.visit(body)
+      answer.withLock { $0 = result }
+    }
+    switch outcome {
+    case .done: return answer.withLock { $0 }
+    case .late: await record("committed what it was given", at: location)
+    case .cancelled: break
+    }
+    return nil
+  }
+
+  /// Moves the clock from one deadline to the next, up to a duration, and has the store settle each time: what sleeps again
+  /// in between is woken again. If it does not settle, the clock is not moved any further.
+  public func advance(by duration: Duration, sourceLocation: SourceLocation = #_sourceLocation) async {
+    await clock.advance(by: duration) { await settled(at: sourceLocation) == .done }
+  }
+
+  /// Moves the clock to the earliest deadline.
+  ///
+  /// - Returns: How far it was moved; nil if nothing sleeps.
+  @discardableResult
+  public func advanceToNextSleeper(sourceLocation: SourceLocation = #_sourceLocation) async -> Duration? {
+    await clock.advanceToNextSleeper { await settled(at: sourceLocation) == .done }.moved
+  }
+
+  /// Moves the clock from one deadline to the next until nothing sleeps any more.
+  ///
+  /// - Parameter limit: The number of deadlines after which an issue is recorded: what polls never ends.
+  public func run(limit: Int = 1_000, sourceLocation: SourceLocation = #_sourceLocation) async {
+    await clock.run(limit: limit, sourceLocation: sourceLocation) { await settled(at: sourceLocation) == .done }
+  }
+
+  // MARK: Giving and taking
+
+  /// Gives the store an action, and returns its commit; nil, and an issue, if there is none.
+  func commit(_ action: Action, at location: SourceLocation) async -> Commit? {
+    // What is on its way comes before.
+    _ = await settled(at: location)
+    let taken: Commit?
+    do throws(StoreError) {
+      taken = try await root.send(action) { [ledger] _ in ledger.takeSent(action) }
+    } catch {
+      _ = await settled(at: location)
+      Issue.record("\(show(action)) was not committed: \(error)", [], at: location)
+      return nil
+    }
+    if strictness == .strict, let taken { report(before: taken.position, sending: action, at: location) }
+    _ = await settled(at: location)
+    if taken == nil { Issue.record("The commit of \(show(action)) was not seen.", [], at: location) }
+    return taken
+  }
+
+  /// Checks that the store refuses an action: that `send` throws this error, and nothing is committed meanwhile.
+  public func expectRefusal(
+    of action: Action, with error: StoreError, sourceLocation: SourceLocation = #_sourceLocation
+  ) async {
+    guard await settled(at: sourceLocation) == .done,
+      let position = await onTree(at: sourceLocation, { [ledger] in ledger.position })
+    else { return }
+    do throws(StoreError) {
+      try await root.send(action, isolation: nil)
+      Issue.record("\(show(action)) was committed: expected \(error)", [], at: sourceLocation)
+    } catch let actual {
+      if actual != error {
+        Issue.record("\(show(action)) was refused: expected \(error), is \(actual)", [], at: sourceLocation)
+      }
+      let others = await onTree(at: sourceLocation) { [ledger] in ledger.actions(after: position) } ?? []
+      if !others.isEmpty {
+        Issue.record(
+          "\(show(action)) was refused, and others were committed.", others.map { show($0) }, at: sourceLocation)
+      }
+    }
+    _ = await settled(at: sourceLocation)
+  }
+
+  private func report(before position: Int, sending action: Action, at location: SourceLocation) {
+    let commits = ledger.report(before: position)
+    if commits.isEmpty { return }
+    Issue.record(
+      "Actions were not received before \(show(action)) was sent.", commits.map { show($0.action) }, at: location)
+  }
+
+  /// The next commit that the store was not given by `send`.
+  ///
+  /// - Parameter matches: Whether it is one that is to be received; others are skipped by a relaxed store.
+  func next(
+    _ expected: String, at location: SourceLocation, isolation: isolated (any Actor)? = #isolation,
+    matches: (Action) -> Bool
+  ) async -> (commit: Commit, matches: Bool)? {
+    var skipped: [Commit] = []
+    while true {
+      let (commit, outcome) = await takeFirst(at: location)
+      if let commit {
+        let matches = matches(commit.action)
+        if matches || strictness == .strict { return (commit, matches) }
+        skipped.append(commit)
+      } else {
+        guard outcome == .done else { return nil }
+        break
+      }
+    }
+    var lines = skipped.inWords(as: "received")
+    if let waiting = await probe.runningEffects(within: limit).inWords("effects that wait") { lines.append(waiting) }
+    if Task.isCancelled { return nil }
+    Issue.record("Expected \(expected), and nothing comes: the store has settled.", lines, at: location)
+    return nil
+  }
+
+  /// The first commit that there is to receive, once the store has settled if there is none before.
+  private func takeFirst(at location: SourceLocation) async -> (Commit?, WaitingOutcome) {
+    let answer = LockedValue<Commit?>(nil)
+    let outcome = await wait(within: limit) { [visitor, ledger] in
+      var commit = await visitor.visit { ledger.takeFirst() }
+      if commit == nil {
+        await visitor.root.settled()
+        commit = await visitor.visit { ledger.takeFirst() }
+      }
+      answer.withLock { [commit] in $0 = commit }
+    }
+    if outcome != .cancelled { await report(outcome, at: location) }
+    return (outcome == .done ? answer.withLock { $0 } : nil, outcome)
+  }
+
+  /// Skips what there is to receive.
+  ///
+  /// - Returns: The actions.
+  @discardableResult
+  public func skipReceived(sourceLocation: SourceLocation = #_sourceLocation) async -> [Action] {
+    guard await settled(at: sourceLocation) != .cancelled else { return [] }
+    return await onTree(at: sourceLocation) { [ledger] in ledger.takeAll() }?.map(\.action) ?? []
+  }
+
+  // MARK: The end
+
+  /// Reports what has not been accounted for, and shuts the store down, if the test store has made it. Nothing can be sent
+  /// after that. Calling it again does nothing.
+  public func finish(sourceLocation: SourceLocation = #_sourceLocation) async {
+    let settling = await settled(at: sourceLocation)
+    var running = RunningEffects.none
+    if settling == .done { running = await probe.runningEffects(within: limit) }
+    let close = { @Sendable [ledger] in ledger.close() ? ledger.takeAll() : nil }
+    let left = settling == .done ? await onTree(at: sourceLocation, close) ?? close() : close()
+    guard let left else { return }
+    if strictness == .strict, settling != .cancelled, !Task.isCancelled {
+      let lines = unaccounted(left) + [running.inWords("effects that have not ended")].compactMap { $0 }
+      if !lines.isEmpty { Issue.record("Not everything was accounted for.", lines, at: sourceLocation) }
+    }
+    if isForeign { return }
+    if await wait(within: limit, for: { [root] in await root.shutdown() }) == .late {
+      await record("ended", at: sourceLocation)
+    }
+  }
+
+  private func unaccounted(_ left: [Commit]) -> [String] {
+    left.filter { !$0.isReported }.inWords(as: "not received")
+      + ledger.takeUnseen().inWords(as: "state not looked at, after")
+  }
+}
+
+/// How much of what a `TestStore` does has to be accounted for.
+public enum Strictness: Sendable {
+  /// Everything.
+  case strict
+  /// What is asked about: other actions are skipped, and a closure has to name only some of the changes.
+  case relaxed
+}
+
+extension [Any] {
+  /// A line for each of the first few.
+  fileprivate func inWords(as title: String) -> [String] {
+    let shown = prefix(16).map { "\(title): \(show($0))" }
+    return count > shown.count ? shown + ["and \(count - shown.count) more"] : shown
+  }
+}
+
+extension Array {
+  fileprivate func inWords<State, Action>(as title: String) -> [String]
+  where Element == CommitLedger<State, Action>.Commit {
+    map { $0.action as Any }.inWords(as: title)
+  }
+}

@@ -1,1 +1,0 @@
-../PureduxTests/Support/ManualClock.swift

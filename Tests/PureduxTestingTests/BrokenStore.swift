@@ -1,0 +1,205 @@
+import Puredux
+import PureduxTesting
+
+/// What is wrong with a store, and the guarantee that it breaks.
+enum Fault: CaseIterable, Sendable {
+  case losesDispatches, losesSends, reorders, reordersAmongTasks, reducesTwice, tearsStates
+  case doublesStates, leavesOutStates, leavesOutTheFirst, subscribesLate, keepsTooMuch
+  case neverEnds, deliversAfterTheEnd, ignoresCancellation
+  case takesAfterTheEnd, sendsAfterTheEnd, isReadAfterTheEnd
+  case hangs, hangsForEver, hangsWhenRead
+
+  var guarantee: String {
+    switch self {
+    case .reorders, .reordersAmongTasks: "G1 One order"
+    case .reducesTwice: "G2 The path"
+    case .tearsStates: "G3 All or nothing"
+    case .doublesStates, .leavesOutStates: "G4 Every commit once"
+    case .leavesOutTheFirst, .subscribesLate: "G5 The first element"
+    case .keepsTooMuch: "G6 Nobody waits for a subscriber"
+    case .neverEnds, .deliversAfterTheEnd, .ignoresCancellation: "G7 The end"
+    case .losesDispatches, .losesSends, .takesAfterTheEnd, .sendsAfterTheEnd, .isReadAfterTheEnd:
+      "G9 Nothing lost in silence"
+    case .hangs, .hangsForEver, .hangsWhenRead: "G10 Liveness"
+    }
+  }
+
+  var hangs: Bool { [.neverEnds, .ignoresCancellation, .hangs, .hangsForEver, .hangsWhenRead].contains(self) }
+}
+
+/// A store that does one thing wrong.
+final class BrokenStore: StoreType {
+  typealias State = [Int]
+  typealias Action = Int
+
+  private struct Memory {
+    var reads = 0
+    var dispatches = 0
+    var held: Int?
+    var heldByTasks: [Int: Int?] = [:]
+  }
+
+  let base = RootStore<[Int], Int>(initialState: []) { $0.append($1) }
+  private let fault: Fault
+  private let hanging: Gate
+  private let memory = LockedValue(Memory())
+  private let hasEnded = Flag()
+
+  /// - Parameter hanging: Opened when somebody waits for what will not come.
+  init(_ fault: Fault, hanging: Gate) {
+    self.fault = fault
+    self.hanging = hanging
+  }
+
+  func end() async {
+    flush()
+    await base.shutdown()
+    hasEnded.raise()
+  }
+
+  func store() -> Store<[Int], Int> { base.store() }
+
+  func dispatch(_ action: Int) -> DispatchResult {
+    switch fault {
+    case .losesDispatches:
+      let count = memory.withLock { memory in
+        memory.dispatches += 1
+        return memory.dispatches
+      }
+      return count % 3 == 0 && !hasEnded.isRaised ? .enqueued : base.dispatch(action)
+    case .reorders:
+      let held = memory.withLock { memory -> Int? in
+        defer { memory.held = memory.held == nil ? action : nil }
+        return memory.held
+      }
+      guard let held else { return .enqueued }
+      base.dispatch(action)
+      return base.dispatch(held)
+    case .reordersAmongTasks:
+      let held = memory.withLock { memory -> Int? in
+        memory.heldByTasks[Self.task] = memory.heldByTasks[Self.task] ?? .some(nil)
+        guard memory.heldByTasks.count > 2 else { return -1 }
+        let held = memory.heldByTasks[Self.task] ?? nil
+        memory.heldByTasks[Self.task] = .some(held == nil ? action : nil)
+        return held
+      }
+      guard let held else { return .enqueued }
+      let result = base.dispatch(action)
+      return held < 0 ? result : base.dispatch(held)
+    case .reducesTwice:
+      base.dispatch(action)
+      return base.dispatch(action)
+    case .takesAfterTheEnd:
+      let result = base.dispatch(action)
+      return result == .terminated ? .enqueued : result
+    default: return base.dispatch(action)
+    }
+  }
+
+  private static var task: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }
+
+  private func flush() {
+    let held = memory.withLock { [$0.held.take(), $0.heldByTasks[Self.task]?.take()] }
+    for held in held { if let held { base.dispatch(held) } }
+  }
+
+  func send(_ action: Int) async throws(StoreError) {
+    switch fault {
+    case .losesSends: return
+    case .hangs: await hang()
+    case .hangsForEver:
+      hanging.open()
+      await Gate().wait()
+    case .sendsAfterTheEnd: if hasEnded.isRaised { return }
+    default: break
+    }
+    flush()
+    try await base.send(action, isolation: nil)
+  }
+
+  func send<Result: Sendable>(
+    _ action: Int, reading: @escaping @Sendable ([Int]) -> Result
+  ) async throws(StoreError) -> Result {
+    flush()
+    return try await base.send(action, isolation: nil, reading: reading)
+  }
+
+  var state: [Int] {
+    get async throws(StoreError) {
+      flush()
+      let reads = memory.withLock { memory in
+        memory.reads += 1
+        return memory.reads
+      }
+      if fault == .hangsWhenRead { await hang() }
+      let state = try await base.store().state
+      return fault == .tearsStates && reads > 20 ? state + [-1] : state
+    }
+  }
+
+  private func hang() async {
+    hanging.open()
+    await untilCancelled()
+  }
+
+  func states(
+    bufferingPolicy: AsyncStream<[Int]>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<[Int]>
+  ) -> AsyncStream<[Int]> {
+    let base = base.store()
+    let policy = fault == .keepsTooMuch ? .unbounded : bufferingPolicy
+    if fault == .isReadAfterTheEnd, hasEnded.isRaised {
+      return AsyncStream {
+        $0.yield([0]); $0.finish()
+      }
+    }
+    if fault == .subscribesLate {
+      let late = LockedValue<StateSequence<[Int]>?>(nil)
+      return AsyncStream {
+        let sequence = late.withLock { late in
+          if late == nil { late = base.states(bufferingPolicy: policy, removeStateDuplicates: equating) }
+          return late
+        }
+        return await sequence?.next()
+      }
+    }
+    let sequence = base.states(bufferingPolicy: policy, removeStateDuplicates: equating) as StateSequence
+    let memory = LockedValue((count: 0, last: [Int]?.none))
+    return AsyncStream { [fault, hanging] in
+      let (count, last) = memory.withLock { memory in
+        memory.count += 1
+        return memory
+      }
+      switch fault {
+      case .doublesStates where count % 10 == 0: return last
+      case .leavesOutTheFirst where count == 1: _ = await sequence.next()
+      case .leavesOutStates where count % 10 == 0: _ = await sequence.next()
+      case .ignoresCancellation:
+        return await withTaskCancellationHandler {
+          await Task { await sequence.next() }.value
+        } onCancel: {
+          hanging.open()
+        }
+      default: break
+      }
+      if let state = await sequence.next() {
+        memory.withLock { $0.last = state }
+        return state
+      }
+      switch fault {
+      case .neverEnds:
+        if !Task.isCancelled { hanging.open() }
+        await untilCancelled()
+        return nil
+      case .deliversAfterTheEnd: return memory.withLock { $0.last.take() }
+      default: return nil
+      }
+    }
+  }
+}
+
+extension StateSequence {
+  fileprivate func next() async -> State? {
+    var iterator = makeAsyncIterator()
+    return await iterator.next()
+  }
+}

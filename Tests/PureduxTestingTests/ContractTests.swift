@@ -1,0 +1,133 @@
+import Puredux
+import PureduxTesting
+import Testing
+
+/// Stores that keep the contract pass, and of those that do not it is said what they do.
+@Suite(.timeLimit(.minutes(5))) struct ContractTests {
+  @Test(arguments: Fault.allCases) func `what is wrong with a store is found by its name`(fault: Fault) async {
+    let (hanging, limits) = (Gate(), ManualClock())
+    var clock: any Clock<Duration> = ContinuousClock()
+    if fault.hangs { clock = limits }
+    await WaitingClock.$current.withValue(clock) {
+      await withKnownIssue {
+        async let check: Void = checkDeliveryContract(
+          of: {
+            let store = BrokenStore(fault, hanging: hanging)
+            return StoreUnderTest(store) { await store.end() }
+          }, given: [1, 2, 3], within: .seconds(280)
+        ) { $0.append($1) }
+        if fault.hangs {
+          await hanging.wait()
+          await limits.passes(.seconds(280))
+        }
+        await check
+      } matching: { issue in
+        if issue.text.hasPrefix(fault.guarantee) { return true }
+        print("\(fault): \(issue.text)")
+        return false
+      }
+    }
+  }
+
+  @Test func `what is said of a store`() async {
+    func issue(_ fault: Fault, _ text: String) async {
+      await withKnownIssue {
+        await checkDeliveryContract(
+          of: {
+            let store = BrokenStore(fault, hanging: Gate())
+            return StoreUnderTest(store) { await store.end() }
+          }, given: [1, 2, 3], within: .seconds(280)
+        ) { $0.append($1) }
+      } matching: {
+        $0.says(text)
+      }
+    }
+    await issue(
+      .takesAfterTheEnd,
+      "G9 Nothing lost in silence: After the end `dispatch` returns .enqueued, and not .terminated.")
+    await issue(.losesSends, "G9 Nothing lost in silence: 1 was accepted and not committed: [1]: missing 1")
+    await issue(
+      .leavesOutTheFirst,
+      "G5 The first element: The first element is not the state at its subscription: [0][0]: unexpected 1")
+  }
+
+  @Test(arguments: [Fault.losesSends, .leavesOutTheFirst, .deliversAfterTheEnd])
+  func `a store that breaks the contract is ended`(fault: Fault) async {
+    let made = Record<BrokenStore>()
+    await withKnownIssue {
+      await checkDeliveryContract(
+        of: {
+          let store = BrokenStore(fault, hanging: Gate())
+          made.add(store)
+          return StoreUnderTest(store) { await store.end() }
+        }, given: [1, 2, 3]
+      ) { $0.append($1) }
+    }
+    for store in made.all { #expect(store.base.dispatch(1) == .terminated) }
+  }
+
+  enum Kind: CaseIterable {
+    case root, onMain, onAnExecutor, proxy, scope, projection, child, grandchild, wrapped
+
+    func make() -> StoreUnderTest<[Int], Int> {
+      let executor: StoreExecutor =
+        switch self {
+        case .onMain: .mainActor
+        case .onAnExecutor: .serial(ManualExecutor())
+        default: .own
+        }
+      let root = RootStore<[Int], Int>(initialState: [], executor: executor) { $0.append($1) }
+      let end: @Sendable () async -> Void = { await root.shutdown() }
+      switch self {
+      case .root, .onMain, .onAnExecutor: return StoreUnderTest(root)
+      case .proxy: return StoreUnderTest(root.store(), end: end)
+      case .scope: return StoreUnderTest(root.scope { $0 }, end: end)
+      case .projection: return StoreUnderTest(root.projection(action: { $0 }, state: { $0 }), end: end)
+      case .child: return StoreUnderTest(Self.child(of: root))
+      case .grandchild: return StoreUnderTest(Self.child(of: Self.child(of: root)))
+      case .wrapped:
+        // Any store that is a proxy of another.
+        return StoreUnderTest(Wrapped(root: root), end: end)
+      }
+    }
+
+    private static func child(of parent: some StoreParent<[Int], Int>) -> StateStore<[Int], Int> {
+      parent.childStore(initialState: 0, stateMapping: { states, _ in states }, reducer: { $0 += $1 })
+    }
+  }
+
+  private struct Wrapped: StoreType {
+    typealias State = [Int]
+    typealias Action = Int
+    let root: RootStore<[Int], Int>
+    func store() -> Store<[Int], Int> { root.store() }
+    var state: [Int] { get async throws(StoreError) { await root.state } }
+  }
+
+  @Test(arguments: Kind.allCases) func `every kind of store keeps the contract`(kind: Kind) async {
+    await checkDeliveryContract(of: { kind.make() }, given: [1, 2, 3], within: .seconds(280)) { $0.append($1) }
+  }
+
+  @Test func `without actions, and where no store is made`() async {
+    await withKnownIssue {
+      await checkDeliveryContract(of: { Kind.root.make() }, given: []) { $0.append($1) }
+    } matching: {
+      $0.says("The contract cannot be checked without actions.")
+    }
+    await withKnownIssue {
+      await checkDeliveryContract(of: Self.makeNone, given: [1]) { $0.append($1) }
+    } matching: {
+      $0.says("G10 Liveness: it throws CancellationError().")
+    }
+  }
+
+  @Sendable private static func makeNone() async throws -> StoreUnderTest<[Int], Int> { throw CancellationError() }
+
+  @Test func `a reducer that does something else is found`() async {
+    await withKnownIssue {
+      await checkDeliveryContract(of: { Kind.root.make() }, given: [1, 2]) { $0.append(-$1) }
+    } matching: {
+      $0.text.hasPrefix("G1 One order: The state is not that after the actions in their order")
+    }
+  }
+}

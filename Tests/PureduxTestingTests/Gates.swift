@@ -1,0 +1,1 @@
+../PureduxTests/Support/Gates.swift

@@ -1,0 +1,192 @@
+import Puredux
+import PureduxTesting
+import Testing
+
+/// A tree that stands still, and goes one step at a time; and stores of one's own making.
+@Suite(.timeLimit(.minutes(5))) struct OrderTests {
+  @Test func `a tree is let go from one commit to the next`() async throws {
+    let executor = ManualExecutor()
+    let committed = Record<Int>()
+    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      state += action
+      committed.add(action)
+    }
+    await executor.untilIdle()
+    executor.hold()
+    store.dispatch(1)
+    await executor.untilWaiting(1)
+    async let second: Void = store.send(2)
+    await executor.untilWaiting(2)
+    #expect(committed.all == [])
+    #expect(await executor.step())
+    #expect(committed.all == [1])
+    #expect(executor.waitingCount == 1)
+    #expect(await executor.step())
+    try await second
+    #expect(committed.all == [1, 2])
+    #expect(await executor.step() == false)
+    executor.letGo()
+    #expect(try await store.send(3) { $0 } == 6)
+    await store.shutdown()
+  }
+
+  @Test func `which of two sends is first is the test's decision`() async throws {
+    for isFirstFirst in [true, false] {
+      let executor = ManualExecutor()
+      let store = RootStore<[String], String>(initialState: [], executor: .serial(executor)) { $0.append($1) }
+      await executor.untilIdle()
+      executor.hold()
+      let names = isFirstFirst ? ["a", "b"] : ["b", "a"]
+      var sends: [Task<Void, any Error>] = []
+      for (index, name) in names.enumerated() {
+        sends.append(Task { try await store.send(name) })
+        await executor.untilWaiting(index + 1)
+      }
+      executor.letGo()
+      for send in sends { try await send.value }
+      #expect(await store.state == names)
+      await store.shutdown()
+    }
+  }
+
+  @Test func `a consumer is let go from one delivery to the next`() async throws {
+    let executor = ManualExecutor(forTasks: true)
+    let store = RootStore<Int, Int>(initialState: 0) { $0 = $1 }
+    let states = store.states() as StateSequence
+    let seen = Record<Int>()
+    executor.hold()
+    let consumer = Task(executorPreference: executor) {
+      for await state in states {
+        seen.add(state)
+        if state == 2 { break }
+      }
+    }
+    for state in 0...2 {
+      if state > 0 { try await store.send(state) }
+      // It has not seen it, until it is let go.
+      #expect(seen.all.count == state)
+      while seen.all.count == state {
+        await executor.untilWaiting(1)
+        await executor.step()
+      }
+      #expect(seen.all.last == state)
+    }
+    executor.letGo()
+    await consumer.value
+    #expect(seen.all == [0, 1, 2])
+    await store.shutdown()
+  }
+
+  @Test func `what an executor is given is told, and it may be let go twice`() async throws {
+    let executor = ManualExecutor()
+    let given = Record<Void>()
+    executor.whenGivenJob { given.add(()) }
+    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 = $1 }
+    store.dispatch(1)
+    await given.untilCount(1)
+    executor.whenGivenJob(nil)
+    executor.hold()
+    executor.letGo()
+    executor.letGo()
+    #expect(await store.state == 1)
+    #expect(executor.isCurrent == false)
+    await store.shutdown()
+  }
+
+  @Test func `waits end when they are cancelled`() async {
+    let (executor, clock) = (ManualExecutor(), ManualClock())
+    executor.hold()
+    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 = $1 }
+    store.dispatch(1)
+    let waits = [
+      Task { await executor.untilWaiting(5) }, Task { await executor.untilIdle() }, Task { await clock.untilAsleep(5) },
+    ]
+    for wait in waits { wait.cancel() }
+    for wait in waits { await wait.value }
+    executor.letGo()
+    await store.shutdown()
+  }
+
+  @Test func `an executor holds itself`() async {
+    let (executor, held) = (ManualExecutor(), Gate())
+    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      executor.hold()
+      state = action
+      held.open()
+    }
+    store.dispatch(1)
+    await held.wait()
+    executor.letGo()
+    #expect(await store.state == 1)
+    await store.shutdown()
+  }
+
+  // MARK: Scripted stores
+
+  private enum Action: Sendable, Equatable { case say(String), leave }
+
+  @Test func `a scripted store answers with its states, and keeps its actions`() async throws {
+    let store = ScriptedStore<String, Action>("silent", "hello", "bye")
+    let states = store.record()
+    #expect(try await store.send(.say("hi")) { $0 } == "hello")
+    #expect(store.store().dispatch(.leave) == .enqueued)
+    store.scope { $0.count }.dispatch(.leave)
+    #expect(await store.actions == [.say("hi"), .leave, .leave])
+    await states.expectOnly("silent", "hello", "bye")
+    store.answer(with: "again")
+    try await store.send(.leave)
+    await store.publish("gone", "gone")
+    await states.expectOnly("again", "gone", "gone")
+    #expect(try await store.state == "gone")
+  }
+
+  @Test func `a scripted store refuses what it is to refuse, and ends`() async throws {
+    let store = ScriptedStore<Int, Action>(0)
+    store.refuse(with: .rejected(reason: "No."))
+    await #expect(throws: StoreError.rejected(reason: "No.")) { try await store.send(.leave) }
+    await #expect(throws: StoreError.rejected(reason: "No.")) { try await store.send(.leave) { $0 } }
+    await #expect(throws: StoreError.rejected(reason: "No.")) { try await store.send(.leave, isolation: #isolation) }
+    await #expect(throws: StoreError.rejected(reason: "No.")) {
+      try await store.send(.leave, isolation: #isolation) { $0 }
+    }
+    // It has returned before.
+    for error in [StoreError.rejected(reason: nil), .stateUnavailable] {
+      store.refuse(with: error)
+      #expect(store.dispatch(.leave) == .enqueued)
+    }
+    #expect(await store.actions == [])
+    store.refuse(with: .unmapped)
+    #expect(store.dispatch(.leave) == .unmapped)
+    store.refuse(with: .terminated)
+    #expect(store.dispatch(.leave) == .terminated)
+    store.refuse(with: nil)
+    #expect(store.dispatch(.leave) == .enqueued)
+    let states = store.record()
+    await store.end()
+    await store.end()
+    await states.expect(0)
+    await states.expectEnd()
+    #expect(store.dispatch(.leave) == .terminated)
+    await #expect(throws: StoreError.terminated) { try await store.send(.leave) }
+    await store.publish(1)
+    #expect(await store.actions == [.leave])
+  }
+
+  /// Code that only needs a store.
+  private func greet(_ store: some StoreType<String, Action>) async throws {
+    for await state in store.states() {
+      if state == "hello" { return try await store.send(.leave) }
+      store.dispatch(.say("hello"))
+    }
+  }
+
+  @Test func `code that only needs a store`() async throws {
+    let store = ScriptedStore<String, Action>("silent", "hello")
+    try await greet(store)
+    #expect(await store.actions == [.say("hello"), .leave])
+    let silent = ScriptedStore<String, Action>("silent")
+    let greeting = Task { try await greet(silent) }
+    await silent.end()
+    try await greeting.value
+  }
+}
