@@ -44,11 +44,18 @@ let package = Package(
         .product(name: "NIOPosix", package: "swift-nio"),
       ],
       path: "Sources/LiveBoardLoad"),
+    .executableTarget(
+      name: "by-hand",
+      dependencies: [
+        .product(name: "Hummingbird", package: "hummingbird"), .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      path: "Tests/ByHand"),
     .testTarget(
       name: "LiveBoardTests",
       dependencies: [
         "LiveBoard", "LiveBoardServer", .product(name: "Puredux", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
+        .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Hummingbird", package: "hummingbird"),

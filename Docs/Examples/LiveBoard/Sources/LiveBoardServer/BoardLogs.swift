@@ -13,6 +13,9 @@ public enum BoardLogs: Sendable, Equatable {
   case cluster([String])
 
   struct Opened: Sendable {
+    /// Whether other servers may follow the same.
+    let isShared: Bool
+    /// The log of a tree, by its key.
     let log: @Sendable (_ key: String) -> any OrderedLog
     let close: @Sendable () async -> Void
   }
@@ -23,7 +26,7 @@ public enum BoardLogs: Sendable, Equatable {
       let log = try FileLog(directory: path) { tail in
         logger.warning("The last write was torn by a crash and set aside.", metadata: ["file": "\(tail.path)"])
       }
-      return Opened(log: { log[$0] }, close: { await log.close() })
+      return Opened(isShared: false, log: { log[$0] }, close: { await log.close() })
     case .cluster(let servers):
       #if NATS
         var options = NATSLog.Options()
@@ -32,7 +35,7 @@ public enum BoardLogs: Sendable, Equatable {
         // The brokers may just be starting, and have no leader yet.
         options.connectLimit = .seconds(60)
         let log = try await NATSLog(servers: servers, options: options)
-        return Opened(log: { log[$0] }, close: { await log.close() })
+        return Opened(isShared: true, log: { log[$0] }, close: { await log.close() })
       #else
         throw LiveBoardServer.Failure.noCluster(servers.joined(separator: ","))
       #endif

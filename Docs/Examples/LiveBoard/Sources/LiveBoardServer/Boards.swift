@@ -15,7 +15,7 @@ struct BoardList: Codable, Sendable {
 
   mutating func add(_ title: String) { titles.append(title) }
 
-  func title(of id: Int) -> String? { titles.indices.contains(id - 1) ? titles[id - 1] : nil }
+  func title(of id: Int) -> String? { id > 0 && id <= titles.count ? titles[id - 1] : nil }
 
   var summaries: [Summary] { titles.enumerated().map { Summary(id: $0.offset + 1, title: $0.element) } }
 }
@@ -26,16 +26,28 @@ final class Boards: Sendable {
     let id: String
   }
 
+  /// The trees that have a log, if others share it.
+  struct Trees: Sendable {
+    /// This server's name among those that share them.
+    let server: String
+    let list: RootStore<BoardList, String>
+    let rooms: StoreDirectory<Int, Room, Edit>
+    /// One, which is open while anybody is here.
+    let attendance: StoreDirectory<String, Attendance, Attendance.Action>
+  }
+
+  static let attendanceKey = "attendance"
   static let full: RejectionReason = "There are too many boards."
 
-  let list: RootStore<BoardList, String>
-  let rooms: StoreDirectory<Int, Room, Edit>
+  let trees: Trees
   /// What goes to the event streams of each board that has any.
   let halls: StoreDirectory<Int, Hall, Hall.Action>
   let health: Health
 
-  /// - Parameter log: The log of a tree, by its key.
-  init(health: Health, _ log: @escaping @Sendable (String) -> any OrderedLog) async throws {
+  var list: RootStore<BoardList, String> { trees.list }
+  var rooms: StoreDirectory<Int, Room, Edit> { trees.rooms }
+
+  init(health: Health, _ logs: BoardLogs.Opened) async throws {
     var options = LogOptions()
     // A person does not wait longer.
     options.sendLimit = .seconds(5)
@@ -45,28 +57,52 @@ final class Boards: Sendable {
     }
     var patient = options
     patient.openingLimit = .seconds(60)
-    list = try await RootStore(
-      following: log("list"), initialState: BoardList(), options: patient,
+    let list = try await RootStore(
+      following: logs.log("list"), initialState: BoardList(), options: patient,
       onPhase: { health.entered($0, by: "list") }, middleware: [limit]
     ) { $0.add($1) }
-    rooms = StoreDirectory(countLimit: 1000) { [list, options] id in
+    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: 1000) { [options] id in
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
       return try await RootStore(
-        following: log("boards/\(id)"), initialState: Room(id: id, title: title), options: options,
+        following: logs.log("boards/\(id)"), initialState: Room(id: id, title: title), options: options,
         onPhase: { health.entered($0, by: "boards/\(id)") }
       ) { $0.reduce($1) }
     }
-    halls = StoreDirectory(idleLimit: .seconds(1)) { [rooms] id in
-      RootStore(initialState: Hall(), interceptors: Hall.interceptors(of: id, in: rooms)) { $0.reduce($1) }
+    let server = "\(UInt64.random(in: 0...UInt64.max))"
+    let beating = Attendance.beating(of: server)
+    // Nobody asks who was here.
+    var brief = options
+    (brief.snapshotBytes, brief.truncatesBehindSnapshots, brief.endingLimit) = (64 << 10, true, .seconds(1))
+    let attendance = StoreDirectory<String, Attendance, Attendance.Action>(idleLimit: .seconds(60)) { [brief] key in
+      if !logs.isShared { return RootStore(initialState: Attendance(), interceptors: beating) { $0.reduce($1) } }
+      return try await RootStore(
+        following: logs.log(key), initialState: Attendance(), options: brief,
+        onPhase: { health.entered($0, by: key) }, interceptors: beating
+      ) { $0.reduce($1) }
     }
+    let trees = Trees(server: server, list: list, rooms: rooms, attendance: attendance)
+    halls = StoreDirectory(idleLimit: .seconds(1)) { id in
+      RootStore(initialState: Hall(), interceptors: Hall.interceptors(of: id, in: trees)) { $0.reduce($1) }
+    }
+    self.trees = trees
     self.health = health
   }
 
   /// Returns when what was accepted is saved, or after the log's `endingLimit`.
   func shutdown() async {
     await halls.shutdown()
-    await rooms.shutdown()
-    await list.shutdown()
+    async let left: Void = leave()
+    async let rooms: Void = rooms.shutdown()
+    async let list: Void = list.shutdown()
+    _ = await (left, rooms, list)
+  }
+
+  private func leave() async {
+    if await trees.attendance.keys.contains(Self.attendanceKey) {
+      // Where that is not possible, the others find out.
+      try? await trees.attendance.withStore(Self.attendanceKey) { try await $0.send(.left(server: trees.server)) }
+    }
+    await trees.attendance.shutdown()
   }
 }
 

@@ -59,6 +59,8 @@ extension Board.Refusal {
     case .unknownCard(let id): HTTPError(.notFound, message: "There is no card \(id) on this board.")
     case .unknownColumn(let name):
       HTTPError(.unprocessableContent, message: "There is no column \"\(name)\" on this board.")
+    case .changedSince:
+      HTTPError(.conflict, message: "This cannot be undone: the card has been changed since, or it is too long ago.")
     case .full:
       HTTPError(.unprocessableContent, message: "The board is full: at most \(Board.cardLimit) cards.")
     }

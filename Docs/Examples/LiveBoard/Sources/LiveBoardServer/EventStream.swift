@@ -5,8 +5,8 @@ import ServiceLifecycle
 
 /// A board's event stream: its versions and who is here, as server-sent events.
 ///
-/// A reader that is behind gets the newest of each and nothing in between, so that one that reads nothing costs one
-/// state, however long it takes.
+/// Who has a version gets what has changed since, in one event for each version, or the whole board where that is too
+/// much. A reader that reads nothing costs one state, however long it takes.
 struct EventStream: Sendable {
   let hall: StoreHandle<Hall, Hall.Action>
   let name: String
@@ -23,15 +23,17 @@ struct EventStream: Sendable {
       hall.store.dispatch(.leave(connection))
       health.streams.subtract(1, ordering: .relaxed)
     }
-    var (version, here, beats) = (seen, 0, 0)
+    // A browser tries again after that long, in milliseconds.
+    try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
+    var (version, here, beats) = (seen ?? 0, 0, 0)
     for await state in states {
       guard let board = state.board else { continue }
-      var message = ByteBuffer()
-      if board.version != version { message.writeImmutableBuffer(board.message) }
-      if state.here.count != here { message.writeImmutableBuffer(state.here.message) }
-      if state.beats != beats, message.readableBytes == 0 { message.writeString(":\n\n") }
+      var messages = [state.news(since: version)]
+      if state.here.count != here { messages.append(state.here.message) }
+      if state.beats != beats { messages.append(Hall.beat) }
       (version, here, beats) = (board.version, state.here.count, state.beats)
-      if message.readableBytes > 0 { try await writer.write(message) }
+      // One after the other, as putting them together would copy the board for each stream.
+      for message in messages where message.readableBytes > 0 { try await writer.write(message) }
     }
   }
 }

@@ -1,70 +1,110 @@
+import Foundation
 import NIOCore
 import Puredux
+import Synchronization
 
-/// What goes to the event streams of a board: a store in memory for all of them, which follows the board's store while
-/// anybody is here. What each of them gets is encoded once.
+/// What goes to the event streams of a board: a store in memory for all of them, which follows the board's store and
+/// who is here while it has any. What each of them gets is encoded once.
 struct Hall: Sendable {
-  static let shownLimit = 50
+  static let changeLimit = 32
+  static let beat = ByteBuffer(string: "event: beat\ndata: 1\n\n")
 
   enum Action: Sendable {
     case join(Int, name: String)
     case leave(Int)
-    case board(Room.Event)
-    /// Those who have come and gone are told of.
+    case board(Board, [Board.Change])
+    case attendance(Attendance.Part)
+    /// Other servers are told who is here at this one.
     case tell
     case beat
   }
 
-  struct Message: Codable, Equatable {
-    let here: [String]
-    let count: Int
-  }
-
-  private(set) var board: Room.Event?
-  /// Who is here, in the message that was told last, and how many have been.
+  private(set) var board: EncodedBoard?
+  /// The last changes of the board, the oldest first, one for each version.
+  private var changes: [ByteBuffer] = []
+  /// Who is here, and how often that has changed.
   private(set) var here = (count: 0, message: ByteBuffer())
   private(set) var beats = 0
   private var names: [Int: String] = [:]
+  /// What has been told of this one.
+  private var told = Attendance.People()
 
   var isOpen: Bool { !names.isEmpty }
+  var people: Attendance.People { Attendance.People(names: names.values, count: names.count) }
+  var isTold: Bool { told == people }
+
+  /// What a stream needs that has a version: the changes since, or the board.
+  func news(since version: Int) -> ByteBuffer {
+    guard let board else { return ByteBuffer() }
+    guard version > 0, version <= board.version, board.version - version <= changes.count else { return board.message }
+    return changes.suffix(board.version - version).reduce(into: ByteBuffer()) { $0.writeImmutableBuffer($1) }
+  }
 
   mutating func reduce(_ action: Action) {
     switch action {
     case .join(let connection, let name): names[connection] = name
     case .leave(let connection):
       names[connection] = nil
-      if names.isEmpty { board = nil }
-    case .board(let event): if isOpen { board = event }
-    case .tell:
-      let shown = Array(names.values.sorted().prefix(Self.shownLimit))
-      here = (here.count + 1, .event("attendance", Message(here: shown, count: names.count)))
+      if names.isEmpty { (board, changes, here.message) = (nil, [], ByteBuffer()) }
+    case .board(let newest, let newestChanges):
+      guard isOpen else { return }
+      let version = board?.version ?? newest.version
+      // Those in between are not there where this was behind by more than it is given, or ahead.
+      if newest.version < version || newest.version - version > newestChanges.count { changes = [] }
+      changes += newestChanges.filter { $0.version > version }.map { .event("change", id: $0.version, $0) }
+      changes.removeFirst(max(0, changes.count - Self.changeLimit))
+      board = EncodedBoard(newest)
+    case .attendance(let part):
+      told = part.own
+      here = (here.count + 1, .event("attendance", part.all))
+    case .tell: break
     case .beat: beats += 1
     }
   }
 
-  /// What follows a board for its streams.
-  static func interceptors(of id: Int, in rooms: StoreDirectory<Int, Room, Edit>) -> Interceptor<Hall, Action> {
-    Interceptor(combining: [
-      .effects { action, _ in
+  /// What follows a board for its streams, and tells who has them.
+  static func interceptors(of id: Int, in boards: Boards.Trees) -> Interceptor<Hall, Action> {
+    let (rooms, attendance, server) = (boards.rooms, boards.attendance, boards.server)
+    return Interceptor(combining: [
+      .effects { action, context in
         switch action {
         // At most four times a second, as many may come at once.
-        case .join, .leave: .run { $0(.tell) }.id("tell", .throttled(for: .milliseconds(250)))
-        case .board, .tell, .beat: nil
+        case .join, .leave: return .run { $0(.tell) }.id("due", .throttled(for: .milliseconds(250)))
+        // Others may have taken this server for gone.
+        case .attendance:
+          return context.state.isTold ? nil : .run { $0(.tell) }.id("due", .throttled(for: .milliseconds(250)))
+        case .tell:
+          let here = Attendance.Action.here(server: server, board: id, context.state.people)
+          return .run { _ in
+            _ = try await attendance.withStore(Boards.attendanceKey) { store in store.dispatch(here) }
+          }.id("tell")
+        case .board, .beat: return nil
         }
       },
       .effects(
         ofState: .while(\.isOpen) {
           .run { dispatch in
             try await rooms.withStore(id) { room in
-              let versions: StateSequence<Room.Event> = room.states(Room.event, bufferingPolicy: .bufferingNewest(1))
-              for await version in versions { dispatch(.board(version)) }
+              let states: StateSequence<Room> = room.states(bufferingPolicy: .bufferingNewest(1))
+              for await room in states { dispatch(.board(room.board, Array(room.changes.suffix(changeLimit)))) }
             }
             // It was shut down, as its log had stopped: there will be another one.
             throw StoreError.terminated
-          }.id("follow").retried(.constant(.seconds(1)))
+          }.id("board").retried(.constant(.seconds(1)))
         },
         .while(\.isOpen) {
-          // A line that says nothing, so that proxies keep the connection, and a client that has gone is noticed.
+          .run { dispatch in
+            try await attendance.withStore(Boards.attendanceKey) { attendance in
+              let parts: StateSequence<Attendance.Part> =
+                attendance.scope { $0.part(id, at: server) }
+                .states(bufferingPolicy: .bufferingNewest(1), removeStateDuplicates: .equal)
+              for await part in parts { dispatch(.attendance(part)) }
+            }
+            throw StoreError.terminated
+          }.id("attendance").retried(.constant(.seconds(1)))
+        },
+        .while(\.isOpen) {
+          // So that proxies keep the connection, and each side notices when the other has gone.
           .run { dispatch in
             while true {
               try await dispatch.sleep(for: .seconds(15))
@@ -73,5 +113,23 @@ struct Hall: Sendable {
           }.id("beat")
         }),
     ])
+  }
+}
+
+/// A board as its event streams get it whole: encoded when the first one needs it, as most need a change only.
+final class EncodedBoard: Sendable {
+  private let board: Board
+  private let encoded = Mutex<ByteBuffer?>(nil)
+
+  init(_ board: Board) { self.board = board }
+
+  var version: Int { board.version }
+
+  var message: ByteBuffer {
+    encoded.withLock { encoded in
+      let message = encoded ?? .event("board", id: board.version, board)
+      encoded = message
+      return message
+    }
   }
 }

@@ -70,7 +70,7 @@ public struct LiveBoardServer: Sendable {
       throw Failure.needsToken(host: options.host)
     }
     let logs = try await options.logs.open(logger: logger)
-    let boards = try await Boards(health: Health(), logs.log)
+    let boards = try await Boards(health: Health(), logs)
     let result: Result<Void, any Error>
     do {
       let count = await boards.list.state.titles.count
@@ -80,10 +80,14 @@ public struct LiveBoardServer: Sendable {
     } catch {
       result = .failure(error)
     }
+    let troubles = boards.health.troubles
     await boards.shutdown()
     await logs.close()
-    logger.info(
-      "Everything is saved.", metadata: ["edits": "\(boards.health.edits.load(ordering: .relaxed))"])
+    if troubles.isEmpty {
+      logger.info("Everything is saved.", metadata: ["edits": "\(boards.health.edits.load(ordering: .relaxed))"])
+    } else {
+      logger.warning("Some logs took nothing: who waited has been told.", metadata: ["logs": "\(troubles)"])
+    }
     try result.get()
   }
 

@@ -16,6 +16,8 @@ enum Page {
     <p><span id="state" role="status">connecting</span> <span id="here"></span> <span id="unread"></span></p>
     <p id="problem" role="alert"></p>
     <p id="undo" role="status"></p>
+    <p id="past"><label>as it was <input type="range" id="time" min="1" max="1" value="1"></label>
+      <button id="now" hidden>back to now</button></p>
     <main id="columns"></main>
     <script src="/board.js"></script>
     </html>
@@ -35,6 +37,9 @@ enum Page {
     #state.away { color: #fff; background: #ae2400; padding: 0 .4rem; border-radius: .3rem; }
     #problem { color: var(--bad); }
     #problem:empty, #undo:empty { display: none; }
+    #past, #past label { display: flex; gap: .5rem; align-items: center; }
+    #time { width: min(25rem, 50vw); padding: 0; }
+    #columns[inert] { opacity: .7; }
     #columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
     section { background: var(--column); border-radius: .5rem; padding: .75rem; min-height: 8rem; }
     section.over { outline: 2px solid #4c9aff; }
@@ -60,41 +65,78 @@ enum Page {
     const root = "/boards/" + encodeURIComponent(board);
     const element = id => document.getElementById(id);
     const name = query.get("name") || localStorage.getItem("name") || "guest " + Math.floor(Math.random() * 1000);
-    let version = 0, looked = 0, columns = [];
+    // All tabs of a person have one stream.
+    if (!query.get("name")) localStorage.setItem("name", name);
+    // The newest board, one of before while somebody looks at that, and the columns of what is shown.
+    let live = null, past = null, columns = [], looked = 0, sliding = false;
 
-    // What the server answers; null where it did not do it. What went wrong stays on the page until something succeeds.
-    async function ask(method, path, body) {
+    // What the server answers; null where it did not do it. What went wrong with an edit stays on the page until another
+    // succeeds.
+    async function ask(method, path, body, key) {
       let problem = "", json = null;
       try {
+        const headers = { "content-type": "application/json" };
+        if (key) headers["idempotency-key"] = key;
         const answer = await fetch(path, {
-          method, headers: { "content-type": "application/json" }, body: body && JSON.stringify(body) });
+          method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(15000) });
         json = await answer.json().catch(() => ({}));
         if (!answer.ok) problem = json.error ? json.error.message : answer.statusText;
       } catch {
         problem = "The server does not answer. Nothing was changed, as far as is known.";
       }
-      element("problem").textContent = problem;
+      if (problem || method !== "GET") element("problem").textContent = problem;
       return problem === "" ? json : null;
     }
 
     function look() {
-      if (!document.hidden) looked = version;
-      const unread = version - looked;
+      if (!live) return;
+      if (!document.hidden) looked = live.version;
+      const unread = live.version - looked;
       element("unread").textContent = unread ? unread + " unread" : "";
     }
 
-    const move = (id, column, position) => ask("POST", root + "/cards/" + id + "/move", { column, position });
-
-    async function remove(item, column, position) {
-      if (!await ask("DELETE", root + "/cards/" + item.id)) return;
-      const undo = button("undo", "bring back " + item.text, async () => {
-        const made = await ask("POST", root + "/cards", { text: item.text, column });
-        if (!made) return;
-        element("undo").replaceChildren();
-        await move(made.card, column, position);
+    // The last edit of this person can be undone, and done again.
+    let last = 0;
+    function done(what, answer, word = "undo") {
+      if (!answer || !answer.version || answer.version < last) return answer;
+      last = answer.version;
+      const back = button(word, word + ": " + what, async () => {
+        if (back.disabled || past) return;
+        back.disabled = true;
+        const undone = await ask("POST", root + "/undo", { version: answer.version });
+        // What cannot be undone now never can.
+        if (back.isConnected) element("undo").replaceChildren();
+        if (undone) done(what, undone, word === "undo" ? "redo" : "undo");
+        focusUndo();
       });
-      element("undo").replaceChildren("Deleted “" + item.text + "”. ", undo);
-      undo.focus();
+      element("undo").replaceChildren((word === "redo" ? "Undone: " : "") + what + " ", back);
+      return answer;
+    }
+    // Where nothing has the focus, as what had it is gone.
+    function focusUndo() {
+      const back = element("undo").querySelector("button");
+      if (back && document.activeElement === document.body) back.focus();
+    }
+    document.onkeydown = event => {
+      const back = element("undo").querySelector("button");
+      const isMeant = (event.ctrlKey || event.metaKey) && event.key === "z" && !event.shiftKey && !event.repeat;
+      if (!isMeant || !back || event.target.matches("input:not([type=range])")) return;
+      event.preventDefault();
+      back.click();
+    };
+
+    const add = async (text, column, key) =>
+      done("Added “" + text + "”.", await ask("POST", root + "/cards", { text, column }, key));
+    const edit = async ({ id, text }, newText) =>
+      done("Changed “" + text + "”.", await ask("PATCH", root + "/cards/" + id, { text: newText }));
+    const move = async ({ id, text }, column, position) =>
+      done("Moved “" + text + "”.", await ask("POST", root + "/cards/" + id + "/move", { column, position }));
+    async function remove({ id, text }) {
+      const answer = await ask("DELETE", root + "/cards/" + id);
+      // The stream may not have said so yet.
+      if (answer && cards.has(id) && cards.get(id).contains(document.activeElement)) document.activeElement.blur();
+      done("Deleted “" + text + "”.", answer);
+      if (answer) focusUndo();
     }
 
     function button(text, label, action) {
@@ -106,11 +148,11 @@ enum Page {
       return node;
     }
 
-    // A card's place, as the board is now.
+    // A card's place on the board that is shown.
     function place(id) {
       for (const [column, { cards }] of columns.entries()) {
-        const row = cards.findIndex(card => card.id === id);
-        if (row >= 0) return { column, row, item: cards[row], name: columns[column].name };
+        const row = cards.findIndex(card => card.id === Number(id));
+        if (row >= 0) return { column, row, item: cards[row] };
       }
     }
 
@@ -121,33 +163,35 @@ enum Page {
       node.ondragstart = event => event.dataTransfer.setData("text/plain", id);
       const text = document.createElement("span");
       const to = (columnStep, rowStep) => () => {
-        const { column, row } = place(id);
+        const { column, row, item } = place(id);
         const target = columns[column + columnStep];
-        if (target) move(id, target.name, columnStep ? target.cards.length : row + rowStep);
+        if (target) move(item, target.name, columnStep ? target.cards.length : row + rowStep);
       };
-      const edit = button("✎", "", () => {
+      const change = button("✎", "", () => {
         const input = document.createElement("input");
         input.value = place(id).item.text;
         input.setAttribute("aria-label", "text of the card");
-        const close = () => { input.replaceWith(text); edit.focus(); };
+        const close = () => { input.replaceWith(text); change.focus(); };
         input.onkeydown = async event => {
           if (event.key === "Escape") close();
           // What was typed stays until it is saved.
-          if (event.key === "Enter" && await ask("PATCH", root + "/cards/" + id, { text: input.value })) close();
+          if (event.key === "Enter" && !event.isComposing && await edit(place(id).item, input.value)) close();
         };
         text.replaceWith(input);
         input.focus();
       });
-      text.ondblclick = () => edit.click();
+      text.ondblclick = () => change.click();
       const buttons = [
-        edit, button("←", "", to(-1, 0)), button("→", "", to(1, 0)), button("↑", "", to(0, -1)),
+        change, button("←", "", to(-1, 0)), button("→", "", to(1, 0)), button("↑", "", to(0, -1)),
         button("↓", "", to(0, 1)),
-        button("✕", "", () => { const now = place(id); remove(now.item, now.name, now.row); }),
+        button("✕", "", () => remove(place(id).item)),
       ];
       const labels = [
         "edit", "move to the column before:", "move to the next column:", "move up:", "move down:", "delete"];
       node.append(text, ...buttons);
       node.show = item => {
+        if (node.item === item.text) return;
+        node.item = item.text;
         text.textContent = item.text;
         buttons.forEach((button, index) => {
           button.setAttribute("aria-label", labels[index] + " " + item.text);
@@ -173,17 +217,23 @@ enum Page {
           const box = node.getBoundingClientRect();
           return event.clientY < box.top + box.height / 2;
         });
-        move(id, name, below < 0 ? others.length : below);
+        const dragged = place(id);
+        if (dragged) move(dragged.item, name, below < 0 ? others.length : below);
       };
       const form = document.createElement("form");
       const input = document.createElement("input");
       input.placeholder = "a new card";
       input.setAttribute("aria-label", "a new card in " + name);
+      let asked = {};
       form.onsubmit = async event => {
         event.preventDefault();
         const text = input.value;
+        // The same text again is the same request until it is known to be saved: so it is not there twice.
+        if (asked.text !== text) asked = { text, key: Date.now() + "-" + Math.random() };
         // What was typed stays until it is saved.
-        if (await ask("POST", root + "/cards", { text, column: name }) && input.value === text) input.value = "";
+        if (!await add(text, name, asked.key)) return;
+        asked = {};
+        if (input.value === text) input.value = "";
       };
       form.append(input);
       section.append(heading, list, form);
@@ -197,15 +247,21 @@ enum Page {
       return section;
     }
 
-    const sections = new Map(), cards = new Map();
+    // What is shown, and what the stream has said: the newest of each kind but the board, which is `live`.
+    const sections = new Map(), cards = new Map(), newest = new Map();
 
-    function show(state) {
-      const focused = document.activeElement;
-      version = state.version;
-      columns = state.columns;
-      document.title = state.title + " – LiveBoard";
-      element("title").textContent = state.title;
-      element("state").textContent = "version " + state.version;
+    function show() {
+      const focused = document.activeElement, board = past || live, time = element("time");
+      columns = board.columns;
+      document.title = board.title + " – LiveBoard";
+      element("title").textContent = board.title;
+      [time.min, time.max] = [Math.max(1, live.version - 100), live.version];
+      if (!sliding) time.value = board.version;
+      time.disabled = time.min === time.max;
+      element("now").hidden = !past;
+      // Nobody edits what was.
+      element("columns").inert = past !== null;
+      showState();
       const there = new Set();
       const nodes = columns.map(column => column.cards.map(item => {
         const node = cards.get(item.id) || card(item.id);
@@ -223,9 +279,36 @@ enum Page {
         sections.get(column.name).show(column, nodes[index]);
       });
       // A node that was moved has lost it.
-      if (focused && focused.isConnected && focused !== document.activeElement) focused.focus();
+      if (focused && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
       look();
     }
+
+    function showState() {
+      const connected = newest.get("connection") !== false;
+      const shown = past ? "version " + past.version + " of " + live.version + ", as it was" :
+        live ? "version " + live.version : "connecting";
+      element("state").textContent = connected ? shown : "not connected: what is shown may be old";
+      element("state").classList.toggle("away", !connected);
+    }
+
+    let wanted = 0;
+    element("time").oninput = async event => {
+      const version = wanted = Number(event.target.value);
+      // Until it is let go, what comes meanwhile does not move it.
+      sliding = true;
+      const was = version < live.version ? await ask("GET", root + "?version=" + version) : null;
+      // It may be elsewhere by now.
+      if (wanted !== version) return;
+      past = was;
+      show();
+    };
+    element("time").onchange = () => { sliding = false; };
+    element("now").onclick = () => {
+      past = null;
+      wanted = 0;
+      show();
+      element("time").focus();
+    };
 
     async function listBoards() {
       const boards = await ask("GET", "/boards") || [];
@@ -247,21 +330,37 @@ enum Page {
     };
     listBoards();
 
-    // What the stream says, by its newest event of each kind.
-    const newest = new Map();
-    function receive(type, data) {
-      newest.set(type, data);
-      if (type === "board") show(JSON.parse(data));
+    async function receive(type, data, isLate = false) {
+      if (type === "board") {
+        const board = JSON.parse(data);
+        // Another server may be behind for a moment; where it stays so, it is right.
+        if (live && board.version < live.version && !isLate) {
+          setTimeout(async () => receive("board", JSON.stringify(await ask("GET", root) || live), true), 3000);
+          return;
+        }
+        live = board;
+        show();
+      } else if (type === "change") {
+        const { version, card, after } = JSON.parse(data);
+        if (!live || version <= live.version) return;
+        if (version > live.version + 1) {
+          // Something is missing.
+          const now = await ask("GET", root);
+          if (now && now.version > live.version) live = now;
+        } else {
+          for (const column of live.columns) column.cards = column.cards.filter(item => item.id !== card);
+          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text });
+          live.version = version;
+        }
+        show();
+      } else {
+        newest.set(type, data);
+        showState();
+      }
       if (type === "attendance") {
         const { here, count } = JSON.parse(data);
         const others = count - here.length;
         element("here").textContent = "here: " + here.join(", ") + (others ? " and " + others + " more" : "");
-      }
-      if (type === "connection") {
-        // A board that has not changed is not sent again.
-        if (version) element("state").textContent = "version " + version;
-        if (!data) element("state").textContent = "not connected: what is shown may be old";
-        element("state").classList.toggle("away", !data);
       }
     }
 
@@ -274,11 +373,39 @@ enum Page {
         receive(type, data);
         channel.postMessage([type, data]);
       };
-      channel.onmessage = event => { if (event.data === "hello") newest.forEach((data, type) => tell(type, data)); };
-      const events = new EventSource(root + "/events?name=" + encodeURIComponent(name));
-      for (const type of ["board", "attendance"]) events.addEventListener(type, event => tell(type, event.data));
-      events.onopen = () => tell("connection", true);
-      events.onerror = () => tell("connection", false);
+      channel.onmessage = event => {
+        if (event.data !== "hello") return;
+        newest.forEach((data, type) => tell(type, data));
+        if (live) tell("board", JSON.stringify(live));
+      };
+      (function connect() {
+        const events = new EventSource(root + "/events?name=" + encodeURIComponent(name));
+        // It beats every 15 seconds: where nothing is heard for longer, the connection is dead, whatever it looks like.
+        let heard = Date.now();
+        const watch = setInterval(() => {
+          if (Date.now() - heard < 40000) return;
+          clearInterval(watch);
+          events.close();
+          tell("connection", false);
+          connect();
+        }, 5000);
+        events.addEventListener("beat", () => { heard = Date.now(); });
+        for (const type of ["board", "change", "attendance"])
+          events.addEventListener(type, event => {
+            heard = Date.now();
+            tell(type, event.data);
+          });
+        events.onopen = () => tell("connection", true);
+        events.onerror = () => {
+          tell("connection", false);
+          // It tries again by itself, unless it was given another answer than a stream.
+          if (events.readyState !== EventSource.CLOSED) return;
+          clearInterval(watch);
+          setTimeout(connect, 1000);
+          // Why, if it says so.
+          ask("GET", root);
+        };
+      })();
       return new Promise(() => {});
     }
     channel.onmessage = event => { if (event.data !== "hello") receive(...event.data); };

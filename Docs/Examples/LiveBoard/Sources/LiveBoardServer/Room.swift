@@ -1,43 +1,47 @@
-import NIOCore
-import Puredux
-
 /// The state of a board's store: the board, and what led to it.
 public struct Room: Codable, Sendable {
   public static let changeLimit = 100
 
-  /// An edit, and the version that it made.
-  public struct Change: Codable, Sendable, Equatable {
-    public let edit: Edit
-    public let version: Int
-  }
-
   public private(set) var board: Board
-  /// The last changes, the oldest first.
-  public private(set) var changes: [Change] = []
-  /// The card that the last edit was about, or why nothing was changed. Read it with `send(_:reading:)`, right after the
-  /// edit's own commit; it is not kept.
-  public private(set) var outcome = Result<Int, Board.Refusal>.success(0)
+  /// The last changes, the oldest first: what can be undone, and how far one can look back.
+  public private(set) var changes: [Board.Change] = []
+  /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit; it
+  /// is not kept.
+  public private(set) var outcome = Result<Outcome, Board.Refusal>.success(Outcome(card: 0, version: nil))
+
+  public struct Outcome: Sendable, Equatable {
+    /// What it was about.
+    public let card: Int
+    /// What it has made, if anything has changed.
+    public let version: Int?
+  }
 
   private enum CodingKeys: CodingKey { case board, changes }
 
   init(id: Int, title: String) { board = Board(id: id, title: title) }
 
   mutating func reduce(_ edit: Edit) {
-    let version = board.version
-    outcome = Result { () throws(Board.Refusal) in try board.apply(edit) }
-    guard board.version > version else { return }
-    changes.append(Change(edit: edit, version: board.version))
-    if changes.count > Self.changeLimit { changes.removeFirst() }
+    do throws(Board.Refusal) {
+      let (card, change) = try board.apply(edit, changes: changes)
+      outcome = .success(Outcome(card: card, version: change?.version))
+      guard let change else { return }
+      changes.append(change)
+      if changes.count > Self.changeLimit { changes.removeFirst() }
+    } catch {
+      outcome = .failure(error)
+    }
   }
 
-  /// A version of the board as it goes to its event streams.
-  struct Event: Sendable {
-    let version: Int
-    let message: ByteBuffer
+  /// Why an edit would change nothing, if it would not.
+  func refusal(of edit: Edit) -> Board.Refusal? {
+    var board = board
+    do throws(Board.Refusal) { _ = try board.apply(edit, changes: changes) } catch { return error }
+    return nil
   }
 
-  /// Encoded once for each version, however many look at it.
-  static let event = StateSelector<Room, Event>("event", whenDifferent: \.board.version) { room in
-    Event(version: room.board.version, message: .event("board", id: room.board.version, room.board))
+  /// The board as it was at a version; none where that is too long ago, or has not been.
+  func board(at version: Int) -> Board? {
+    guard version <= board.version, version >= board.version - changes.count else { return nil }
+    return board.before(changes.suffix(board.version - version))
   }
 }

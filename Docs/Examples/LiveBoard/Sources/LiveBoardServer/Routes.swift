@@ -45,6 +45,7 @@ struct Routes: Sendable {
       ("/boards/:board", [.get: show]),
       ("/boards/:board/events", [.get: events]),
       ("/boards/:board/history", [.get: changes]),
+      ("/boards/:board/undo", [.post: undo]),
       ("/boards/:board/cards", [.post: addCard]),
       ("/boards/:board/cards/:card", [.patch: editCard, .delete: deleteCard]),
       ("/boards/:board/cards/:card/move", [.post: moveCard]),
@@ -119,12 +120,21 @@ struct Routes: Sendable {
     try context.responseEncoder.encode(await boards.list.committed().summaries, from: request, context: context)
   }
 
+  /// As it is, or as it was at the `version` that is asked for.
   private func show(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let board = try await boards.rooms.withStore(board(of: context)) { await $0.committed().board }
+    let room = try await boards.rooms.withStore(board(of: context)) { await $0.committed() }
+    var board = room.board
+    if let text = request.uri.queryParameters["version"] {
+      guard let past = Int(text).flatMap({ room.board(at: $0) }) else {
+        throw HTTPError(
+          .notFound, message: "There is no version \(text): only the last \(Room.changeLimit) changes are kept.")
+      }
+      board = past
+    }
     return try context.responseEncoder.encode(board, from: request, context: context)
   }
 
-  /// The last edits of the board, the oldest first.
+  /// The last changes of the board, the oldest first.
   private func changes(_ request: Request, _ context: BoardContext) async throws -> Response {
     let changes = try await boards.rooms.withStore(board(of: context)) { await $0.committed().changes }
     return try context.responseEncoder.encode(changes, from: request, context: context)
@@ -138,7 +148,7 @@ struct Routes: Sendable {
     // Held until the stream ends.
     let stream = EventStream(
       hall: try await boards.halls.open(board),
-      name: request.uri.queryParameters["name"].map { String($0.prefix(40)) } ?? "somebody",
+      name: request.uri.queryParameters["name"].map { String($0).cut(toBytes: 160) } ?? "somebody",
       seen: request.headers[.lastEventID].flatMap { Int($0) }, health: boards.health)
     let body = ResponseBody { writer in
       try await request.body.consumeWithCancellationOnInboundClose { _ in try await stream.write(to: &writer) }
@@ -167,8 +177,9 @@ struct Routes: Sendable {
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let new = try await body(NewCard.self, of: request, context)
-    return try await answer(
-      .created, board(of: context), .addCard(text: checked(new.text), column: new.column), request, context)
+    let key = request.headers[.idempotencyKey].map { String($0.prefix(100)) }
+    let edit = Edit.addCard(text: try checked(new.text), column: new.column, key: key)
+    return try await answer(.created, board(of: context), edit, request, context)
   }
 
   private struct ChangedCard: Decodable {
@@ -198,8 +209,19 @@ struct Routes: Sendable {
     try await answer(.ok, board(of: context), .deleteCard(card: card(of: context)), request, context)
   }
 
+  private struct Undo: Decodable {
+    let version: Int
+  }
+
+  private func undo(_ request: Request, _ context: BoardContext) async throws -> Response {
+    let version = try await body(Undo.self, of: request, context).version
+    return try await answer(.ok, board(of: context), .undo(version: version), request, context)
+  }
+
   private struct Answer: Encodable {
     let card: Int?
+    /// What the edit has made, to undo it.
+    let version: Int?
     let board: Board
   }
 
@@ -209,13 +231,13 @@ struct Routes: Sendable {
     _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
     let answer = try await boards.rooms.withStore(id) { room in
-      guard let edit else { return Answer(card: nil, board: await room.committed().board) }
-      var board = await room.committed().board
-      _ = try board.apply(edit)
+      guard let edit else { return Answer(card: nil, version: nil, board: await room.committed().board) }
+      if let refusal = await room.committed().refusal(of: edit) { throw refusal }
       do {
         let after = try await room.send(edit) { $0 }
         boards.health.edits.add(1, ordering: .relaxed)
-        return Answer(card: try after.outcome.get(), board: after.board)
+        let outcome = try after.outcome.get()
+        return Answer(card: outcome.card, version: outcome.version, board: after.board)
       } catch StoreError.outcomeUnknown {
         boards.health.unknown.add(1, ordering: .relaxed)
         throw StoreError.outcomeUnknown
@@ -251,9 +273,9 @@ struct Routes: Sendable {
   }
 
   private func checked(_ text: String) throws -> String {
-    let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+    let text = text.trimmingCharacters(in: .whitespacesAndNewlines.union(.controlCharacters))
     guard !text.isEmpty else { throw HTTPError(.unprocessableContent, message: "The text is empty.") }
-    guard text.count <= BoardContext.longestText else {
+    guard text.count <= BoardContext.longestText, text.utf8.count <= 4 * BoardContext.longestText else {
       throw HTTPError(
         .unprocessableContent, message: "The text is too long: at most \(BoardContext.longestText) characters.")
     }
@@ -276,7 +298,20 @@ struct SafeHeaders<Context: RequestContext>: RouterMiddleware {
   }
 }
 
+extension String {
+  /// As many of its characters as there are in so many bytes: one character can have any number of marks.
+  fileprivate func cut(toBytes limit: Int) -> String {
+    var count = 0
+    return String(
+      prefix {
+        count += $0.utf8.count
+        return count <= limit
+      })
+  }
+}
+
 extension HTTPField.Name {
+  fileprivate static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
   fileprivate static let lastEventID = HTTPField.Name("Last-Event-ID")!
   fileprivate static let referrerPolicy = HTTPField.Name("Referrer-Policy")!
 }

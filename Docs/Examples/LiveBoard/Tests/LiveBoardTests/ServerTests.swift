@@ -15,6 +15,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ServerTests {
   struct Answer: Decodable {
     let card: Int?
+    let version: Int?
     let board: Board
   }
 
@@ -94,6 +95,13 @@ import Testing
     (.get, "/boards/9", nil, 404, "There is no board 9."),
     (.get, "/boards/x", nil, 404, "There is no board x."),
     (.get, "/boards/0", nil, 404, "There is no board 0."),
+    (.get, "/boards/\(Int.min)", nil, 404, "There is no board \(Int.min)."),
+    (.get, "/boards/1?version=\(Int.min)", nil, 404, "There is no version"),
+    (.post, "/boards/1/undo", #"{"version": \#(Int.min)}"#, 409, "This cannot be undone"),
+    (
+      .post, "/boards/1/cards", "{\"text\": \"a\(String(repeating: "\u{301}", count: 3000))\"}", 422,
+      "The text is too long"
+    ),
     (.get, "/boards/9/events", nil, 404, "There is no board 9."),
     (.get, "/boards/9/history", nil, 404, "There is no board 9."),
     (.post, "/boards/9/cards", #"{"text": "a"}"#, 404, "There is no board 9."),
@@ -138,22 +146,66 @@ import Testing
       _ = try await request(client, .post, "/boards/1/cards/1/move", #"{"column": "To do"}"#)
       _ = try await request(client, .delete, "/boards/1/cards/1")
       let history = try await request(client, .get, "/boards/1/history")
-      let changes = try JSONDecoder().decode([Room.Change].self, from: Data(history.body.readableBytesView))
+      let changes = try JSONDecoder().decode([Board.Change].self, from: Data(history.body.readableBytesView))
       #expect(
         changes == [
-          Room.Change(edit: .addCard(text: "a", column: nil), version: 2),
-          Room.Change(edit: .deleteCard(card: 1), version: 3),
+          Board.Change(version: 2, card: 1, before: nil, after: Board.Place(column: 0, position: 0, text: "a")),
+          Board.Change(version: 3, card: 1, before: Board.Place(column: 0, position: 0, text: "a"), after: nil),
         ])
     }
   }
 
-  @Test func `a board takes so many cards, and remembers so many changes`() {
-    var room = Room(id: 1, title: "full")
-    for number in 0...Board.cardLimit { room.reduce(.addCard(text: "\(number)", column: nil)) }
-    #expect(room.board.version == Board.cardLimit + 1)
-    #expect(room.outcome == .failure(.full))
-    #expect(room.changes.count == Room.changeLimit)
-    #expect(room.changes.last?.version == room.board.version)
+  @Test func `an edit is undone and done again, unless its card has been changed since`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      func undo(_ version: Int) async throws -> TestResponse {
+        try await request(client, .post, "/boards/1/undo", "{\"version\": \(version)}")
+      }
+      for text in ["a", "b"] { _ = try await request(client, .post, "/boards/1/cards", "{\"text\": \"\(text)\"}") }
+      let deleted = try answer(await request(client, .delete, "/boards/1/cards/1"))
+      #expect(deleted.version == 4)
+      let undone = try answer(await undo(4))
+      #expect(undone.card == 1 && undone.version == 5)
+      #expect(undone.board.columns[0].cards.map(\.text) == ["a", "b"])
+      #expect(try answer(await undo(5)).board.columns[0].cards.map(\.text) == ["b"], "it is done again")
+      for version in [2, 4, 5, 7, -1] {
+        let refused = try await undo(version)
+        #expect(refused.status == .conflict)
+        #expect(try message(refused).hasPrefix("This cannot be undone"))
+      }
+      let nothing = try answer(await request(client, .post, "/boards/1/cards/2/move", #"{"column": "To do"}"#))
+      #expect(nothing.card == 2 && nothing.version == nil, "what has changed nothing cannot be undone")
+    }
+  }
+
+  @Test func `who repeats a request with its key adds nothing`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      func add(_ key: String?) async throws -> Answer {
+        var headers: HTTPFields = [:]
+        if let key { headers[try #require(HTTPField.Name("Idempotency-Key"))] = key }
+        return try answer(await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#, headers: headers))
+      }
+      for (key, card, count) in [("x", 1, 1), ("x", 1, 1), ("y", 2, 2), (nil, 3, 3), (nil, 4, 4), ("x", 1, 4)] {
+        let answer = try await add(key)
+        #expect(answer.card == card && answer.board.columns[0].cards.count == count)
+      }
+    }
+  }
+
+  @Test func `a board is shown as it was`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      for text in ["a", "b"] { _ = try await request(client, .post, "/boards/1/cards", "{\"text\": \"\(text)\"}") }
+      for (version, texts) in [(1, []), (2, ["a"]), (3, ["a", "b"])] {
+        let response = try await request(client, .get, "/boards/1?version=\(version)")
+        let board = try JSONDecoder().decode(Board.self, from: Data(response.body.readableBytesView))
+        #expect(board.version == version && board.columns[0].cards.map(\.text) == texts)
+      }
+      for version in ["0", "4", "-1", "x", ""] {
+        #expect(try await request(client, .get, "/boards/1?version=\(version)").status == .notFound)
+      }
+    }
   }
 
   @Test func `the figures of the server are there for Prometheus to scrape, and whether it is ready`() async throws {
@@ -268,6 +320,7 @@ import Testing
     }
     private var chunks: HTTPClientResponse.Body.AsyncIterator
     private var text = ""
+    private var shown = ShownBoard()
 
     init(_ body: HTTPClientResponse.Body) { chunks = body.makeAsyncIterator() }
 
@@ -286,19 +339,26 @@ import Testing
       }
     }
 
-    /// The next board that comes.
-    func nextBoard() async throws -> Board? {
+    /// The board after the next event that is about it.
+    func nextBoard() async throws -> ShownBoard? {
       while let event = try await next() {
-        if event.name == "board" { return try JSONDecoder().decode(Board.self, from: event.data) }
+        if event.name == "board" {
+          shown = try JSONDecoder().decode(ShownBoard.self, from: event.data)
+          return shown
+        }
+        if event.name == "change" {
+          shown.follow(try JSONDecoder().decode(Board.Change.self, from: event.data))
+          return shown
+        }
       }
       return nil
     }
 
     /// The next attendance that a condition holds for.
-    func attendance(where isMeant: (Hall.Message) -> Bool) async throws -> Hall.Message? {
+    func attendance(where isMeant: (Attendance.People) -> Bool) async throws -> Attendance.People? {
       while let event = try await next() {
         guard event.name == "attendance" else { continue }
-        let attendance = try JSONDecoder().decode(Hall.Message.self, from: event.data)
+        let attendance = try JSONDecoder().decode(Attendance.People.self, from: event.data)
         if isMeant(attendance) { return attendance }
       }
       return nil
@@ -313,14 +373,16 @@ import Testing
         for _ in 0..<10 {
           group.addTask {
             try await withEvents(client, "/boards/1/events") { events in
-              var version = 0
-              while version < 101 {
+              var shown = ShownBoard()
+              while shown.version < 101 {
                 let board = try #require(try await events.nextBoard())
-                #expect(board.version > version)
+                #expect(board.version > shown.version)
                 #expect(board.id == 1)
-                if version == 0 { _ = try await request(client, .post, "/boards/2/cards", #"{"text": "here"}"#) }
-                version = board.version
+                if shown.version == 0 { _ = try await request(client, .post, "/boards/2/cards", #"{"text": "here"}"#) }
+                shown = board
               }
+              let board = try await request(client, .get, "/boards/1")
+              #expect(try JSONDecoder().decode(ShownBoard.self, from: Data(board.body.readableBytesView)) == shown)
             }
           }
         }
@@ -346,7 +408,7 @@ import Testing
       try await withEvents(client, "/boards/1/events?name=ann") { ann in
         try await withEvents(client, "/boards/1/events?name=bob") { bob in
           _ = try await bob.attendance { $0.here == ["ann", "bob"] }
-          #expect(try await ann.attendance { $0 == Hall.Message(here: ["ann", "bob"], count: 2) } != nil)
+          #expect(try await ann.attendance { $0 == Attendance.People(names: ["bob", "ann"], count: 2) } != nil)
         }
         #expect(try await ann.attendance { $0.here == ["ann"] } != nil, "bob's connection is closed, and bob gone")
       }

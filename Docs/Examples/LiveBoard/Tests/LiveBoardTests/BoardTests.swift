@@ -1,0 +1,167 @@
+import NIOCore
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import Synchronization
+import Testing
+
+@testable import LiveBoardServer
+
+/// Boards, who is here and what streams get, without a server.
+@Suite(.timeLimit(.minutes(2))) struct BoardTests {
+  @Test func `a board takes so many cards, and remembers so many changes`() {
+    var room = Room(id: 1, title: "full")
+    for number in 0...Board.cardLimit { room.reduce(.addCard(text: "\(number)", column: nil)) }
+    #expect(room.board.version == Board.cardLimit + 1)
+    #expect(room.outcome == .failure(.full))
+    #expect(room.changes.count == Room.changeLimit)
+    #expect(room.changes.last?.version == room.board.version)
+    // One is deleted, another takes its place: it does not come back.
+    room.reduce(.deleteCard(card: 1))
+    let deleted = room.board.version
+    room.reduce(.addCard(text: "another", column: nil))
+    room.reduce(.undo(version: deleted))
+    #expect(room.outcome == .failure(.full))
+  }
+
+  @Test func `after any edits the board can be shown as it was, and followed by changes alone`() {
+    var random = SystemRandomNumberGenerator()
+    for _ in 0..<20 {
+      let seed = UInt64.random(in: 0...UInt64.max, using: &random)
+      var numbers = SeededNumbers(state: seed)
+      var room = Room(id: 1, title: "random")
+      var boards = [room.board]
+      var shown = ShownBoard(id: 1, version: 1, columns: room.board.columns)
+      for number in 0..<300 {
+        let card = Int.random(in: 1...30, using: &numbers)
+        let column = ["To do", "Doing", "Done", "Nowhere"].randomElement(using: &numbers) ?? ""
+        let edits: [Edit] = [
+          .addCard(text: "\(number)", column: column), .editCard(card: card, text: "\(number % 3)"),
+          .moveCard(card: card, column: column, position: Int.random(in: -2...9, using: &numbers)),
+          .moveCard(card: card, column: column, position: nil), .deleteCard(card: card),
+          .undo(version: Int.random(in: max(0, room.board.version - 5)...room.board.version, using: &numbers)),
+        ]
+        let edit = edits.randomElement(using: &numbers) ?? .deleteCard(card: 1)
+        let (before, refusal) = (room, room.refusal(of: edit))
+        room.reduce(edit)
+        switch room.outcome {
+        case .failure(let reason):
+          #expect(refusal == reason && room.board == before.board, "seed \(seed)")
+        case .success(let outcome):
+          #expect(refusal == nil && outcome.version == (room.board == before.board ? nil : room.board.version))
+        }
+        if room.board.version > before.board.version, let change = room.changes.last {
+          boards.append(room.board)
+          shown.follow(change)
+        }
+        #expect(shown.columns == room.board.columns && shown.version == room.board.version, "seed \(seed)")
+      }
+      for version in 0...room.board.version + 1 {
+        let isKept = version > 0 && version <= room.board.version && room.board.version - version <= Room.changeLimit
+        let past = room.board(at: version)
+        #expect((past != nil) == isKept, "seed \(seed)")
+        if let past {
+          #expect(past.version == version && past.columns == boards[version - 1].columns, "seed \(seed)")
+        }
+      }
+    }
+  }
+
+  // MARK: Who is here
+
+  @Test func `a server that is silent while another beats is gone, and comes back when it says something`() {
+    var attendance = Attendance()
+    attendance.reduce(.here(server: "a", board: 1, Attendance.People(names: ["ann"], count: 1)))
+    attendance.reduce(.here(server: "b", board: 1, Attendance.People(names: ["bob"], count: 1)))
+    for _ in 1..<Attendance.patience { attendance.reduce(.beat(server: "b")) }
+    attendance.reduce(.beat(server: "a"))
+    for _ in 1..<Attendance.patience { attendance.reduce(.beat(server: "b")) }
+    #expect(attendance.part(1, at: "b").all.here == ["ann", "bob"])
+    attendance.reduce(.beat(server: "b"))
+    #expect(attendance.part(1, at: "b").all == Attendance.People(names: ["bob"], count: 1))
+    #expect(attendance.part(1, at: "a").own == Attendance.People(), "so it tells again")
+    attendance.reduce(.here(server: "a", board: 2, Attendance.People(names: ["ann"], count: 1)))
+    #expect(attendance.hasPeople(at: "a") && attendance.part(2, at: "b").all.here == ["ann"])
+    attendance.reduce(.here(server: "a", board: 2, Attendance.People()))
+    attendance.reduce(.left(server: "b"))
+    #expect(!attendance.hasPeople(at: "a") && !attendance.hasPeople(at: "b"))
+  }
+
+  /// Two servers on logs that they share.
+  @Test func `who is here is told at every server, and told again where it was forgotten`() async throws {
+    let trees = Mutex<[String: MemoryLog]>([:])
+    let logs = BoardLogs.Opened(
+      isShared: true,
+      log: { key in
+        trees.withLock { trees in
+          let log = trees[key] ?? MemoryLog()
+          trees[key] = log
+          return log
+        }
+      }, close: {})
+    let (one, other) = (
+      try await Boards(health: Health(), logs), try await Boards(health: Health(), logs)
+    )
+    let (ann, bob) = (try await one.halls.open(1), try await other.halls.open(1))
+    let states: StateSequence<Hall> = bob.store.states(bufferingPolicy: .bufferingNewest(1))
+    func until(_ names: String) async {
+      for await state in states where String(buffer: state.here.message).contains(names) { return }
+    }
+    ann.store.dispatch(.join(1, name: "ann"))
+    bob.store.dispatch(.join(1, name: "bob"))
+    await until(#""here":["ann","bob"]"#)
+    // Somebody took the first server for gone.
+    try await other.trees.attendance.withStore(Boards.attendanceKey) {
+      try await $0.send(.left(server: one.trees.server))
+    }
+    await until(#""here":["bob"]"#)
+    await until(#""here":["ann","bob"]"#)
+    await one.shutdown()
+    await until(#""here":["bob"]"#)
+    await other.shutdown()
+  }
+
+  // MARK: Streams
+
+  @Test func `who has a version gets the changes since, and the board where that is too much`() {
+    var (room, hall) = (Room(id: 1, title: "board"), Hall())
+    func text(since version: Int) -> String { String(buffer: hall.news(since: version)) }
+    hall.reduce(.join(1, name: "ann"))
+    hall.reduce(.board(room.board, room.changes))
+    #expect(text(since: 0).hasPrefix("id: 1\nevent: board\n"))
+    #expect(text(since: 1) == "")
+    for version in [Int.min, -1, 2, Int.max] { #expect(text(since: version).hasPrefix("id: 1\nevent: board\n")) }
+    for _ in 0..<3 { room.reduce(.addCard(text: "a", column: nil)) }
+    hall.reduce(.board(room.board, room.changes))
+    #expect(text(since: 1).components(of: "event: change") == 3)
+    #expect(text(since: 3).hasPrefix("id: 4\nevent: change\n"))
+    #expect(text(since: 9).hasPrefix("id: 4\nevent: board\n"), "it has a version of another board")
+    for _ in 0..<Hall.changeLimit { room.reduce(.addCard(text: "a", column: nil)) }
+    hall.reduce(.board(room.board, room.changes))
+    #expect(text(since: 4).components(of: "event: change") == Hall.changeLimit)
+    #expect(text(since: 3).components(of: "event: board") == 1)
+    // More have happened than it was given.
+    for _ in 0..<3 { room.reduce(.addCard(text: "a", column: nil)) }
+    let version = room.board.version
+    hall.reduce(.board(room.board, room.changes.suffix(1)))
+    #expect(text(since: version - 1).components(of: "event: change") == 1)
+    #expect(text(since: version - 2).components(of: "event: board") == 1)
+  }
+}
+
+extension String {
+  fileprivate func components(of part: String) -> Int { ranges(of: part).count }
+}
+
+/// SplitMix64.
+private struct SeededNumbers: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+    return mixed ^ (mixed >> 31)
+  }
+}

@@ -1,0 +1,16 @@
+@testable import LiveBoardServer
+
+/// A board as a page has it: from a whole one, and the changes since.
+struct ShownBoard: Decodable, Equatable {
+  var id = 0
+  var version = 0
+  var columns: [Board.Column] = []
+
+  mutating func follow(_ change: Board.Change) {
+    for column in columns.indices { columns[column].cards.removeAll { $0.id == change.card } }
+    if let place = change.after {
+      columns[place.column].cards.insert(Board.Card(id: change.card, text: place.text), at: place.position)
+    }
+    version = change.version
+  }
+}
