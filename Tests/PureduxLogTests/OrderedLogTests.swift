@@ -19,7 +19,7 @@ final class TemporaryDirectory: Sendable {
   @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(4)))
   func memory() async throws {
     let logs = Logs()
-    try await checkOrderedLog { await logs[$0] }
+    try await checkOrderedLog(within: .seconds(200)) { await logs[$0] }
   }
 
   @Test("the log in files keeps the contract of logs", .timeLimit(.minutes(4)), arguments: [200, 8 << 20])
@@ -28,7 +28,7 @@ final class TemporaryDirectory: Sendable {
     var options = FileLog.Options()
     options.segmentBytes = segmentBytes
     let log = try FileLog(directory: directory.path, options: options)
-    try await checkOrderedLog { log[$0] }
+    try await checkOrderedLog(within: .seconds(200)) { log[$0] }
   }
 
   actor Logs {
