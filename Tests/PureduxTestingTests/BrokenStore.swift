@@ -3,20 +3,22 @@ import PureduxTesting
 
 /// What is wrong with a store, and the guarantee that it breaks.
 enum Fault: CaseIterable, Sendable {
-  case losesDispatches, losesSends, reorders, reordersAmongTasks, reducesTwice, tearsStates
+  case losesDispatches, losesSends, reorders, reordersAmongTasks, reducesTwice, tearsStates, readsLate, readsBackwards
   case doublesStates, leavesOutStates, leavesOutTheFirst, subscribesLate, keepsTooMuch
   case neverEnds, deliversAfterTheEnd, ignoresCancellation
+  case asksTwice, asksNobody, waitsForEffects, leavesEffects
   case takesAfterTheEnd, sendsAfterTheEnd, isReadAfterTheEnd
   case hangs, hangsForEver, hangsWhenRead
 
   var guarantee: String {
     switch self {
-    case .reorders, .reordersAmongTasks: "G1 One order"
+    case .reorders, .reordersAmongTasks, .readsLate, .readsBackwards: "G1 One order"
     case .reducesTwice: "G2 The path"
     case .tearsStates: "G3 All or nothing"
     case .doublesStates, .leavesOutStates: "G4 Every commit once"
     case .leavesOutTheFirst, .subscribesLate: "G5 The first element"
     case .keepsTooMuch: "G6 Nobody waits for a subscriber"
+    case .asksTwice, .asksNobody, .waitsForEffects, .leavesEffects: "G8 Interceptors and effects"
     case .neverEnds, .deliversAfterTheEnd, .ignoresCancellation: "G7 The end"
     case .losesDispatches, .losesSends, .takesAfterTheEnd, .sendsAfterTheEnd, .isReadAfterTheEnd:
       "G9 Nothing lost in silence"
@@ -24,7 +26,9 @@ enum Fault: CaseIterable, Sendable {
     }
   }
 
-  var hangs: Bool { [.neverEnds, .ignoresCancellation, .hangs, .hangsForEver, .hangsWhenRead].contains(self) }
+  var hangs: Bool {
+    [.neverEnds, .ignoresCancellation, .hangs, .hangsForEver, .hangsWhenRead, .waitsForEffects].contains(self)
+  }
 }
 
 /// A store that does one thing wrong.
@@ -34,25 +38,34 @@ final class BrokenStore: StoreType {
 
   private struct Memory {
     var reads = 0
+    var earlier: [Int]?
     var dispatches = 0
     var held: Int?
     var heldByTasks: [Int: Int?] = [:]
   }
 
-  let base = RootStore<[Int], Int>(initialState: []) { $0.append($1) }
+  let base: RootStore<[Int], Int>
+  private let isIntercepted: Bool
   private let fault: Fault
   private let hanging: Gate
   private let memory = LockedValue(Memory())
   private let hasEnded = Flag()
+  private let dispatched = Record<Void>()
 
   /// - Parameter hanging: Opened when somebody waits for what will not come.
-  init(_ fault: Fault, hanging: Gate) {
+  init(_ fault: Fault, with interceptor: Interceptor<[Int], Int>? = nil, hanging: Gate) {
     self.fault = fault
     self.hanging = hanging
+    isIntercepted = interceptor != nil
+    base = RootStore(initialState: []) { $0.append($1) }
+    guard let interceptor, fault != .asksNobody else { return }
+    base.interceptActions(
+      with: fault == .asksTwice ? Interceptor(combining: [interceptor, interceptor]) : interceptor)
   }
 
   func end() async {
     flush()
+    if fault == .leavesEffects, isIntercepted { return }
     await base.shutdown()
     hasEnded.raise()
   }
@@ -86,6 +99,9 @@ final class BrokenStore: StoreType {
       guard let held else { return .enqueued }
       let result = base.dispatch(action)
       return held < 0 ? result : base.dispatch(held)
+    case .readsLate:
+      defer { dispatched.add(()) }
+      return base.dispatch(action)
     case .reducesTwice:
       base.dispatch(action)
       return base.dispatch(action)
@@ -115,13 +131,23 @@ final class BrokenStore: StoreType {
     }
     flush()
     try await base.send(action, isolation: nil)
+    if fault == .waitsForEffects, await StoreProbe(base.store()).effects().unnamed > 0 {
+      hanging.open()
+      await base.settled()
+    }
   }
 
   func send<Result: Sendable>(
     _ action: Int, reading: @escaping @Sendable ([Int]) -> Result
   ) async throws(StoreError) -> Result {
     flush()
-    return try await base.send(action, isolation: nil, reading: reading)
+    guard fault == .readsLate, dispatched.all.count > 0 else {
+      return try await base.send(action, isolation: nil, reading: reading)
+    }
+    try await base.send(action, isolation: nil)
+    // Not before somebody has dispatched something else.
+    await dispatched.untilCount(dispatched.all.count + 1)
+    return reading(try await base.store().state)
   }
 
   var state: [Int] {
@@ -133,6 +159,10 @@ final class BrokenStore: StoreType {
       }
       if fault == .hangsWhenRead { await hang() }
       let state = try await base.store().state
+      if fault == .readsBackwards {
+        if reads == 6 { memory.withLock { $0.earlier = state } }
+        if reads == 8 { return memory.withLock { $0.earlier } ?? state }
+      }
       return fault == .tearsStates && reads > 20 ? state + [-1] : state
     }
   }

@@ -14,6 +14,10 @@ import Testing
           of: {
             let store = BrokenStore(fault, hanging: hanging)
             return StoreUnderTest(store) { await store.end() }
+          },
+          intercepted: {
+            let store = BrokenStore(fault, with: $0, hanging: hanging)
+            return StoreUnderTest(store) { await store.end() }
           }, given: [1, 2, 3], within: .seconds(280)
         ) { $0.append($1) }
         if fault.hangs {
@@ -69,30 +73,36 @@ import Testing
   enum Kind: CaseIterable {
     case root, onMain, onAnExecutor, proxy, scope, projection, child, grandchild, wrapped
 
-    func make() -> StoreUnderTest<[Int], Int> {
+    func make(with interceptor: Interceptor<[Int], Int> = Interceptor(combining: [])) -> StoreUnderTest<[Int], Int> {
       let executor: StoreExecutor =
         switch self {
         case .onMain: .mainActor
         case .onAnExecutor: .serial(ManualExecutor())
         default: .own
         }
-      let root = RootStore<[Int], Int>(initialState: [], executor: executor) { $0.append($1) }
+      let isChild = self == .child || self == .grandchild
+      let root = RootStore<[Int], Int>(
+        initialState: [], executor: executor, interceptors: isChild ? Interceptor(combining: []) : interceptor
+      ) { $0.append($1) }
       let end: @Sendable () async -> Void = { await root.shutdown() }
       switch self {
       case .root, .onMain, .onAnExecutor: return StoreUnderTest(root)
       case .proxy: return StoreUnderTest(root.store(), end: end)
       case .scope: return StoreUnderTest(root.scope { $0 }, end: end)
       case .projection: return StoreUnderTest(root.projection(action: { $0 }, state: { $0 }), end: end)
-      case .child: return StoreUnderTest(Self.child(of: root))
-      case .grandchild: return StoreUnderTest(Self.child(of: Self.child(of: root)))
+      case .child: return StoreUnderTest(Self.child(of: root, with: interceptor))
+      case .grandchild: return StoreUnderTest(Self.child(of: Self.child(of: root), with: interceptor))
       case .wrapped:
         // Any store that is a proxy of another.
         return StoreUnderTest(Wrapped(root: root), end: end)
       }
     }
 
-    private static func child(of parent: some StoreParent<[Int], Int>) -> StateStore<[Int], Int> {
-      parent.childStore(initialState: 0, stateMapping: { states, _ in states }, reducer: { $0 += $1 })
+    private static func child(
+      of parent: some StoreParent<[Int], Int>, with interceptor: Interceptor<[Int], Int> = Interceptor(combining: [])
+    ) -> StateStore<[Int], Int> {
+      parent.childStore(
+        initialState: 0, stateMapping: { states, _ in states }, interceptors: interceptor, reducer: { $0 += $1 })
     }
   }
 
@@ -105,7 +115,9 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases) func `every kind of store keeps the contract`(kind: Kind) async {
-    await checkDeliveryContract(of: { kind.make() }, given: [1, 2, 3], within: .seconds(280)) { $0.append($1) }
+    await checkDeliveryContract(
+      of: { kind.make() }, intercepted: { kind.make(with: $0) }, given: [1, 2, 3], within: .seconds(280)
+    ) { $0.append($1) }
   }
 
   @Test func `without actions, and where no store is made`() async {

@@ -25,8 +25,14 @@ import Testing
     try await second
     #expect(committed.all == [1, 2])
     #expect(await executor.step() == false)
+    // What is dispatched goes step by step, too, however much waits.
+    for action in 3...7 { store.dispatch(action) }
+    for last in 3...7 {
+      #expect(await executor.step())
+      #expect(committed.all.last == last)
+    }
     executor.letGo()
-    #expect(try await store.send(3) { $0 } == 6)
+    #expect(try await store.send(8) { $0 } == 36)
     await store.shutdown()
   }
 

@@ -1,3 +1,12 @@
+/// An action that has been submitted and not committed yet. Not generic, so that no type is looked up at run time for
+/// the queue of them.
+private struct SubmittedAction {
+  let node: any AnyStoreNode
+  let context: CarriedContext?
+  var visit: PostponedCommand?
+  var followers: [Command] = []
+}
+
 /// Has the actions of a tree committed in an order that comes from elsewhere: that of a log.
 ///
 /// What a store is given takes its place in the inbox as ever. In its turn it passes the middleware of the child stores
@@ -8,14 +17,6 @@
 /// SAFETY: but for constants, its variables are used on the tree's executor only, in the section of what is done there
 /// (`Tree.enter`), and each access is over before anything of the user's is called. It belongs to one tree.
 @usableFromInline package final class Sequencer<Action: Sendable>: AnySequencer, @unchecked Sendable {
-  /// An action that has been submitted and not committed yet.
-  struct Pending {
-    let node: StoreNode<Action>
-    var visit: PostponedCommand?
-    let context: CarriedContext?
-    var followers: [Command] = []
-  }
-
   @usableFromInline typealias Process = AnyCommitStages<Action>.Process
   @usableFromInline typealias Handle = CommitStages<Action>.Handle
   @usableFromInline typealias Context = CommitStages<Action>.Context
@@ -56,20 +57,15 @@
   /// a replay consists of nothing else.
   private let commitQuietly: (Action, Handle?, Context) -> Void
 
-  private var pending = Queue<Pending>()
+  private var pending = Queue<SubmittedAction>()
   private var hasEnded = false
   /// The visit whose turn it is to submit.
   private var visit: PostponedCommand?
   /// How many actions have been submitted in the turn of an action.
   private var submittedCount = 0
   private var failure: StoreError?
-  /// The action that is being committed, how, and whether it has been.
-  private var committing: Committing?
-
-  private struct Committing {
-    let action: Action
-    var isDone = false
-  }
+  /// The action that is to be committed now, as it came from the log, until it is.
+  private var committing: Action?
 
   @inlinable package convenience init(_ log: LogSide) {
     self.init(log) { action, handle, context in
@@ -104,7 +100,7 @@
     if rootContext == nil { rootContext = context }
     return { [self] action, node in
       context.begin(at: node)
-      if let committing, !committing.isDone { return commit(committing, context) }
+      if let action = committing.take() { return commit(action, context) }
       return submit(action, from: node, handle, context)
     }
   }
@@ -130,7 +126,7 @@
     if hasEnded { return failure = .terminated }
     if let error = log.submit(action) { return failure = error }
     submittedCount += 1
-    pending.append(Pending(node: node, visit: nil, context: node.carriedContext))
+    pending.append(SubmittedAction(node: node, context: node.carriedContext))
   }
 
   // MARK: Waiting for commits
@@ -163,13 +159,8 @@
 
   // MARK: Committing
 
-  private func commit(_ committing: Committing, _ context: Context) -> StoreError? {
-    self.committing?.isDone = true
-    if let handleAtCommit {
-      handleAtCommit(committing.action, context)
-    } else {
-      context.commit(committing.action)
-    }
+  private func commit(_ action: Action, _ context: Context) -> StoreError? {
+    if let handleAtCommit { handleAtCommit(action, context) } else { context.commit(action) }
     return context.end()
   }
 
@@ -184,10 +175,10 @@
   /// Commits the first of what has been submitted here and is not committed yet.
   private func commitOwn(_ action: Action, on tree: isolated any TreeIsolation) {
     guard let first = pending.popFirst() else { return }
-    committing = Committing(action: action)
+    committing = action
     first.visit?.perform(on: tree)
-    if committing?.isDone == false {
-      let commit = { _ = try? first.node.tree.acceptHere(action, from: first.node, isPlaced: true) }
+    if committing != nil, let node = first.node as? StoreNode<Action> {
+      let commit = { _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
       if let context = first.context { context.restore(commit) } else { commit() }
     }
     committing = nil

@@ -11,6 +11,12 @@ public struct StoreExecutor: Sendable {
 
   let kind: Kind
 
+  /// Whether each thing that a tree does is a job of its own.
+  @usableFromInline var goesStepByStep: Bool {
+    guard case .brought(let executor) = kind else { return false }
+    return (executor as? any StepByStepExecutor)?.isStepByStep == true
+  }
+
   /// An executor of the tree's own, on the global thread pool. The fastest to reach.
   ///
   /// It is a default actor's: Swift runs such an actor's jobs on the task executor of the calling task, if that task
@@ -26,4 +32,9 @@ public struct StoreExecutor: Sendable {
   public static func serial(_ executor: any SerialExecutor) -> StoreExecutor {
     StoreExecutor(kind: .brought(executor))
   }
+}
+
+/// An executor for tests, on which a tree does one thing in each job.
+package protocol StepByStepExecutor: SerialExecutor {
+  var isStepByStep: Bool { get }
 }

@@ -60,6 +60,21 @@ extension Interceptor {
     }
   }
 
+  /// Like the version for a dictionary, for the values of a `Keyed`.
+  public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
+    elements: @escaping @Sendable (Whole) -> Keyed<ID, State>,
+    action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
+    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
+  ) -> Interceptor<Whole, WholeAction> {
+    lifted(
+      element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
+      into: toWholeAction
+    ) { whole, ids in
+      let elements = elements(whole)
+      return ids.filter { !elements.has($0) }
+    }
+  }
+
   /// Like the version for a dictionary, for the elements of an array, by their `id`: the first element with that id.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     elements: @escaping @Sendable (Whole) -> [State],

@@ -75,6 +75,18 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
+  /// For each value of a `Keyed`, by its key.
+  @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
+    _ elements: @escaping @Sendable (State) -> Keyed<Key, Value>,
+    _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
+  ) -> StateEffect {
+    .forEach {
+      elements($0).lazy.map { (id: $0.key, value: $0.value) }
+    } effect: {
+      effect($0, $1)
+    }
+  }
+
   @inlinable static func forEach<ID: Hashable & Sendable, Value: Equatable & Sendable, Elements: Sequence>(
     _ elements: @escaping @Sendable (State) -> Elements, effect: @escaping @Sendable (ID, Value) -> Effect<Action>?
   ) -> StateEffect where Elements.Element == (id: ID, value: Value) {

@@ -119,6 +119,9 @@ extension StateSelector {
     kind = .object(Object())
   }
 
+  /// That of all the keys of a collection.
+  @usableFromInline static let byKey = SelectorIdentity()
+
   @usableFromInline init(_ keyPath: any AnyKeyPath & Sendable) {
     kind = .keyPath(keyPath)
   }

@@ -69,6 +69,21 @@ extension Reducer {
     }
   }
 
+  /// Like the version for a dictionary, for the values of a `Keyed`.
+  @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
+    toElements elements: any WritableKeyPath<Whole, Keyed<ID, State>> & Sendable,
+    action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
+    absent: (@Sendable (ID, Action) -> Void)? = nil
+  ) -> Reducer<Whole, WholeAction> {
+    let place = PartPlace(elements)
+    return Reducer<Whole, WholeAction>(name: name, parts: nil) { [change] whole, action in
+      guard let (id, given) = toElement(action) else { return }
+      var action = given
+      let isThere = place.withPart(of: &whole) { $0.change(id) { change(&$0, &action) } }
+      if !isThere { Self.report(action, absent.map { absent in { absent(id, $0) } }) }
+    }
+  }
+
   /// Like the version for a dictionary, for the elements of an array, by their `id`: the first element with that id,
   /// found by a search from the beginning.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(

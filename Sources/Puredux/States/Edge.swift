@@ -16,7 +16,7 @@
 /// An edge to a source whose states are `Input`.
 ///
 /// The edge is what holds the source above: if a closure held it, too, it would be released recursively.
-@usableFromInline final class Edge<Input: Sendable>: AnyEdge {
+@usableFromInline class Edge<Input: Sendable>: AnyEdge {
   /// Computes what a state of the upstream means for the source below, and publishes the result.
   @usableFromInline typealias Receive = (borrowing Input, inout AnySource.Propagation) -> Void
 
@@ -35,7 +35,7 @@
   }
 
   // SAFETY: changed only by the deinitializer, so there are no accesses to check.
-  @usableFromInline @exclusivity(unchecked) var upstream: Source<Input>?
+  @usableFromInline @exclusivity(unchecked) final var upstream: Source<Input>?
   /// Given the source below, when that is about to be attached.
   private let connect: (AnySource) -> Receive?
   private var attachment: Attachment?
@@ -49,24 +49,29 @@
   @usableFromInline override var source: AnySource? { unsafe upstream }
 
   /// Passes the upstream's state to a closure.
-  @inlinable func withState(_ body: (Input) -> Void) {
+  @inlinable final func withState(_ body: (Input) -> Void) {
     unsafe upstream?.passState(body)
   }
 
-  override func attach(_ follower: AnySource) -> AnySource? {
+  override final func attach(_ follower: AnySource) -> AnySource? {
     guard attachment == nil, let upstream = unsafe upstream, let receive = connect(follower) else { return nil }
     let made = Attachment(follower: follower, receive: receive)
     attachment = made
-    upstream.changeAttachments { attachments in
+    changeAttachments(of: upstream) { attachments in
       made.place = attachments.count
       attachments.append(made)
     }
     return upstream
   }
 
-  override func detach() -> AnySource? {
+  /// Changes the list of the upstream's that this belongs to.
+  func changeAttachments(of upstream: Source<Input>, _ change: (inout ContiguousArray<Attachment>) -> Void) {
+    upstream.changeAttachments(change)
+  }
+
+  override final func detach() -> AnySource? {
     guard let ended = attachment.take(), let upstream = unsafe upstream else { return nil }
-    upstream.changeAttachments { attachments in
+    changeAttachments(of: upstream) { attachments in
       let place = ended.place
       guard place < attachments.count, attachments[place] === ended else { return }
       attachments.swapAt(place, attachments.count - 1)

@@ -133,6 +133,12 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     Store<Value, Action>(route: route, source: source.select(selector))
   }
 
+  @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(
+    to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
+  ) -> Store<Value?, Action> {
+    Store<Value?, Action>(route: route, source: source.select(StateSelector(keyPath)).value(at: key))
+  }
+
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState

@@ -57,7 +57,11 @@ import Synchronization
     self.priority = priority
     let isPlain = companion == nil && carried == nil
     extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried))
-    performDrain = { $0.drain() }
+    if executor.goesStepByStep {
+      performDrain = { $0.drain(1) }
+    } else {
+      performDrain = { $0.drain(Self.quantum) }
+    }
   }
 
   /// A tree whose order comes from elsewhere. Visitors are never let in, so that what they ask for takes its place in
@@ -69,8 +73,9 @@ import Synchronization
     self.executor = ExecutorReference(executor)
     self.priority = priority
     extras = Lazy(Extras(companion: companion, carrying: carried, sequencer: sequencer))
+    let quantum = executor.goesStepByStep ? 1 : Self.quantum
     performDrain = { tree in
-      tree.drain()
+      tree.drain(quantum)
       tree.isBusy.store(true, ordering: .relaxed)
     }
     isBusy.store(true, ordering: .relaxed)
@@ -242,10 +247,11 @@ import Synchronization
     if section != .entered { scheduleDrain() }
   }
 
-  @inlinable func drain() {
+  /// - Parameter quantum: How many entries it performs before it lets others onto the executor.
+  @inlinable func drain(_ quantum: Int) {
     guard enter() else { return section.store([.entered, .owesDrain], ordering: .relaxed) }
     defer { leave() }
-    var left = Self.quantum
+    var left = quantum
     if batch.isEmpty { takeBatch() }
     performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)

@@ -71,6 +71,8 @@ final class Disk: Sendable {
 
   /// Bytes from an offset on: fewer only at the end of the file.
   func read(_ count: Int, at offset: Int) throws(Failure) -> [UInt8] {
+    // The empty array is one for the whole process: to initialize it would be to write to that.
+    if count == 0 { return [] }
     var code: Int32 = 0
     // SAFETY: the call writes at most as many bytes as are left of the buffer, and the count says how many were.
     let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in

@@ -10,23 +10,28 @@ public import Testing
 ///       }
 ///     }
 ///
-/// What any `StoreType` shows is checked, of G1 to G7, G9 and G10. It shows neither ancestors nor descendants, interceptors,
-/// middleware nor priorities. So nothing is said of G8, of G2 only that an action is reduced once, of G3 only that no
-/// state is read which no commit has made, and of G10 nothing of priorities and of calls from reducers. That what has been
-/// read is released (G6, G7) is not checked, either. Each part has a store of its own, which is ended after it.
+/// What any `StoreType` shows is checked, of G1 to G7, G9 and G10; G8 where `intercepted` makes a store with an interceptor.
+/// A store shows neither ancestors nor descendants, middleware nor priorities. So nothing is said, of G2, but that an
+/// action is reduced once; of G3, but that no state is read which no commit has made; of G8, ids and effects of the state;
+/// and of G10, priorities and calls from reducers. That what has been read is released (G6, G7) is not checked, either.
+/// Each part has a store of its own, which is ended after it.
 ///
 /// A part that takes longer than the limit counts as violated, and is not waited for, even if it ignores its cancellation;
 /// a store that hangs does not hang the test.
 ///
 /// - Parameters:
 ///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else.
+///   - makeIntercepted: Makes the same store, with an interceptor. Without it, G8 is not checked.
 ///   - actions: Actions that change the state, at least one. The more states differ after different actions in a
 ///     different order, the more is found: a reducer that appends them to a list shows everything.
 ///   - limit: How long each part may take.
 ///   - reducer: What the store does with an action.
 public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>(
-  of make: @escaping @Sendable () async throws -> StoreUnderTest<State, Action>, given actions: [Action],
-  within limit: Duration = defaultWaitingLimit, sourceLocation: SourceLocation = #_sourceLocation,
+  of make: @escaping @Sendable () async throws -> StoreUnderTest<State, Action>,
+  intercepted makeIntercepted:
+    (@Sendable (Interceptor<State, Action>) async throws -> StoreUnderTest<State, Action>)? = nil,
+  given actions: [Action], within limit: Duration = defaultWaitingLimit,
+  sourceLocation: SourceLocation = #_sourceLocation,
   reducer: @escaping @Sendable (inout State, Action) -> Void
 ) async {
   guard !actions.isEmpty else {
@@ -34,10 +39,14 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
   }
   let check = ContractCheck(actions: actions, reducer: reducer)
   for part in check.parts {
+    let interceptor = part.interceptor
+    if interceptor != nil, makeIntercepted == nil { continue }
     let violation = LockedValue<String?>(nil)
     let outcome = await wait(within: limit) {
       do {
-        let store = try await make().endingOnce
+        let made =
+          if let interceptor, let makeIntercepted { try await makeIntercepted(interceptor) } else { try await make() }
+        let store = made.endingOnce
         do {
           try await part.check(store)
         } catch let error as Violation {
@@ -80,6 +89,7 @@ private enum Guarantee: String, CustomStringConvertible {
   case theFirstElement = "G5 The first element"
   case nobodyWaits = "G6 Nobody waits for a subscriber"
   case theEnd = "G7 The end"
+  case effects = "G8 Interceptors and effects"
   case nothingLost = "G9 Nothing lost in silence"
   case liveness = "G10 Liveness"
 
@@ -93,11 +103,17 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let guarantee: Guarantee
     /// What it is about, as the subject of a sentence.
     let statement: String
+    /// What the store is made with.
+    let interceptor: Interceptor<State, Action>?
     let check: @Sendable (Subject) async throws -> Void
 
-    init(_ guarantee: Guarantee, _ statement: String, _ check: @escaping @Sendable (Subject) async throws -> Void) {
+    init(
+      _ guarantee: Guarantee, _ statement: String, with interceptor: Interceptor<State, Action>? = nil,
+      _ check: @escaping @Sendable (Subject) async throws -> Void
+    ) {
       self.guarantee = guarantee
       self.statement = statement
+      self.interceptor = interceptor
       self.check = check
     }
   }
@@ -114,7 +130,9 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       Part(.allOrNothing, "reading the state among commits", checkReads),
       Part(.everyCommitOnce, "what is delivered", checkDeliveries),
       Part(.oneOrder, "what several tasks request", checkTasks),
+      Part(.oneOrder, "what is read among the commits of another task", checkReadsInOrder),
       Part(.nobodyWaits, "a subscriber beside others that do not read", checkSubscribers),
+      asking, waitingEffect, lastingEffect,
       Part(.theEnd, "a sequence whose consumer is cancelled", checkCancellation),
       Part(.theEnd, "a sequence of a store that has ended", checkEnd),
       Part(.nothingLost, "what a store that has ended is given", checkAfterEnd),
@@ -315,6 +333,130 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     }
   }
 
+  /// One task reads, and sends actions with which it reads, while another keeps the store busy.
+  @Sendable private func checkReadsInOrder(_ subject: Subject) async throws {
+    let (ours, others) = (actions[0], actions[actions.count - 1])
+    let states = subject.states()
+    let (begun, isDone) = (Gate(), Gate())
+    let (reads, otherCount) = try await withThrowingTaskGroup(of: Int.self) { tasks in
+      tasks.addTask {
+        var count = 0
+        while !isDone.isOpen {
+          count += 4
+          for _ in 1...3 { try isAccepted(subject.store.dispatch(others)) }
+          begun.open()
+          try await subject.store.send(others)
+        }
+        return count
+      }
+      defer { isDone.open() }
+      await begun.wait()
+      var reads: [(state: State, isSent: Bool)] = []
+      for index in 0..<20 {
+        let isSent = index % 2 == 0
+        reads.append((isSent ? try await subject.store.send(ours) { $0 } : try await subject.store.state, isSent))
+      }
+      isDone.open()
+      return (reads, try await tasks.next() ?? 0)
+    }
+    let seen = await prefix(1 + otherCount + reads.count { $0.isSent }, of: states)
+    var place = 0
+    for (state, isSent) in reads {
+      // An action of its own has been committed since, where it was sent.
+      if isSent { place += 1 }
+      let found = seen.indices.dropFirst(place).first { index in
+        seen[index] == state && (!isSent || self.state(after: [ours], from: seen[index - 1]) == state)
+      }
+      guard let found else {
+        throw Violation(
+          isSent
+            ? "`send(_:reading:)` did not read the state right after its commit: \(show(state))"
+            : "The state was not read in the order of the commits: \(show(state))")
+      }
+      place = found
+    }
+  }
+
+  // MARK: Interceptors
+
+  private var asking: Part {
+    let asked = LockedValue<[State]>([])
+    return Part(
+      .effects, "a commit that an interceptor is asked about",
+      with: .effects { _, context in
+        let state = context.state
+        asked.withLock { $0.append(state) }
+        return nil
+      }
+    ) { subject in
+      let initial = try await subject.store.state
+      let script = script(40)
+      for (index, action) in script.enumerated() {
+        if index % 4 == 0 {
+          try await subject.store.send(action)
+        } else {
+          try isAccepted(subject.store.dispatch(action))
+        }
+      }
+      try compare(try await subject.store.state, after: script, from: initial)
+      try expect(
+        Array(states(during: script, from: initial).dropFirst()), asked.withLock { $0 },
+        "An interceptor is not asked once about each commit, in order, with the state after it")
+    }
+  }
+
+  /// The effect of the first action only.
+  private func first(_ work: @escaping @Sendable (Dispatch<Action>) async -> Void) -> Interceptor<State, Action> {
+    let hasBegun = LockedValue(false)
+    return .effects { _, _ in
+      let isFirst = hasBegun.withLock { hasBegun in
+        defer { hasBegun = true }
+        return !hasBegun
+      }
+      return isFirst ? .run { await work($0) } : nil
+    }
+  }
+
+  private var waitingEffect: Part {
+    let (begun, goesOn, ended) = (Gate(isWork: true), Gate(isWork: true), Gate(isWork: true))
+    return Part(
+      .effects, "a commit beside an effect that takes long, or what that dispatches,",
+      with: first { dispatch in
+        begun.open()
+        await goesOn.wait()
+        dispatch(actions[0])
+        ended.open()
+      }
+    ) { subject in
+      defer { goesOn.open() }
+      let initial = try await subject.store.state
+      let script = script(20)
+      for action in script { try await subject.store.send(action) }
+      await begun.wait()
+      try compare(try await subject.store.state, after: script, from: initial)
+      goesOn.open()
+      await ended.wait()
+      try compare(try await subject.store.state, after: script + [actions[0]], from: initial)
+    }
+  }
+
+  private var lastingEffect: Part {
+    let (begun, ended) = (Gate(isWork: true), Gate(isWork: true))
+    return Part(
+      .effects, "the end of a store with an effect",
+      with: first { _ in
+        begun.open()
+        await untilCancelled(isWork: true)
+        ended.open()
+      }
+    ) { subject in
+      try await subject.store.send(actions[0])
+      await begun.wait()
+      await subject.end()
+      if !ended.isOpen { throw Violation("The store has ended, and its effect has not.") }
+    }
+  }
+
   @Sendable private func checkSubscribers(_ subject: Subject) async throws {
     let initial = try await subject.store.state
     let stalled = subject.states()
@@ -380,8 +522,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     try await withThrowingTaskGroup { tasks in
       for _ in 1...2 {
         tasks.addTask {
-          // As many as a reader can be behind, and more.
-          for _ in 1...20_000 where !isDone.isOpen { try isAccepted(subject.store.dispatch(actions[0])) }
+          // More than a tree performs in one turn.
+          for _ in 1...5_000 where !isDone.isOpen { try isAccepted(subject.store.dispatch(actions[0])) }
         }
       }
       tasks.addTask {

@@ -13,13 +13,12 @@ import Puredux
 ///     await executor.step()                 // The first is committed, and the second is not.
 ///     executor.letGo()
 ///
-/// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job. A
-/// `send` or a read is a job; what is dispatched while nothing else waits is a job as well, which commits everything that
-/// has been dispatched until it runs, up to 1,024 actions: step after each `dispatch` to commit one at a time.
+/// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job, in which
+/// a tree does one thing: it commits one action, answers one read, or begins or ends one sequence.
 ///
 /// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both. A
 /// consumer on one of its own is let go from one delivery to the next.
-public final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
+public final class ManualExecutor: StepByStepExecutor, TaskExecutor, Sendable {
   private struct Jobs {
     var waiting: [UnownedJob] = []
     var unfinished = 0
@@ -28,14 +27,21 @@ public final class ManualExecutor: SerialExecutor, TaskExecutor, Sendable {
   }
 
   private let isForTasks: Bool
+  package let isStepByStep: Bool
   private let queue = DispatchQueue(label: "manual")
   private let key = DispatchSpecificKey<Void>()
   private let jobs = LockedValue(Jobs())
   private let hook = LockedValue<(@Sendable () -> Void)?>(nil)
 
   /// - Parameter isForTasks: Whether it serves tasks that prefer it, and not a tree or an actor.
-  public init(forTasks isForTasks: Bool = false) {
+  public convenience init(forTasks isForTasks: Bool = false) {
+    self.init(forTasks: isForTasks, isStepByStep: true)
+  }
+
+  /// - Parameter isStepByStep: Whether a tree does one thing in each job, and not all that waits.
+  package init(forTasks isForTasks: Bool = false, isStepByStep: Bool) {
     self.isForTasks = isForTasks
+    self.isStepByStep = isStepByStep
     queue.setSpecific(key: key, value: ())
   }
 

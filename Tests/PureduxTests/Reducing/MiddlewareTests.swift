@@ -218,7 +218,11 @@ import Testing
     #expect(log.store == subject.store.id)
     #expect(log.isCommitted)
     #expect(log.taken == .milliseconds(3))
-    #expect(log.changes.map(\.description) == ["root.count: 0 -> 1", "root.last: 0 -> 7"])
+    let (before, after) = (Ledger(), Ledger(count: 1, last: 7))
+    let changes = [
+      "root.count: 0 -> 1", "root.last: 0 -> 7", "keyed: \(Keyed([(1, before)])) -> \(Keyed([(1, after)]))",
+    ]
+    #expect(log.changes.map(\.description) == changes)
     #expect(logs.all.map(\.isCommitted) == [true, false])
     #expect(logs.all[1].changes.isEmpty)
   }

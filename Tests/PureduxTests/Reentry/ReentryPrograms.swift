@@ -239,7 +239,7 @@ import Testing
   /// The drain that a dispatch has ordered waits behind a send. The send does first what was dispatched, and that has the executor run what
   /// waits, when there is something for a drain to do.
   @Test func `a drain that is run inside a commit leaves that alone`() async throws {
-    let executor = ManualExecutor()
+    let executor = ManualExecutor(isStepByStep: false)
     let proxies = Record<Store<[Int], Int>>()
     let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
       let reduced = trace + [action]
@@ -266,7 +266,7 @@ import Testing
   }
 
   @Test func `a send and a read that are run inside a commit wait for it`() async throws {
-    let executor = ManualExecutor()
+    let executor = ManualExecutor(isStepByStep: false)
     let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
       let reduced = trace + [action]
       if action == 1 { executor.run() }

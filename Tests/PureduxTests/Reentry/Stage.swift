@@ -36,7 +36,7 @@ extension Reentry {
     let place: Place
     let operation: Operation
     /// The tree's executor on the ground of that name.
-    let manual = ManualExecutor()
+    let manual = ManualExecutor(isStepByStep: false)
     let held = HeldExecutor()
     /// A consumer's. Held here until all is over, as a task does not keep the executor that it prefers.
     let consumerExecutor = ManualExecutor(forTasks: true)

@@ -18,8 +18,21 @@ struct Ledger: Sendable, Equatable {
 struct Snapshot: Sendable, Equatable {
   var root = Ledger()
   var locals: [Ledger] = []
+  /// The root's ledger once more, under one key.
+  var keyed: Keyed<Int, Ledger> = [1: Ledger()]
 
-  func with(_ local: Ledger) -> Snapshot { Snapshot(root: root, locals: locals + [local]) }
+  init(root: Ledger = Ledger(), locals: [Ledger] = []) {
+    self.root = root
+    self.locals = locals
+  }
+
+  static func == (lhs: Snapshot, rhs: Snapshot) -> Bool { lhs.root == rhs.root && lhs.locals == rhs.locals }
+
+  func with(_ local: Ledger) -> Snapshot {
+    var other = self
+    other.locals.append(local)
+    return other
+  }
 
   /// Whether all stores on the path have reduced the same actions.
   var isWhole: Bool { locals.allSatisfy { $0 == root } }
@@ -27,7 +40,7 @@ struct Snapshot: Sendable, Equatable {
 
 /// The kinds of stores, all of which keep the same contract.
 enum Kind: CaseIterable, Sendable {
-  case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, projection, attendedRoot
+  case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, keyed, projection, attendedRoot
   case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
   case rootSequence, scopeSequence, childSequence
   case fileRoot, fileChild, unreliableRoot, unreliableGrandchild
@@ -40,7 +53,7 @@ enum Kind: CaseIterable, Sendable {
   /// How many stores with local state there are on the path below the root.
   var depth: Int {
     switch self {
-    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .projection, .attendedRoot,
+    case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .keyed, .projection, .attendedRoot,
       .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot:
       0
     case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence, .fileChild: 1
@@ -94,6 +107,7 @@ struct Subject: Sendable {
     self.kind = kind
     let reducer: @Sendable (inout Snapshot, Int) -> Void = { state, action in
       state.root.enter(action)
+      state.keyed[1]?.enter(action)
       also(action)
     }
     if let log = kind.log {
@@ -120,6 +134,7 @@ struct Subject: Sendable {
       case .scopeOfScope: root.scope { $0.root }.scope { Snapshot(root: $0) }
       case .optionalScope: root.scope(toOptional: { .some($0) })
       case .selected: root.scope(to: \.self)
+      case .keyed: root.scope(to: \.keyed, at: 1).scope { Snapshot(root: $0 ?? Ledger(count: -1)) }
       case .projection: root.projection(action: { $0 }, state: { $0 })
       case .attendedRoot: root
       case .child, .grandchild, .childSequence, .fileChild, .unreliableGrandchild: children[kind.depth - 1]

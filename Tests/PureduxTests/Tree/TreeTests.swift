@@ -63,7 +63,7 @@ import Testing
 
   /// The reducer runs whatever job waits, as a nested run loop does, and so the visitor's in the middle of a commit.
   @Test func `a visitor who came from within gets in before a flood that does not end`() async throws {
-    let executor = ManualExecutor()
+    let executor = ManualExecutor(isStepByStep: false)
     let (width, length) = (2_000, 20)
     let proxies = Record<Store<Int, Int>>()
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in

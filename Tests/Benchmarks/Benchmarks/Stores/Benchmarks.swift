@@ -5,6 +5,7 @@ let benchmarks: @Sendable () -> Void = {
   allocationsBehind()
   deliveries()
   lifting()
+  keys()
   stateEffects()
   sizes()
 }

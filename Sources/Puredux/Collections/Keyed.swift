@@ -1,0 +1,272 @@
+import Synchronization
+
+/// Values by their keys, such as rooms, cards or devices, each of which can be followed by itself.
+///
+///     struct Hotel { var rooms: Keyed<Int, Room> = [:] }
+///
+///     state.rooms[12]?.guests.append(guest)  // In a reducer, as with a dictionary: in place.
+///     state.rooms[12] = nil
+///
+///     for await room in hotel.scope(to: \.rooms, at: 12).states() { … }  // This room only.
+///
+/// It knows which of its keys have been written, so that a commit costs the followers of those, and nothing of the
+/// others. Its order is that in which the keys came: the same wherever the same was done, as a replicated reducer
+/// needs it. Reading, writing and removing take constant time, amortized.
+///
+/// Beside its values it keeps the keys of the last writes: at most 64, or twice as many as there are values.
+public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  @usableFromInline struct Entry: Sendable {
+    @usableFromInline let key: Key
+    /// Nil once it is removed.
+    @usableFromInline var value: Value?
+
+    @inlinable init(key: Key, value: Value) {
+      self.key = key
+      self.value = value
+    }
+  }
+
+  /// Where the entries of the keys are.
+  @usableFromInline var places: [Key: Int] = [:]
+  /// In the order in which they came; those that were removed are swept from time to time.
+  @usableFromInline var entries: ContiguousArray<Entry> = []
+  @usableFromInline var writes = KeyedWrites<Key>()
+
+  @inlinable public init() {}
+
+  /// Later pairs replace earlier ones with the same key.
+  @inlinable public init(_ pairs: some Sequence<(Key, Value)>) {
+    for (key, value) in pairs { self[key] = value }
+  }
+
+  /// Values that know their keys. Later ones replace earlier ones with the same.
+  @inlinable public init(_ values: some Sequence<Value>) where Value: Identifiable, Value.ID == Key {
+    for value in values { self[value.id] = value }
+  }
+
+  @inlinable public var count: Int { places.count }
+  @inlinable public var isEmpty: Bool { places.isEmpty }
+
+  /// The keys, in order.
+  @inlinable public var keys: [Key] { map(\.key) }
+
+  /// The values, in order.
+  @inlinable public var values: [Value] { map(\.value) }
+
+  /// The value of a key; nil if there is none. Changed in place. A new key comes behind the others.
+  @inlinable public subscript(key: Key) -> Value? {
+    get { places[key].flatMap { entries[$0].value } }
+    _modify {
+      if let place = places[key] {
+        writes.note(key, count: count)
+        defer { if entries[place].value == nil { removed(key) } }
+        yield &entries[place].value
+      } else {
+        var value: Value?
+        defer { if let value { _ = append(value, for: key) } }
+        yield &value
+      }
+    }
+  }
+
+  /// The value of a key, or what it is to begin with. Changed in place.
+  @inlinable public subscript(key: Key, default makeValue: @autoclosure () -> Value) -> Value {
+    get { self[key] ?? makeValue() }
+    _modify {
+      let place = places[key]
+      if place != nil { writes.note(key, count: count) }
+      // What has a place is there.
+      yield &entries[place ?? append(makeValue(), for: key)].value!
+    }
+  }
+
+  @inlinable func has(_ key: Key) -> Bool { places[key] != nil }
+
+  /// Changes the value of a key in place; false if there is none.
+  @inlinable mutating func change(_ key: Key, _ change: (inout Value) -> Void) -> Bool {
+    guard let place = places[key] else { return false }
+    writes.note(key, count: count)
+    // What has a place is there.
+    change(&entries[place].value!)
+    return true
+  }
+
+  /// Sets a value that knows its key.
+  @inlinable public mutating func set(_ value: Value) where Value: Identifiable, Value.ID == Key {
+    self[value.id] = value
+  }
+
+  /// Removes a key, and returns its value.
+  @inlinable @discardableResult public mutating func removeValue(forKey key: Key) -> Value? {
+    var value: Value?
+    swap(&self[key], &value)
+    return value
+  }
+
+  @inlinable public mutating func removeAll() {
+    writes.noteAll()
+    places = [:]
+    entries = []
+  }
+
+  /// Returns its place.
+  @inlinable mutating func append(_ value: Value, for key: Key) -> Int {
+    places[key] = entries.count
+    entries.append(Entry(key: key, value: value))
+    writes.note(key, count: count)
+    return entries.count - 1
+  }
+
+  @inlinable mutating func removed(_ key: Key) {
+    places[key] = nil
+    guard entries.count > 2 * places.count + 16 else { return }
+    entries.removeAll { $0.value == nil }
+    places.removeAll(keepingCapacity: true)
+    for (place, entry) in entries.enumerated() { places[entry.key] = place }
+  }
+}
+
+extension Keyed: Sequence {
+  public struct Iterator: IteratorProtocol {
+    @usableFromInline let entries: ContiguousArray<Entry>
+    @usableFromInline var place = 0
+
+    @inlinable init(_ entries: ContiguousArray<Entry>) { self.entries = entries }
+
+    @inlinable public mutating func next() -> (key: Key, value: Value)? {
+      while place < entries.count {
+        defer { place += 1 }
+        if let value = entries[place].value { return (entries[place].key, value) }
+      }
+      return nil
+    }
+  }
+
+  @inlinable public func makeIterator() -> Iterator { Iterator(entries) }
+  @inlinable public var underestimatedCount: Int { count }
+}
+
+extension Keyed: ExpressibleByDictionaryLiteral {
+  @inlinable public init(dictionaryLiteral pairs: (Key, Value)...) { self.init(pairs) }
+}
+
+/// Equal if the same keys have equal values in the same order.
+extension Keyed: Equatable where Value: Equatable {
+  @inlinable public static func == (lhs: Keyed, rhs: Keyed) -> Bool {
+    lhs.count == rhs.count && lhs.elementsEqual(rhs) { $0.key == $1.key && $0.value == $1.value }
+  }
+}
+
+extension Keyed: Hashable where Value: Hashable {
+  @inlinable public func hash(into hasher: inout Hasher) {
+    hasher.combine(count)
+    for (key, value) in self {
+      hasher.combine(key)
+      hasher.combine(value)
+    }
+  }
+}
+
+/// As a list in which keys and values alternate, in order.
+extension Keyed: Encodable where Key: Encodable, Value: Encodable {
+  public func encode(to encoder: any Encoder) throws {
+    var list = encoder.unkeyedContainer()
+    for (key, value) in self {
+      try list.encode(key)
+      try list.encode(value)
+    }
+  }
+}
+
+extension Keyed: Decodable where Key: Decodable, Value: Decodable {
+  /// - Throws: `DecodingError` also where a key is there twice.
+  public init(from decoder: any Decoder) throws {
+    self.init()
+    var list = try decoder.unkeyedContainer()
+    while !list.isAtEnd {
+      let key = try list.decode(Key.self)
+      guard self[key] == nil else {
+        throw DecodingError.dataCorruptedError(in: list, debugDescription: "The key \(key) is there twice.")
+      }
+      self[key] = try list.decode(Value.self)
+    }
+  }
+}
+
+extension Keyed: CustomStringConvertible, CustomReflectable {
+  public var description: String {
+    let pairs = map { "\(String(reflecting: $0.key)): \(String(reflecting: $0.value))" }
+    return "[" + (pairs.isEmpty ? ":" : pairs.joined(separator: ", ")) + "]"
+  }
+
+  public var customMirror: Mirror {
+    Mirror(self, unlabeledChildren: Array(self), displayStyle: .dictionary)
+  }
+}
+
+/// Which keys of a collection have been written, in the order of the writes.
+///
+/// Two copies of a collection go their own ways. Which of them a place belongs to is told by the number of the way: a
+/// copy that is written goes a new one, and knows where it has left the one before. A value is alone on its way if
+/// nothing else refers to the way's object.
+@usableFromInline struct KeyedWrites<Key: Hashable & Sendable>: Sendable {
+  @usableFromInline final class Way: Sendable {
+    @usableFromInline let number: UInt64
+
+    @usableFromInline init() { number = wayCount.wrappingAdd(1, ordering: .relaxed).newValue }
+  }
+
+  /// A place among the writes of a collection. That of one that was never written is zero.
+  @usableFromInline struct Mark: Equatable, Sendable {
+    @usableFromInline let way: UInt64
+    @usableFromInline let place: Int
+
+    @inlinable init(way: UInt64 = 0, place: Int = 0) {
+      self.way = way
+      self.place = place
+    }
+  }
+
+  @usableFromInline var way: Way?
+  /// Where earlier ways were left: the last of them.
+  @usableFromInline var earlier: [Mark] = []
+  @usableFromInline var keys: ContiguousArray<Key> = []
+  /// How many writes came before those.
+  @usableFromInline var forgotten = 0
+
+  @inlinable init() {}
+
+  @inlinable var mark: Mark { Mark(way: way?.number ?? 0, place: forgotten + keys.count) }
+
+  /// The keys that were written since; nil if that is not known, and may be all of them.
+  @inlinable func keys(since mark: Mark) -> ContiguousArray<Key>.SubSequence? {
+    let isOnTheWay = mark.way == way?.number ?? 0 || earlier.contains { $0.way == mark.way && mark.place <= $0.place }
+    guard isOnTheWay, mark.place >= forgotten else { return nil }
+    return keys[(mark.place - forgotten)...]
+  }
+
+  /// - Parameter count: How many keys there are.
+  @inlinable mutating func note(_ key: Key, count: Int) {
+    if way == nil || !isKnownUniquelyReferenced(&way) { goOwnWay() }
+    if keys.count >= Swift.max(64, 2 * count) {
+      let half = keys.count - keys.count / 2
+      keys.removeFirst(half)
+      forgotten += half
+    }
+    keys.append(key)
+  }
+
+  /// All keys are written.
+  @usableFromInline mutating func noteAll() {
+    way = Way()
+    (earlier, keys, forgotten) = ([], [], 0)
+  }
+
+  @usableFromInline mutating func goOwnWay() {
+    if earlier.count >= 8 { earlier.removeFirst() }
+    earlier.append(mark)
+    way = Way()
+  }
+}
+
+private let wayCount = Atomic<UInt64>(0)

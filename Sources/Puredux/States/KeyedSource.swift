@@ -1,0 +1,124 @@
+/// The values of a collection by their keys: where the sources of single keys take their states from.
+///
+/// It is attached to the source of the collection once, however many keys are followed, and passes on to the followers
+/// of a key what a commit has written there. It keeps nothing of the collection.
+@usableFromInline final class KeyedSource<Key: Hashable & Sendable, Value: Sendable>: Source<Keyed<Key, Value>> {
+  @usableFromInline typealias Collection = Keyed<Key, Value>
+
+  /// The sources of single keys that are attached.
+  @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
+  /// What has been passed on.
+  @usableFromInline var passed = KeyedWrites<Key>.Mark()
+
+  @inlinable init(of upstream: Source<Collection>) {
+    let edge = Edge<Collection>(to: upstream) { [unowned upstream] follower in
+      guard let source = follower as? KeyedSource else { return nil }
+      upstream.withState { source.passed = $0.writes.mark }
+      return { collection, propagation in source.pass(collection, &propagation) }
+    }
+    super.init(edge: edge) { body in edge.withState(body) }
+  }
+
+  @inlinable func pass(_ collection: Collection, _ propagation: inout AnySource.Propagation) {
+    let mark = collection.writes.mark
+    if mark == passed { return }
+    let written = collection.writes.keys(since: passed)
+    passed = mark
+    guard let written, written.count <= followers.count else {
+      // All that are followed, as so many were written, or it is not known which.
+      let all = written.map { Set($0) }
+      for (key, attachments) in followers where all?.contains(key) != false {
+        Self.pass(collection, to: attachments, &propagation)
+      }
+      return
+    }
+    // One write is what most commits are.
+    if written.count == 1, let key = written.first { return pass(key, of: collection, &propagation) }
+    for key in Set(written) { pass(key, of: collection, &propagation) }
+  }
+
+  @inlinable func pass(_ key: Key, of collection: Collection, _ propagation: inout AnySource.Propagation) {
+    if let attachments = followers[key] { Self.pass(collection, to: attachments, &propagation) }
+  }
+
+  // MARK: Following
+
+  func changeAttachments(at key: Key, _ change: (inout ContiguousArray<Edge<Collection>.Attachment>) -> Void) {
+    var attachments = followers.removeValue(forKey: key) ?? []
+    change(&attachments)
+    if !attachments.isEmpty { followers[key] = attachments }
+  }
+
+  private func appendFollowers(to below: inout ContiguousArray<AnySource>) {
+    for attachments in followers.values {
+      for attachment in attachments { below.append(attachment.follower) }
+    }
+  }
+
+  override func detachHere() -> AnySource? { followers.isEmpty ? super.detachHere() : nil }
+
+  override func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {
+    appendFollowers(to: &below)
+    super.surveyHere(&survey, &below)
+  }
+
+  override func closeHere(_ below: inout ContiguousArray<AnySource>) {
+    appendFollowers(to: &below)
+    followers = [:]
+    super.closeHere(&below)
+  }
+
+  override func vanishHere(_ below: inout ContiguousArray<AnySource>) {
+    appendFollowers(to: &below)
+    super.vanishHere(&below)
+  }
+}
+
+/// An edge from the source of one key.
+@usableFromInline final class KeyedEdge<Key: Hashable & Sendable, Value: Sendable>: Edge<Keyed<Key, Value>> {
+  private let key: Key
+
+  @usableFromInline init(
+    to upstream: KeyedSource<Key, Value>, at key: Key, connect: @escaping (AnySource) -> Receive?
+  ) {
+    self.key = key
+    super.init(to: upstream, connect: connect)
+  }
+
+  override func changeAttachments(
+    of upstream: Source<Keyed<Key, Value>>, _ change: (inout ContiguousArray<Attachment>) -> Void
+  ) {
+    (upstream as? KeyedSource<Key, Value>)?.changeAttachments(at: key, change)
+  }
+}
+
+extension Source {
+  /// The value of a key; nil while there is none.
+  @inlinable static func value<Key: Hashable & Sendable, Value: Sendable>(
+    at key: Key, of upstream: KeyedSource<Key, Value>
+  ) -> Source where State == Value? {
+    let edge = KeyedEdge(to: upstream, at: key) { follower in
+      guard let source = follower as? Source else { return nil }
+      return { collection, propagation in source.publish(collection[key], &propagation) }
+    }
+    return Source(edge: edge) { body in
+      edge.withState { body($0[key]) }
+    }
+  }
+}
+
+extension Confined {
+  /// The value of a key, which changes with the commits that write it.
+  @inlinable func value<Key: Hashable & Sendable, Element: Sendable>(
+    at key: Key
+  ) -> Confined<Source<Element?>> where Value == Source<Keyed<Key, Element>> {
+    // One for all keys.
+    let all = channelOfSource.selectors { SelectorCache() }.source(of: .byKey) {
+      map { KeyedSource(of: $0) as Source<Keyed<Key, Element>> }
+    }
+    return all.map { all in
+      guard let all = all as? KeyedSource<Key, Element> else { return .scope(of: all) { .some($0[key]) } }
+      return .value(at: key, of: all)
+    }
+  }
+}

@@ -1,0 +1,34 @@
+import Benchmark
+import Puredux
+
+private struct Devices: Sendable {
+  var byID: Keyed<Int, Int>
+}
+
+/// The time to change one of 10,000 values, of which so many have a follower of their own.
+private func change(followed: Int) async throws -> Double {
+  let root = RootStore<Devices, Int>(initialState: Devices(byID: Keyed((0..<10_000).map { ($0, 0) }))) { state, id in
+    state.byID[id]? &+= 1
+  }
+  let readers = (0..<followed).map { id in
+    let states: StateSequence<Int?> = root.scope(to: \.byID, at: id).states()
+    return Task { for await _ in states {} }
+  }
+  try await root.send(0)
+  @Sendable func changeAll() async throws {
+    // The one that is followed in both.
+    for _ in 0..<20_000 { try await root.send(0) }
+  }
+  try await changeAll()
+  let taken = try await nanoseconds(20_000, changeAll)
+  await root.shutdown()
+  for reader in readers { await reader.value }
+  return taken
+}
+
+/// What followers of keys that do not change cost.
+func keys() {
+  measure(Line(name: "one of 10,000 keys changes, each followed", beside: "one followed", bound: 3), iterations: 5) {
+    (try await change(followed: 10_000), try await change(followed: 1))
+  }
+}
