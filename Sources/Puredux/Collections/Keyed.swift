@@ -82,6 +82,11 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
   @inlinable func has(_ key: Key) -> Bool { places[key] != nil }
 
+  /// Those of the keys that are there, in order.
+  @inlinable func inOrder(_ keys: Set<Key>) -> [Key] {
+    keys.compactMap { places[$0] }.sorted().map { entries[$0].key }
+  }
+
   /// Changes the value of a key in place; false if there is none.
   @inlinable mutating func change(_ key: Key, _ change: (inout Value) -> Void) -> Bool {
     guard let place = places[key] else { return false }

@@ -66,3 +66,27 @@
     for element in begins { begun(element) }
   }
 }
+
+/// The same for a `Keyed`, of which only what was written since is looked at.
+@usableFromInline struct KeyedChanges<Key: Hashable & Sendable, Value: Equatable & Sendable> {
+  @usableFromInline var mark = KeyedWrites<Key>.Mark()
+  @usableFromInline var current: [Key: Value] = [:]
+
+  @inlinable init() {}
+
+  @inlinable mutating func update(
+    with collection: Keyed<Key, Value>, gone: (Key) -> Void, begun: (Key, Value) -> Void
+  ) {
+    if collection.writes.mark == mark { return }
+    let written = collection.writes.keys(since: mark).map { Set($0) } ?? Set(current.keys).union(collection.keys)
+    mark = collection.writes.mark
+    for key in written where !collection.has(key) {
+      if current.removeValue(forKey: key) != nil { gone(key) }
+    }
+    for key in collection.inOrder(written) {
+      guard let value = collection[key], current[key] != value else { continue }
+      current[key] = value
+      begun(key, value)
+    }
+  }
+}

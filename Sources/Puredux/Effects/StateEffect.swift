@@ -75,15 +75,28 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each value of a `Keyed`, by its key.
+  /// For each value of a `Keyed`, by its key. A commit costs a comparison of the values that it writes, and nothing of
+  /// the others.
   @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> Keyed<Key, Value>,
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
   ) -> StateEffect {
-    .forEach {
-      elements($0).lazy.map { (id: $0.key, value: $0.value) }
-    } effect: {
-      effect($0, $1)
+    StateEffect { sink in
+      let changes = Kept<KeyedChanges<Key, Value>>()
+      func update(with elements: Keyed<Key, Value>) {
+        var current = changes.value.take() ?? KeyedChanges()
+        current.update(with: elements) {
+          sink.end(EffectID($0))
+        } begun: {
+          sink.begin(effect($0, $1), for: EffectID($0))
+        }
+        changes.value = current
+      }
+      return StateFollowing {
+        update(with: elements($0))
+      } vanish: {
+        update(with: [:])
+      }
     }
   }
 

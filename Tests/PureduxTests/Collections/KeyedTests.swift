@@ -84,6 +84,41 @@ import Testing
     #expect(values.writes.keys.count <= 200_000)
   }
 
+  /// What effects of its values begin and end with, beside that of a list of as many, which is looked through each time.
+  @Test(arguments: [1, 2].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
+  func `what has come, gone and changed among its values`(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    var (changes, all) = (KeyedChanges<Int, Int>(), ElementChanges<Int, Int>())
+    var values: Keyed<Int, Int> = [1: 1, 2: 2]
+    var kept = values
+    for step in 0..<2000 {
+      for _ in 0..<Int.random(in: 0...3, using: &random) {
+        let key = Int.random(in: 0..<9, using: &random)
+        switch Int.random(in: 0..<9, using: &random) {
+        case 0..<4: values[key] = step % 3
+        case 4..<7: values[key] = nil
+        case 7: kept = values
+        default: values = kept
+        }
+      }
+      let looked = step % 10 == 9 ? [:] : values
+      var (gone, begun): (Set<Int>, [[Int]]) = ([], [])
+      changes.update(with: looked) {
+        gone.insert($0)
+      } begun: {
+        begun.append([$0, $1])
+      }
+      var (allGone, allBegun): (Set<Int>, [[Int]]) = ([], [])
+      all.update(with: looked.map { (id: $0.key, value: $0.value) }) {
+        allGone.insert($0)
+      } begun: {
+        allBegun.append([$0.id, $0.value])
+      }
+      #expect(gone == allGone, "seed \(seed), step \(step)")
+      #expect(begun == allBegun, "seed \(seed), step \(step)")
+    }
+  }
+
   // MARK: Writes
 
   private func written(_ values: Keyed<Int, Int>, since mark: KeyedWrites<Int>.Mark) -> Set<Int>? {

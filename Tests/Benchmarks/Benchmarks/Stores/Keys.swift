@@ -5,11 +5,13 @@ private struct Devices: Sendable {
   var byID: Keyed<Int, Int>
 }
 
+private func makeDevices() -> RootStore<Devices, Int> {
+  RootStore(initialState: Devices(byID: Keyed((0..<10_000).map { ($0, 0) }))) { state, id in state.byID[id]? &+= 1 }
+}
+
 /// The time to change one of 10,000 values, of which so many have a follower of their own.
 private func change(followed: Int) async throws -> Double {
-  let root = RootStore<Devices, Int>(initialState: Devices(byID: Keyed((0..<10_000).map { ($0, 0) }))) { state, id in
-    state.byID[id]? &+= 1
-  }
+  let root = makeDevices()
   let readers = (0..<followed).map { id in
     let states: StateSequence<Int?> = root.scope(to: \.byID, at: id).states()
     return Task { for await _ in states {} }
@@ -30,5 +32,12 @@ private func change(followed: Int) async throws -> Double {
 func keys() {
   measure(Line(name: "one of 10,000 keys changes, each followed", beside: "one followed", bound: 3), iterations: 5) {
     (try await change(followed: 10_000), try await change(followed: 1))
+  }
+  let (watched, plain) = (makeDevices(), makeDevices())
+  watched.subscribe(effect: .forEach(\.byID) { _, _ in nil })
+  compare(Line(name: "one of 10,000 keys with effects changes", beside: "without effects"), operations: 20_000) {
+    for _ in 0..<20_000 { try await watched.send(0) }
+  } theirs: {
+    for _ in 0..<20_000 { try await plain.send(0) }
   }
 }
