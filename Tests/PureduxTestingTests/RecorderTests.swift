@@ -52,10 +52,10 @@ import Testing
     store.dispatch(1)
     try await store.send(2)
     root.dispatch(3)
-    await states.expect(counts(0, 1))
+    await states.expect(contentsOf: counts(0, 1))
     #expect(await states.next() == Count(count: 3))
-    await states.expectOnly(counts(6))
-    await states.expectOnly([])
+    await states.expectOnly(contentsOf: counts(6))
+    await states.expectOnly(contentsOf: [])
     await root.shutdown()
     await states.expectEnd()
     withExtendedLifetime(owner) {}
@@ -66,7 +66,7 @@ import Testing
     let root = Self.root(clock)
     let (store, owner) = kind.store(of: root)
     let states = store.record()
-    await states.expect(counts(0))
+    await states.expect(contentsOf: counts(0))
     await withKnownIssue {
       await states.next()
     } matching: {
@@ -74,9 +74,9 @@ import Testing
     }
     store.dispatch(101)
     store.dispatch(102)
-    await states.expect(counts(0, 0))
+    await states.expect(contentsOf: counts(0, 0))
     await withKnownIssue {
-      await states.expect(counts(1))
+      await states.expect(contentsOf: counts(1))
     } matching: {
       $0.says(
         #"Expected the next state, Count(count: 1, name: "a"), and none comes: the store is at rest. These effects wait: "later" (2)."#
@@ -103,12 +103,12 @@ import Testing
     let states = root.record()
     for action in [1, 2, 3] { root.dispatch(action) }
     await withKnownIssue {
-      await states.expect(counts(0, 1, 4))
+      await states.expect(contentsOf: counts(0, 1, 4))
     } matching: {
       $0.says("State 3 of 3 is not as expected.\n  count: expected 4, is 3")
     }
     await withKnownIssue {
-      await states.expectOnly(counts(6, 7))
+      await states.expectOnly(contentsOf: counts(6, 7))
     } matching: {
       $0.says(
         #"The states are not exactly those that were expected."# + "\n" + #"  [1]: missing Count(count: 7, name: "a")"#)
@@ -200,7 +200,7 @@ import Testing
       root.dispatch(1)
       for states in [states, root.record(limit: .seconds(3))] {
         await withKnownIssue {
-          async let check: Void = states.expectOnly([])
+          async let check: Void = states.expectOnly(contentsOf: [])
           await limits.passes(.seconds(3))
           await check
         } matching: {
@@ -254,7 +254,7 @@ import Testing
   @Test func `with patience, others may give the store something while it is at rest`() async throws {
     let root = Self.root()
     let states = root.record()
-    await states.expect(counts(0))
+    await states.expect(contentsOf: counts(0))
     async let next = states.next(within: .seconds(100))
     root.dispatch(5)
     #expect(await next == Count(count: 5))
@@ -276,7 +276,7 @@ import Testing
     let states = root!.record()
     root!.dispatch(1)
     root = nil
-    await states.expect(counts(0, 1))
+    await states.expect(contentsOf: counts(0, 1))
     await states.expectEnd()
     #expect(released.object == nil)
   }
@@ -289,7 +289,7 @@ import Testing
     states.stop()
     root.dispatch(2)
     try await root.send(3)
-    await states.expectOnly(counts(0, 1))
+    await states.expectOnly(contentsOf: counts(0, 1))
     await root.shutdown()
   }
 

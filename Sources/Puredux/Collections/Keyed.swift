@@ -268,6 +268,11 @@ extension Keyed: CustomStringConvertible, CustomReflectable {
   }
 
   @usableFromInline mutating func goOwnWay() {
+    // A copy has little to copy of them.
+    if keys.count > 64 {
+      forgotten += keys.count - 64
+      keys = ContiguousArray(keys.suffix(64))
+    }
     if earlier.count >= 8 { earlier.removeFirst() }
     earlier.append(mark)
     way = Way()

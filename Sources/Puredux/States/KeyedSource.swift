@@ -7,12 +7,13 @@
 
   /// The sources of single keys that are attached.
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
-  /// What has been passed on.
-  @usableFromInline var passed = KeyedWrites<Key>.Mark()
+  /// What has been passed on; nil if there was no collection.
+  @usableFromInline var passed: KeyedWrites<Key>.Mark?
 
   @inlinable init(of upstream: Source<Collection>) {
     let edge = Edge<Collection>(to: upstream) { [unowned upstream] follower in
       guard let source = follower as? KeyedSource else { return nil }
+      source.passed = nil
       upstream.withState { source.passed = $0.writes.mark }
       return { collection, propagation in source.pass(collection, &propagation) }
     }
@@ -22,7 +23,7 @@
   @inlinable func pass(_ collection: Collection, _ propagation: inout AnySource.Propagation) {
     let mark = collection.writes.mark
     if mark == passed { return }
-    let written = collection.writes.keys(since: passed)
+    let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
     guard let written, written.count <= followers.count else {
       // All that are followed, as so many were written, or it is not known which.
@@ -69,6 +70,7 @@
   }
 
   override func vanishHere(_ below: inout ContiguousArray<AnySource>) {
+    passed = nil
     appendFollowers(to: &below)
     super.vanishHere(&below)
   }

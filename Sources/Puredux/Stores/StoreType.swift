@@ -150,8 +150,8 @@ extension StoreType {
   ///
   /// Its sequences deliver the value at the subscription, and then one for each commit that writes the key: that
   /// changes the value in place, sets it, or removes it. Where a commit replaces the collection by one that was not made
-  /// from it, or writes more keys than `Keyed` remembers, all keys count as written. A commit costs the followers of the
-  /// keys that it writes, and nothing of the others.
+  /// from it, brings it or an earlier one back, or writes more keys than `Keyed` remembers, all keys count as written. A
+  /// commit costs the followers of the keys that it writes, and nothing of the others.
   ///
   /// For a store of the value itself, without nil, there is `scope(to: \.rooms, at: id).scope(toOptional: { $0 })`.
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(

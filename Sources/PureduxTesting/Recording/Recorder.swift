@@ -251,11 +251,11 @@ extension Recorder where State: Equatable {
   ///
   /// The first that differs, or does not come, is an issue that shows the members that differ.
   public func expect(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
-    await expect(states, sourceLocation: sourceLocation)
+    await expect(contentsOf: states, sourceLocation: sourceLocation)
   }
 
   /// Checks that the next states are those of an array.
-  public func expect(_ states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
+  public func expect(contentsOf states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
     let reading = reading()
     defer { reading.limit.end() }
     for (index, expected) in states.enumerated() {
@@ -280,11 +280,11 @@ extension Recorder where State: Equatable {
   /// requested of the tree before this call: exact, as a commit has its place in the order (G1, G4). Nothing that an
   /// effect does after that counts: call the store's `settled()` first to include it.
   public func expectOnly(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
-    await expectOnly(states, sourceLocation: sourceLocation)
+    await expectOnly(contentsOf: states, sourceLocation: sourceLocation)
   }
 
   /// Checks that the states of an array and no others have been recorded.
-  public func expectOnly(_ states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
+  public func expectOnly(contentsOf states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
     guard await untilCommitted(at: sourceLocation) == .done else { return }
     let recorded = takeAll()
     guard recorded != states else { return }

@@ -158,6 +158,27 @@ import Testing
     await states[0].expectEnd()
   }
 
+  @Test func `who subscribes while the collection is absent gets its first element when that is back`() async throws {
+    struct Door: Sendable {
+      var hotel = Hotel(rooms: [1: []])
+      var isOpen = true
+    }
+    let door = RootStore<Door, Bool>(initialState: Door()) { $0.isOpen = $1 }
+    let room = door.scope(toOptional: { $0.isOpen ? $0.hotel : nil }).scope(to: \.rooms, at: 1)
+    let early = room.record()
+    try await door.send(false)
+    let late = room.record()
+    try await door.send(true)
+    try await door.send(true)
+    await early.expectOnly([], [])
+    await late.expectOnly([])
+    try await door.send(false)
+    let alone = door.scope(toOptional: { $0.isOpen ? $0.hotel : nil }).scope(to: \.rooms, at: 1).record()
+    try await door.send(true)
+    await alone.expectOnly([])
+    await door.shutdown()
+  }
+
   @Test func `features are lifted to its values`() async throws {
     struct Office: Sendable { var notes: Keyed<Int, String> = [1: "a", 2: "b"] }
     let (edits, absent) = (Record<String>(), Record<Int>())
