@@ -1,5 +1,6 @@
 import Foundation
 import Hummingbird
+import NIOCore
 import Puredux
 import ServiceLifecycle
 
@@ -14,7 +15,12 @@ struct EventStream: Sendable {
   let seen: Int?
   let health: Health
 
-  func write(to writer: inout some ResponseBodyWriter) async throws {
+  /// - Parameter loop: The connection's: from there a write is a call, and from elsewhere a task for it.
+  func write(to writer: inout some ResponseBodyWriter, on loop: any EventLoop) async throws {
+    try await withTaskExecutorPreference(LoopExecutor(loop)) { try await write(to: &writer) }
+  }
+
+  private func write(to writer: inout some ResponseBodyWriter) async throws {
     let connection = health.streamCount.wrappingAdd(1, ordering: .relaxed).newValue
     health.streams.add(1, ordering: .relaxed)
     let states: StateSequence<Hall> = hall.store.states(bufferingPolicy: .bufferingNewest(1))
@@ -35,6 +41,18 @@ struct EventStream: Sendable {
       // One after the other, as putting them together would copy the board for each stream.
       for message in messages where message.readableBytes > 0 { try await writer.write(message) }
     }
+  }
+}
+
+/// Runs tasks on an event loop.
+final class LoopExecutor: TaskExecutor {
+  private let loop: any EventLoop
+
+  init(_ loop: any EventLoop) { self.loop = loop }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
   }
 }
 

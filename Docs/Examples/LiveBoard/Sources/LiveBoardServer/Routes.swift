@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Hummingbird
+import NIOCore
 import Puredux
 import PureduxLog
 
@@ -9,6 +10,8 @@ struct BoardContext: RequestContext {
   static let longestText = 1000
 
   var coreContext: CoreRequestContextStorage
+  /// The thread that the request's connection is read and written on.
+  let loop: any EventLoop
   var maxUploadSize: Int { Self.largestBody }
   var responseEncoder: JSONEncoder {
     let encoder = JSONEncoder()
@@ -18,6 +21,7 @@ struct BoardContext: RequestContext {
 
   init(source: Source) {
     coreContext = CoreRequestContextStorage(source: source)
+    loop = source.channel.eventLoop
   }
 }
 
@@ -151,7 +155,9 @@ struct Routes: Sendable {
       name: request.uri.queryParameters["name"].map { String($0).cut(toBytes: 160) } ?? "somebody",
       seen: request.headers[.lastEventID].flatMap { Int($0) }, health: boards.health)
     let body = ResponseBody { writer in
-      try await request.body.consumeWithCancellationOnInboundClose { _ in try await stream.write(to: &writer) }
+      try await request.body.consumeWithCancellationOnInboundClose { _ in
+        try await stream.write(to: &writer, on: context.loop)
+      }
       try await writer.finish(nil)
     }
     return Response(
