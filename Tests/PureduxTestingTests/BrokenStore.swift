@@ -6,7 +6,7 @@ enum Fault: CaseIterable, Sendable {
   case losesDispatches, losesSends, reorders, reordersAmongTasks, reducesTwice, tearsStates, readsLate, readsBackwards
   case doublesStates, leavesOutStates, leavesOutTheFirst, subscribesLate, keepsTooMuch
   case neverEnds, deliversAfterTheEnd, ignoresCancellation
-  case asksTwice, asksNobody, waitsForEffects, leavesEffects
+  case asksTwice, asksNobody, asksAboutAnother, waitsForEffects, leavesEffects
   case takesAfterTheEnd, sendsAfterTheEnd, isReadAfterTheEnd
   case hangs, hangsForEver, hangsWhenRead
 
@@ -18,7 +18,7 @@ enum Fault: CaseIterable, Sendable {
     case .doublesStates, .leavesOutStates: "G4 Every commit once"
     case .leavesOutTheFirst, .subscribesLate: "G5 The first element"
     case .keepsTooMuch: "G6 Nobody waits for a subscriber"
-    case .asksTwice, .asksNobody, .waitsForEffects, .leavesEffects: "G8 Interceptors and effects"
+    case .asksTwice, .asksNobody, .asksAboutAnother, .waitsForEffects, .leavesEffects: "G8 Interceptors and effects"
     case .neverEnds, .deliversAfterTheEnd, .ignoresCancellation: "G7 The end"
     case .losesDispatches, .losesSends, .takesAfterTheEnd, .sendsAfterTheEnd, .isReadAfterTheEnd:
       "G9 Nothing lost in silence"
@@ -59,8 +59,13 @@ final class BrokenStore: StoreType {
     isIntercepted = interceptor != nil
     base = RootStore(initialState: []) { $0.append($1) }
     guard let interceptor, fault != .asksNobody else { return }
-    base.interceptActions(
-      with: fault == .asksTwice ? Interceptor(combining: [interceptor, interceptor]) : interceptor)
+    switch fault {
+    case .asksTwice: base.interceptActions(with: Interceptor(combining: [interceptor, interceptor]))
+    case .asksAboutAnother:
+      let other: Interceptor<[Int], Int> = interceptor.lifted(state: { $0 }, action: { _ in 7 }, into: { $0 })
+      base.interceptActions(with: other)
+    default: base.interceptActions(with: interceptor)
+    }
   }
 
   func end() async {

@@ -43,6 +43,19 @@ import Testing
 
   private func counts(_ counts: Int...) -> [Count] { counts.map { Count(count: $0) } }
 
+  @Test func `states that are equal can be left out`() async {
+    let store = RootStore<(text: String, count: Int), Int>(initialState: ("a", 0)) { state, count in
+      state.count = count
+      if count == 2 { state.text = "b" }
+    }
+    let text = store.scope { $0.text }
+    let (all, changes) = (text.record(), text.record(removeStateDuplicates: .equal))
+    for count in 1...3 { store.dispatch(count) }
+    await all.expectOnly("a", "a", "b", "b")
+    await changes.expectOnly("a", "b")
+    await store.shutdown()
+  }
+
   @Test(arguments: Kind.allCases) func `states of every kind of store, in order and without gaps`(kind: Kind)
     async throws
   {

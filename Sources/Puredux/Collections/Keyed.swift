@@ -11,9 +11,12 @@ import Synchronization
 ///
 /// It knows which of its keys have been written, so that a commit costs the followers of those, and nothing of the
 /// others. Its order is that in which the keys came: the same wherever the same was done, as a replicated reducer
-/// needs it. Reading, writing and removing take constant time, amortized.
+/// needs it: an ordered dictionary. Reading, writing and removing take constant time, amortized; but the first write
+/// beside a copy that is held, be it by a history or by who follows the whole state, copies the entries. Two of them
+/// are equal if they have equal values at the same keys in the same order.
 ///
-/// Beside its values it keeps the keys of the last writes: at most 64, or twice as many as there are values.
+/// Beside its values it keeps the keys of its last writes: at least 64, and at most 128 or four times as many as there
+/// are values.
 public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline struct Entry: Sendable {
     @usableFromInline let key: Key
@@ -47,10 +50,10 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @inlinable public var count: Int { places.count }
   @inlinable public var isEmpty: Bool { places.isEmpty }
 
-  /// The keys, in order.
+  /// The keys, in order: an array of its own, made in linear time.
   @inlinable public var keys: [Key] { map(\.key) }
 
-  /// The values, in order.
+  /// The values, in order: an array of its own, made in linear time.
   @inlinable public var values: [Value] { map(\.value) }
 
   /// The value of a key; nil if there is none. Changed in place. A new key comes behind the others.
@@ -198,6 +201,11 @@ extension Keyed: Decodable where Key: Decodable, Value: Decodable {
   }
 }
 
+extension Keyed: OrderedByKeys {}
+
+/// What is shown like a dictionary, and has an order.
+package protocol OrderedByKeys {}
+
 extension Keyed: CustomStringConvertible, CustomReflectable {
   public var description: String {
     let pairs = map { "\(String(reflecting: $0.key)): \(String(reflecting: $0.value))" }
@@ -253,8 +261,8 @@ extension Keyed: CustomStringConvertible, CustomReflectable {
   /// - Parameter count: How many keys there are.
   @inlinable mutating func note(_ key: Key, count: Int) {
     if way == nil || !isKnownUniquelyReferenced(&way) { goOwnWay() }
-    if keys.count >= Swift.max(64, 2 * count) {
-      let half = keys.count - keys.count / 2
+    if keys.count >= Swift.max(128, 4 * count) {
+      let half = keys.count / 2
       keys.removeFirst(half)
       forgotten += half
     }

@@ -78,12 +78,13 @@
     with collection: Keyed<Key, Value>, gone: (Key) -> Void, begun: (Key, Value) -> Void
   ) {
     if collection.writes.mark == mark { return }
-    let written = collection.writes.keys(since: mark).map { Set($0) } ?? Set(current.keys).union(collection.keys)
+    // In the order of the writes, or, where that is not known, all.
+    let written = collection.writes.keys(since: mark).map { Array($0) } ?? current.keys + collection.keys
     mark = collection.writes.mark
     for key in written where !collection.has(key) {
       if current.removeValue(forKey: key) != nil { gone(key) }
     }
-    for key in collection.inOrder(written) {
+    for key in collection.inOrder(Set(written)) {
       guard let value = collection[key], current[key] != value else { continue }
       current[key] = value
       begun(key, value)

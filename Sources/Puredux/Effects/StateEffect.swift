@@ -75,8 +75,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each value of a `Keyed`, by its key. A commit costs a comparison of the values that it writes, and nothing of
-  /// the others.
+  /// For each value of a `Keyed`, by its key. A copy of each value is kept. A commit costs a comparison of the values
+  /// that it writes, and nothing of the others, except where all count as written (G4).
   @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> Keyed<Key, Value>,
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?

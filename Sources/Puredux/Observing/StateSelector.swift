@@ -111,12 +111,18 @@ extension StateSelector {
   private enum Kind: Sendable {
     case object(Object)
     case keyPath(any AnyKeyPath & Sendable)
+    case key(any Hashable & Sendable)
   }
 
   private let kind: Kind
 
   @usableFromInline init() {
     kind = .object(Object())
+  }
+
+  /// That of one key of a collection.
+  @usableFromInline init(key: some Hashable & Sendable) {
+    kind = .key(key)
   }
 
   /// That of all the keys of a collection.
@@ -130,6 +136,7 @@ extension StateSelector {
     switch (lhs.kind, rhs.kind) {
     case (.object(let lhs), .object(let rhs)): lhs === rhs
     case (.keyPath(let lhs), .keyPath(let rhs)): lhs as AnyKeyPath == rhs as AnyKeyPath
+    case (.key(let lhs), .key(let rhs)): AnyHashable(lhs) == AnyHashable(rhs)
     default: false
     }
   }
@@ -138,6 +145,7 @@ extension StateSelector {
     switch kind {
     case .object(let object): hasher.combine(ObjectIdentifier(object))
     case .keyPath(let keyPath): hasher.combine(keyPath as AnyKeyPath)
+    case .key(let key): hasher.combine(AnyHashable(key))
     }
   }
 }

@@ -25,17 +25,15 @@
     if mark == passed { return }
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
-    guard let written, written.count <= followers.count else {
-      // All that are followed, as so many were written, or it is not known which.
-      let all = written.map { Set($0) }
-      for (key, attachments) in followers where all?.contains(key) != false {
-        Self.pass(collection, to: attachments, &propagation)
-      }
+    guard let written else {
+      // It is not known which: all that are followed.
+      for attachments in followers.values { Self.pass(collection, to: attachments, &propagation) }
       return
     }
     // One write is what most commits are.
     if written.count == 1, let key = written.first { return pass(key, of: collection, &propagation) }
-    for key in Set(written) { pass(key, of: collection, &propagation) }
+    var done: Set<Key> = []
+    for key in written where done.insert(key).inserted { pass(key, of: collection, &propagation) }
   }
 
   @inlinable func pass(_ key: Key, of collection: Collection, _ propagation: inout AnySource.Propagation) {
@@ -110,7 +108,7 @@ extension Source {
 }
 
 extension Confined {
-  /// The value of a key, which changes with the commits that write it.
+  /// The value of a key, which changes with the commits that write it: one source for all that use it.
   @inlinable func value<Key: Hashable & Sendable, Element: Sendable>(
     at key: Key
   ) -> Confined<Source<Element?>> where Value == Source<Keyed<Key, Element>> {
@@ -118,9 +116,12 @@ extension Confined {
     let all = channelOfSource.selectors { SelectorCache() }.source(of: .byKey) {
       map { KeyedSource(of: $0) as Source<Keyed<Key, Element>> }
     }
-    return all.map { all in
-      guard let all = all as? KeyedSource<Key, Element> else { return .scope(of: all) { .some($0[key]) } }
-      return .value(at: key, of: all)
+    return all.channelOfSource.selectors { SelectorCache() }.source(of: SelectorIdentity(key: key)) {
+      all.map { all in
+        // Nothing else has that identity.
+        guard let all = all as? KeyedSource<Key, Element> else { return .scope(of: all) { .some($0[key]) } }
+        return .value(at: key, of: all)
+      }
     }
   }
 }

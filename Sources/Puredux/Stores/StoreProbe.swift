@@ -3,9 +3,10 @@ package struct StoreProbe<State: Sendable>: Sendable {
   private let node: any AnyStoreNode
   private let source: Confined<Source<State>>
 
-  package init<Action>(_ store: Store<State, Action>) {
+  /// - Parameter unchanged: Which states are left out.
+  package init<Action>(_ store: Store<State, Action>, except unchanged: Equating<State> = .neverEqual) {
     node = store.route.node
-    source = store.source
+    source = store.source.removingDuplicates(unchanged)
   }
 
   /// The root of the tree.

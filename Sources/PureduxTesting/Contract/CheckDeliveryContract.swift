@@ -20,7 +20,8 @@ public import Testing
 /// a store that hangs does not hang the test.
 ///
 /// - Parameters:
-///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else.
+///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else: also not at
+///     its end (`atEnd:`).
 ///   - makeIntercepted: Makes the same store, with an interceptor. Without it, G8 is not checked.
 ///   - actions: Actions that change the state, at least one. The more states differ after different actions in a
 ///     different order, the more is found: a reducer that appends them to a list shows everything.
@@ -42,11 +43,13 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
     let interceptor = part.interceptor
     if interceptor != nil, makeIntercepted == nil { continue }
     let violation = LockedValue<String?>(nil)
+    let subject = LockedValue<StoreUnderTest<State, Action>?>(nil)
     let outcome = await wait(within: limit) {
       do {
         let made =
           if let interceptor, let makeIntercepted { try await makeIntercepted(interceptor) } else { try await make() }
         let store = made.endingOnce
+        subject.withLock { $0 = store }
         do {
           try await part.check(store)
         } catch let error as Violation {
@@ -62,7 +65,10 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
     var text = violation.withLock { $0 }
     switch outcome {
     case .done: break
-    case .late: text = text ?? "\(part.guarantee): \(part.statement) has not come to an end within \(limit)."
+    case .late:
+      // Its end is not waited for, either.
+      if let store = subject.withLock({ $0 }) { Task { await store.end() } }
+      text = text ?? "\(part.guarantee): \(part.statement) has not come to an end within \(limit)."
     case .cancelled: return
     }
     if let text { return Issue.record(text, [], at: sourceLocation) }
@@ -341,7 +347,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let (reads, otherCount) = try await withThrowingTaskGroup(of: Int.self) { tasks in
       tasks.addTask {
         var count = 0
-        while !isDone.isOpen {
+        while !isDone.isOpen, !Task.isCancelled {
           count += 4
           for _ in 1...3 { try isAccepted(subject.store.dispatch(others)) }
           begun.open()
@@ -380,12 +386,12 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
   // MARK: Interceptors
 
   private var asking: Part {
-    let asked = LockedValue<[State]>([])
+    let asked = LockedValue<[(action: Action, state: State)]>([])
     return Part(
       .effects, "a commit that an interceptor is asked about",
-      with: .effects { _, context in
+      with: .effects { action, context in
         let state = context.state
-        asked.withLock { $0.append(state) }
+        asked.withLock { $0.append((action, state)) }
         return nil
       }
     ) { subject in
@@ -399,9 +405,14 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
         }
       }
       try compare(try await subject.store.state, after: script, from: initial)
+      let asked = asked.withLock { $0 }
       try expect(
-        Array(states(during: script, from: initial).dropFirst()), asked.withLock { $0 },
+        Array(states(during: script, from: initial).dropFirst()), asked.map(\.state),
         "An interceptor is not asked once about each commit, in order, with the state after it")
+      // The actions, by what they do.
+      try expect(
+        asked.map(\.state), Array(states(during: asked.map(\.action), from: initial).dropFirst()),
+        "An interceptor is asked about another action than that of the commit")
     }
   }
 

@@ -1,3 +1,5 @@
+import Puredux
+
 /// What differs between two values: a line for each member or element that does, with its path. Empty if nothing does.
 ///
 ///     difference(expected: Cart(items: ["tea", "jam"], sum: 3), actual: Cart(items: ["tea"], sum: 2))
@@ -282,7 +284,7 @@ private struct PrintedValue {
     case .collection, .set: addElements(mirror, "[", "]", isSorted: mirror.displayStyle == .set, depth)
     case .dictionary:
       if mirror.children.isEmpty { return text += "[:]" }
-      addElements(mirror, "[", "]", isSorted: true, depth)
+      addElements(mirror, "[", "]", isSorted: !(value is any OrderedByKeys), depth)
     case .tuple: addMembers(mirror, depth)
     case .enum:
       guard let payload = mirror.children.first else {
@@ -319,7 +321,7 @@ private struct PrintedValue {
       for (index, child) in mirror.children.enumerated() {
         if isLong { break }
         if index > 0 { text += ", " }
-        add(child.value, depth: depth + 1)
+        addElement(child.value, depth: depth + 1)
       }
     }
     text += end

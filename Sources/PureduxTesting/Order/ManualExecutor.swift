@@ -14,7 +14,10 @@ import Puredux
 ///     executor.letGo()
 ///
 /// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job, in which
-/// a tree does one thing: it commits one action, answers one read, or begins or ends one sequence.
+/// a tree does at most one thing: it commits what one action leads to, answers one read, or begins or ends one sequence. What is
+/// dispatched has its place in the order at once, and one job for all of it that waits; a `send` or a read is a job of its
+/// own, and has its place when that job runs. So a `dispatch` comes before a `send` that still waits here, and a `send`
+/// that comes to its job behind what was dispatched takes a step to join that, in which nothing is committed.
 ///
 /// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both. A
 /// consumer on one of its own is let go from one delivery to the next.
@@ -120,7 +123,8 @@ public final class ManualExecutor: StepByStepExecutor, TaskExecutor, Sendable {
 
   // MARK: Waiting
 
-  /// Returns when at least that many jobs wait, or the caller is cancelled.
+  /// Returns when at least that many jobs wait, or the caller is cancelled. What is dispatched while something that was
+  /// dispatched waits is no further job.
   public func untilWaiting(_ count: Int) async { await until { $0.waiting.count >= count } }
 
   /// Returns when no job waits or runs, or the caller is cancelled.

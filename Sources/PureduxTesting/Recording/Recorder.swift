@@ -9,8 +9,16 @@ extension StoreType {
   ///     store.dispatch(.increment)
   ///     await counts.expect(0, 1)
   ///
-  /// - Parameter limit: How long each call of the recorder waits for effects that neither end nor rest.
-  public func record(limit: Duration = defaultWaitingLimit) -> Recorder<State> { Recorder(store(), limit: limit) }
+  /// A scope publishes at each commit, whether or not its part of the state changes: a filter leaves out what is equal.
+  ///
+  /// - Parameters:
+  ///   - equating: Leaves out a state that equals the one before, as for `states()`.
+  ///   - limit: How long each call of the recorder waits for effects that neither end nor rest.
+  public func record(
+    removeStateDuplicates equating: Equating<State> = .neverEqual, limit: Duration = defaultWaitingLimit
+  ) -> Recorder<State> {
+    Recorder(store(), except: equating, limit: limit)
+  }
 }
 
 /// The states of a store, in commit order, each until it is read.
@@ -71,8 +79,8 @@ public final class Recorder<State: Sendable>: Sendable {
   private let subscription: Subscription
   private let limit: Duration
 
-  init<Action>(_ store: Store<State, Action>, limit: Duration) {
-    probe = StoreProbe(store)
+  init<Action>(_ store: Store<State, Action>, except unchanged: Equating<State> = .neverEqual, limit: Duration) {
+    probe = StoreProbe(store, except: unchanged)
     self.limit = limit
     subscription = probe.follow { [box] state in
       box.change { $0.states.append(state) }

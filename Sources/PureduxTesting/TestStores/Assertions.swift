@@ -50,6 +50,8 @@ extension TestStore where State: Equatable, Action: Equatable {
       Issue.record(
         "Received \(show(commit.action)), expected \(show(action)).",
         difference(expected: action, actual: commit.action), at: sourceLocation)
+      // What was said of the state was meant for another.
+      return
     }
     check(commit, change, at: sourceLocation)
   }
@@ -65,7 +67,10 @@ extension TestStore where State: Equatable {
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
   ) async -> Action? {
     guard let (commit, isMatch) = await next("an action", at: sourceLocation, matches: matches) else { return nil }
-    if !isMatch { Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation) }
+    guard isMatch else {
+      Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation)
+      return commit.action
+    }
     check(commit, change, at: sourceLocation)
     return commit.action
   }
@@ -92,7 +97,10 @@ extension TestStore {
     isolation: isolated (any Actor)? = #isolation, satisfying condition: ((State) -> Bool)? = nil
   ) async -> Action? {
     guard let (commit, isMatch) = await next("an action", at: sourceLocation, matches: matches) else { return nil }
-    if !isMatch { Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation) }
+    guard isMatch else {
+      Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation)
+      return commit.action
+    }
     check(commit, condition, at: sourceLocation)
     return commit.action
   }

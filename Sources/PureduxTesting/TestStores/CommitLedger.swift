@@ -18,7 +18,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     var positionBefore = 0
     /// How many commits a history has dropped before they were entered.
     var missingCount = 0
-    var commits: [Commit] = []
+    var commits: ArraySlice<Commit> = []
     var reports: [EffectReport] = []
     /// Those whose state nobody has looked at.
     var unseen: [Commit] = []
@@ -81,7 +81,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
       let start =
         history == nil
         ? pages.commits.firstIndex { $0.position > pages.positionBefore } ?? pages.commits.endIndex
-        : max(pages.commits.endIndex - 1, 0)
+        : max(pages.commits.endIndex - 1, pages.commits.startIndex)
       defer { pages.commits.removeSubrange(start...) }
       return pages.commits[start...]
     }
@@ -92,7 +92,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
   /// The first that is left. Only on the tree's executor, where no action is on its way.
   func takeFirst() -> Commit? {
     enter()
-    return pages.withLock { $0.commits.isEmpty ? nil : $0.commits.removeFirst() }
+    return pages.withLock { $0.commits.popFirst() }
   }
 
   /// Only on the tree's executor, as long as there is one.
@@ -100,7 +100,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     enter()
     return pages.withLock { pages in
       defer { pages.commits = [] }
-      return pages.commits
+      return Array(pages.commits)
     }
   }
 

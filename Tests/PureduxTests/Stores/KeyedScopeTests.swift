@@ -93,8 +93,8 @@ import Testing
   @Test func `more writes than are remembered are delivered to all`() async throws {
     let hotel = hotel()
     let states = (1...2).map { hotel.scope(to: \.rooms, at: $0).record() }
-    try await hotel.send(.all((0..<100).map { _ in .nothing(1) }))
-    await states[0].expectOnly([], Array(repeating: "nobody", count: 100))
+    try await hotel.send(.all((0..<200).map { _ in .nothing(1) }))
+    await states[0].expectOnly([], Array(repeating: "nobody", count: 200))
     await states[1].expectOnly([], [])
     await hotel.shutdown()
   }
@@ -113,6 +113,15 @@ import Testing
     try await hotel.send(.add("Bob", 1))
     for sequence in sequences + [same] { #expect(await sequence.collect(3) == [[], ["Ann"], ["Ann", "Bob"]]) }
     #expect(await other.collect(2) == [["Ann"], ["Ann", "Bob"]])
+    await hotel.shutdown()
+  }
+
+  @Test func `scopes of one key share one source`() async throws {
+    let hotel = hotel()
+    let first = hotel.scope(to: \.rooms, at: 1)
+    let (same, other) = (hotel.store().scope(to: \.rooms, at: 1), hotel.scope(to: \.rooms, at: 2))
+    #expect(unsafe first.source.unconfined === same.source.unconfined)
+    #expect(unsafe first.source.unconfined !== other.source.unconfined)
     await hotel.shutdown()
   }
 
