@@ -78,16 +78,27 @@
     with collection: Keyed<Key, Value>, gone: (Key) -> Void, begun: (Key, Value) -> Void
   ) {
     if collection.writes.mark == mark { return }
-    // In the order of the writes, or, where that is not known, all.
-    let written = collection.writes.keys(since: mark).map { Array($0) } ?? current.keys + collection.keys
+    let known = collection.writes.keys(since: mark)
     mark = collection.writes.mark
-    for key in written where !collection.has(key) {
-      if current.removeValue(forKey: key) != nil { gone(key) }
+    // One write is what most commits are.
+    if let known, known.count == 1, let key = known.first {
+      return update(key, in: collection, gone, begun)
     }
-    for key in collection.inOrder(Set(written)) {
-      guard let value = collection[key], current[key] != value else { continue }
+    // In the order of the writes, or, where that is not known, all.
+    let written = known.map { Array($0) } ?? current.keys + collection.keys
+    for key in written where !collection.has(key) { update(key, in: collection, gone, begun) }
+    for key in collection.inOrder(Set(written)) { update(key, in: collection, gone, begun) }
+  }
+
+  @inlinable mutating func update(
+    _ key: Key, in collection: Keyed<Key, Value>, _ gone: (Key) -> Void, _ begun: (Key, Value) -> Void
+  ) {
+    if let value = collection[key] {
+      guard current[key] != value else { return }
       current[key] = value
       begun(key, value)
+    } else if current.removeValue(forKey: key) != nil {
+      gone(key)
     }
   }
 }
