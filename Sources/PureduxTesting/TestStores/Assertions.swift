@@ -66,13 +66,7 @@ extension TestStore where State: Equatable {
     where matches: (Action) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
   ) async -> Action? {
-    guard let (commit, isMatch) = await next("an action", at: sourceLocation, matches: matches) else { return nil }
-    guard isMatch else {
-      Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation)
-      return commit.action
-    }
-    check(commit, change, at: sourceLocation)
-    return commit.action
+    await receive(where: matches, at: sourceLocation) { check($0, change, at: sourceLocation) }
   }
 }
 
@@ -96,12 +90,20 @@ extension TestStore {
     where matches: (Action) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, satisfying condition: ((State) -> Bool)? = nil
   ) async -> Action? {
-    guard let (commit, isMatch) = await next("an action", at: sourceLocation, matches: matches) else { return nil }
-    guard isMatch else {
-      Issue.record("Received \(show(commit.action)), which does not match.", [], at: sourceLocation)
-      return commit.action
+    await receive(where: matches, at: sourceLocation) { check($0, condition, at: sourceLocation) }
+  }
+
+  /// - Parameter check: Checks the state, if the action is one that is meant.
+  private func receive(
+    where matches: (Action) -> Bool, at location: SourceLocation, isolation: isolated (any Actor)? = #isolation,
+    _ check: (Commit) -> Void
+  ) async -> Action? {
+    guard let (commit, isMatch) = await next("an action", at: location, matches: matches) else { return nil }
+    if isMatch {
+      check(commit)
+    } else {
+      Issue.record("Received \(show(commit.action)), which does not match.", [], at: location)
     }
-    check(commit, condition, at: sourceLocation)
     return commit.action
   }
 
