@@ -28,8 +28,8 @@ protocol EffectHost: AnyObject, Sendable {
     return cause == .time ? !isDue.load(ordering: .relaxed) : isPending()
   }
 
-  /// Checks whether its time has come.
-  func look() { isDue.store(!isPending(), ordering: .relaxed) }
+  /// Checks whether its time has come: for good, as one who looked before may write after one who looked later.
+  func look() { if !isPending() { isDue.store(true, ordering: .relaxed) } }
 
   @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
 }
