@@ -21,8 +21,9 @@ struct EffectClock: Sendable {
   func wait(until time: Duration, in effect: RunningEffect?) async {
     announce?(time)
     let pause = EffectPause(for: .time) { elapsed() < time }
-    if let effect, effect.isHere { effect.pauses(by: pause) }
     await withTaskCancellationHandler {
+      // Not before: whoever cancels the effect ends the pause, and what is cancelled does not rest.
+      if let effect, effect.isHere { effect.pauses(by: pause) }
       do {
         try await sleep(time)
       } catch {
