@@ -37,6 +37,12 @@ protocol EffectHost: AnyObject, Sendable {
 /// An effect that runs, or has run: identifies the tasks that are part of it. An object and not just an address, as an
 /// address is reused.
 @usableFromInline final class RunningEffect: Sendable {
+  /// Whether pauses wait to be told, and the last that does.
+  private struct Hold {
+    var isOn = false
+    var last: EffectPause?
+  }
+
   /// The innermost effect that the current task is or was part of: a task may outlive its effect.
   @TaskLocal static var current: RunningEffect?
 
@@ -49,6 +55,7 @@ protocol EffectHost: AnyObject, Sendable {
   /// The effects that its runner is part of, because they made the store.
   let outer: [RunningEffect]
   private let isOver = Atomic(false)
+  private let hold = LockedValue(Hold())
   /// Distinguishes the task that does the work from its child tasks and from the tasks that it has made.
   private let mainTask = Atomic(0)
 
@@ -75,7 +82,23 @@ protocol EffectHost: AnyObject, Sendable {
   private static var currentTask: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }
 
   /// Reports that it waits for something.
-  func pauses(by pause: EffectPause) { runner.effect(self, pausesBy: pause) }
+  func pauses(by pause: EffectPause) {
+    let isHeld = hold.withLock { hold in
+      if hold.isOn { hold.last = pause }
+      return hold.isOn
+    }
+    if !isHeld { runner.effect(self, pausesBy: pause) }
+  }
+
+  /// Tells nobody of pauses until they are released.
+  func holdPauses() { hold.withLock { $0.isOn = true } }
+
+  func releasePauses() {
+    while let last = hold.withLock({ hold in
+      hold.isOn = hold.last != nil
+      return hold.last.take()
+    }) { runner.effect(self, pausesBy: last) }
+  }
 
   func end() { isOver.store(true, ordering: .relaxed) }
 

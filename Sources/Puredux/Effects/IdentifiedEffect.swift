@@ -22,9 +22,12 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
   func run(within running: RunningEffect) async {
     guard let work = life.withLock({ $0.work.take() }) else { return }
+    // It rests once it can be cancelled: what is cancelled before that is waited for.
+    running.holdPauses()
     let task = Task { await work(running, self) }
     life.withLock { $0.task = task }
     if isRevoked { task.cancel() }
+    running.releasePauses()
     await withTaskCancellationHandler {
       await task.value
     } onCancel: {

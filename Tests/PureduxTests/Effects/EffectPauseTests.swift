@@ -26,6 +26,53 @@ import Testing
     #expect(host.holds.all == [true, false])
   }
 
+  /// Cancels an effect that has an id as soon as it pauses.
+  private final class IdentifiedCanceller: EffectHost {
+    let identified = Record<IdentifiedEffect>()
+    let holds = Record<Bool>()
+
+    func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
+      identified.all[0].cancel()
+      holds.add(pause.holds)
+    }
+  }
+
+  @Test func `who cancels an effect that rests has cancelled its task`() async {
+    for _ in 1...2_000 {
+      let host = IdentifiedCanceller()
+      let identified = IdentifiedEffect { effect, _ in
+        effect.beginsHere()
+        await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
+      }
+      host.identified.add(identified)
+      await identified.run(within: RunningEffect(of: host, number: 0, within: []))
+      #expect(host.holds.all == [false])
+    }
+  }
+
+  @Test func `of pauses that are held back, the last is told, and those after them at once`() {
+    let host = Listener()
+    let effect = RunningEffect(of: host, number: 0, within: [])
+    let pauses = (1...4).map { _ in EffectPause(for: .time) { true } }
+    effect.pauses(by: pauses[0])
+    effect.holdPauses()
+    effect.pauses(by: pauses[1])
+    effect.pauses(by: pauses[2])
+    #expect(host.pauses.all.count == 1)
+    effect.releasePauses()
+    #expect(host.pauses.all.count == 2 && host.pauses.all[1] === pauses[2])
+    effect.pauses(by: pauses[3])
+    effect.holdPauses()
+    effect.releasePauses()
+    #expect(host.pauses.all.count == 3 && host.pauses.all[2] === pauses[3])
+  }
+
+  private final class Listener: EffectHost {
+    let pauses = Record<EffectPause>()
+
+    func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) { pauses.add(pause) }
+  }
+
   /// The clock is the user's, and may take its time to say what time it is.
   @Test func `who looked before the time had come does not undo what one who looked later has seen`() {
     let pauses = Record<EffectPause>()
