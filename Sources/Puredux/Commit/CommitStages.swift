@@ -194,9 +194,9 @@ extension CommitPath {
   /// and so belongs to the tree.
   @inlinable init<Local: Sendable, State: Sendable>(
     child own: OwnState<Local>, shownBy source: Source<State>, features: StoreFeatures<Local, State, Action>,
-    onCommit: OnCommit?, under parent: borrowing CommitPath, depth: Int
+    onCommit: OnCommit?, turn: CommitTurn?, under parent: borrowing CommitPath, depth: Int
   ) {
-    let (commitAbove, above) = Depth.isBreak(depth) ? parent.chained() : (parent.commit, Stages.known(parent.stages))
+    let (commitAbove, above) = parent.above(at: depth, turn)
     let reduce = features.reducer.change
     let commit: Commit = { action in
       own.change { reduce(&$0, &action) }
@@ -222,6 +222,34 @@ extension CommitPath {
       record: record, onCommit: onCommit?.before(above?.onCommit) ?? above?.onCommit,
       last: features.last, sequencer: above?.sequencer, commit: commit)
     self.init(commit: commit, stages: stages, source: source)
+  }
+
+  /// The closures of a store, for one below it.
+  ///
+  /// - Parameter turn: Where the one below follows only a part of the state.
+  @usableFromInline borrowing func above(at depth: Int, _ turn: CommitTurn?) -> (Commit, Stages?) {
+    let (commit, above) = Depth.isBreak(depth) ? chained() : (commit, Stages.known(stages))
+    guard let turn else { return (commit, above) }
+    let commitInTurn: Commit = { action in
+      turn.begin()
+      commit(&action)
+      turn.end()
+    }
+    let recordInTurn = above?.record.map { record -> Stages.Record in
+      { action, context in
+        turn.begin()
+        record(&action, context)
+        turn.end()
+      }
+    }
+    return (
+      commitInTurn,
+      above.flatMap {
+        Stages(
+          handle: $0.handle, record: recordInTurn, onCommit: $0.onCommit, sequencer: $0.sequencer,
+          commit: commitInTurn)
+      }
+    )
   }
 
   /// The closures of a store, for one below it whose release must not recursively release all of those above.

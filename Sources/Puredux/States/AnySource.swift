@@ -26,6 +26,9 @@
   /// Gives a subscription its place in the order: its first element is the state now (G5).
   func activate(_ cursor: Int) {}
 
+  /// Publishes the state now, if there are followers.
+  func publishHere() {}
+
   func detachHere() -> AnySource? { nil }
   func closeHere(_ below: inout ContiguousArray<AnySource>) {}
   func vanishHere(_ below: inout ContiguousArray<AnySource>) {}

@@ -86,6 +86,15 @@
     }
   }
 
+  override final func publishHere() {
+    guard hasSubscribers else { return }
+    withState { state in
+      var propagation = Propagation()
+      publish(state, &propagation)
+      propagation.finish()
+    }
+  }
+
   // MARK: Following
 
   override func activate(_ cursor: Int) {

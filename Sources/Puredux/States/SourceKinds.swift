@@ -9,13 +9,16 @@ extension Source {
   }
 
   /// A child store's: its parent's state and its own, composed.
+  ///
+  /// - Parameter turn: Where the parent's states are only those of a part.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
-    of parent: Source<Parent>, owning own: OwnState<Local>,
+    of parent: Source<Parent>, owning own: OwnState<Local>, turn: CommitTurn? = nil,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
   ) -> Source {
     let edge = Edge<Parent>(to: parent) { follower in
       guard let source = follower as? Source else { return nil }
       return { parentState, propagation in
+        turn?.isPublished()
         if let local = own.value { source.publish(stateMapping(parentState, local), &propagation) }
       }
     }
@@ -43,6 +46,28 @@ extension Source {
       edge.withState { input in
         if let state = transform(input) { body(state) }
       }
+    }
+  }
+
+  /// A part of another source's state, which changes when it differs: compared once per commit for all its followers.
+  @inlinable static func part<Input: Sendable>(
+    of upstream: Source<Input>, at keyPath: any KeyPath<Input, State> & Sendable
+  ) -> Source where State: Equatable {
+    let memory = RememberedValue<State>()
+    let edge = Edge<Input>(to: upstream) { [unowned upstream] follower in
+      guard let source = follower as? Source else { return nil }
+      upstream.withState { unsafe memory.last = $0[keyPath: keyPath] }
+      return { input, propagation in
+        let part = input[keyPath: keyPath]
+        if unsafe memory.last == part { return }
+        unsafe memory.last = part
+        source.publish(part, &propagation)
+      }
+    }
+    return Source.Detaching(edge: edge) {
+      unsafe memory.last = nil
+    } withState: { body in
+      edge.withState { body($0[keyPath: keyPath]) }
     }
   }
 
@@ -125,6 +150,15 @@ extension Confined {
   ) -> Confined<Source<Selected>> where Value == Source<State> {
     channelOfSource.selectors { SelectorCache() }.source(of: selector.identity) {
       map { Source<Selected>.selecting(selector, of: $0) }
+    }
+  }
+
+  /// A part of this source's states: one source for all that use it.
+  @inlinable func part<State: Sendable, Part: Equatable & Sendable>(
+    at keyPath: any KeyPath<State, Part> & Sendable
+  ) -> Confined<Source<Part>> where Value == Source<State> {
+    channelOfSource.selectors { SelectorCache() }.source(of: SelectorIdentity(part: keyPath)) {
+      map { .part(of: $0, at: keyPath) }
     }
   }
 

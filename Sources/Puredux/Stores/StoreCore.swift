@@ -5,10 +5,21 @@
   @usableFromInline let source: Confined<Source<State>>
   /// The states that the store publishes.
   @usableFromInline let published: Confined<Source<State>>
+  /// Whether the state is a part of what the store owns, so that a commit may leave it as it is.
+  @usableFromInline let isPart: Bool
+
+  /// For the child stores of a part.
+  @inlinable init(node: StoreNode<Action>, part: Confined<Source<State>>) {
+    self.node = node
+    source = part
+    published = part
+    isPart = true
+  }
 
   @inlinable init(node: StoreNode<Action>, source: Confined<Source<State>>, emission: Emission<State>) {
     self.node = node
     self.source = source
+    isPart = false
     if let unchanged = emission.unchanged {
       published = source.map { .emitting(from: $0, except: unchanged) }
     } else {
@@ -47,11 +58,13 @@
   ) -> StoreCore<Composed, Action> {
     let own = OwnState(initialState)
     let depth = node.depth + 1
-    let source = source.map { Source.child(of: $0, owning: own, stateMapping: stateMapping) }
+    let turn = isPart ? CommitTurn() : nil
+    let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
     let path = node.path.map(with: source) { path, source in
-      CommitPath(
-        child: own, shownBy: source, features: features, onCommit: interceptor?.onCommit(showing: source), under: path,
-        depth: depth)
+      turn?.source = source
+      return CommitPath(
+        child: own, shownBy: source, features: features, onCommit: interceptor?.onCommit(showing: source), turn: turn,
+        under: path, depth: depth)
     }
     let child = StoreCore<Composed, Action>(
       node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, path: path), source: source,

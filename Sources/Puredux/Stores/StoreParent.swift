@@ -13,8 +13,8 @@ public protocol StoreParent<State, Action>: Sendable {
   var anchor: StoreAnchor<State, Action> { get }
 }
 
-/// A store that child stores can be attached to; the anchor keeps it alive.
-public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
+/// A store that child stores can be attached to, or a part of its state; the anchor keeps the store alive.
+public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   @usableFromInline let core: StoreCore<State, Action>
   @usableFromInline let store: any Actor
 
@@ -22,6 +22,8 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
     self.core = core
     self.store = store
   }
+
+  public var anchor: StoreAnchor<State, Action> { self }
 
   @inlinable func child<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
@@ -35,6 +37,38 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: Sendable {
 }
 
 extension StoreParent {
+  /// A part of this store's state, for child stores that depend on nothing else of it.
+  ///
+  ///     let cart = shop.part(\.cart).childStore(initialState: Draft()) { draft, action in … }  // ((Cart, Draft), …)
+  ///
+  /// Such a child gets a new state with each commit that changes the part, and with each action that is given to it or
+  /// to a store below it (G4). Any other commit costs one comparison of the part, however many children it has, and
+  /// nothing while nobody follows them. The part is kept from one commit to the next: of what reducers change, take a
+  /// number. What the child is given is reduced by this store, too, as always (G2).
+  @inlinable public func part<Part: Equatable & Sendable>(
+    _ keyPath: any KeyPath<State, Part> & Sendable
+  ) -> StoreAnchor<Part, Action> {
+    let anchor = anchor
+    return StoreAnchor<Part, Action>(
+      StoreCore(node: anchor.core.node, part: anchor.core.source.part(at: keyPath)), of: anchor.store)
+  }
+
+  /// The value of a key, for child stores that depend on nothing else of this store's state; nil while there is none.
+  ///
+  ///     let visit = hotel.part(\.rooms, at: 12).childStore(initialState: Visit()) { visit, action in … }
+  ///
+  /// Such a child gets a new state with each commit that writes the key (as `scope(to:at:)`, G4), and with each action
+  /// that is given to it or to a store below it. Any other commit costs it nothing.
+  @inlinable public func part<Key: Hashable & Sendable, Value: Sendable>(
+    _ keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
+  ) -> StoreAnchor<Value?, Action> {
+    let anchor = anchor
+    return StoreAnchor<Value?, Action>(
+      StoreCore(
+        node: anchor.core.node, part: anchor.core.source.select(StateSelector(keyPath)).value(at: key)),
+      of: anchor.store)
+  }
+
   /// A child store with local state of its own, composed with this store's state by a mapping.
   ///
   /// The child keeps this store alive. Making it requests nothing of the tree, unless it has effects of the state; it

@@ -42,8 +42,9 @@ struct Snapshot: Sendable, Equatable {
 enum Kind: CaseIterable, Sendable {
   case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, keyed, projection, attendedRoot
   case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
+  case childOfPart, childOfKey, grandchildOfPart
   case rootSequence, scopeSequence, childSequence
-  case fileRoot, fileChild, unreliableRoot, unreliableGrandchild
+  case fileRoot, fileChild, unreliableRoot, unreliableGrandchild, unreliableChildOfKey
 
   /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has been
   /// accepted and is not in the log yet (G12).
@@ -56,8 +57,10 @@ enum Kind: CaseIterable, Sendable {
     case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .keyed, .projection, .attendedRoot,
       .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot:
       0
-    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence, .fileChild: 1
-    case .grandchild, .unreliableGrandchild: 2
+    case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence, .fileChild,
+      .childOfPart, .childOfKey, .unreliableChildOfKey:
+      1
+    case .grandchild, .unreliableGrandchild, .grandchildOfPart: 2
     }
   }
 
@@ -68,7 +71,7 @@ enum Kind: CaseIterable, Sendable {
   var log: (any OrderedLog)? {
     switch self {
     case .fileRoot, .fileChild: TemporaryLog()
-    case .unreliableRoot, .unreliableGrandchild:
+    case .unreliableRoot, .unreliableGrandchild, .unreliableChildOfKey:
       UnreliableLog(MemoryLog(), seed: UInt64.random(in: 0 ... .max))
     default: nil
     }
@@ -123,8 +126,14 @@ struct Subject: Sendable {
     }
     if let interceptors { root.interceptActions(with: interceptors) }
     var children: [StateStore<Snapshot, Int>] = []
-    if kind.depth > 0 { children.append(kind.isAttended ? root.attendedChild() : root.ledgerChild()) }
-    if kind.depth > 1 { children.append(children[0].ledgerChild()) }
+    switch kind {
+    case .childOfPart, .grandchildOfPart: children.append(root.part(\.root).ledgerChild())
+    case .childOfKey, .unreliableChildOfKey: children.append(root.part(\.keyed, at: 1).ledgerChild())
+    default: if kind.depth > 0 { children.append(kind.isAttended ? root.attendedChild() : root.ledgerChild()) }
+    }
+    if kind.depth > 1 {
+      children.append(kind == .grandchildOfPart ? children[0].part(\.self).ledgerChild() : children[0].ledgerChild())
+    }
     self.children = children
     store =
       switch kind {
@@ -137,7 +146,9 @@ struct Subject: Sendable {
       case .keyed: root.scope(to: \.keyed, at: 1).scope { Snapshot(root: $0 ?? Ledger(count: -1)) }
       case .projection: root.projection(action: { $0 }, state: { $0 })
       case .attendedRoot: root
-      case .child, .grandchild, .childSequence, .fileChild, .unreliableGrandchild: children[kind.depth - 1]
+      case .child, .grandchild, .childSequence, .fileChild, .unreliableGrandchild, .childOfPart, .childOfKey,
+        .grandchildOfPart, .unreliableChildOfKey:
+        children[kind.depth - 1]
       case .childProxy: children[0].store()
       case .scopeOfChild: children[0].scope { $0 }
       case .projectionOfProjection:
@@ -179,6 +190,27 @@ extension StoreParent<Snapshot, Int> {
       initialState: Ledger(), reducers: [Reducer { $0.enter($1) }], stateMapping: { $0.with($1) },
       middleware: [.passingOn], emits: .when { _, _ in true }, history: History(limit: 5))
   }
+}
+
+extension StoreParent where Action == Int {
+  /// A child of a part of a test tree's state.
+  func ledgerChild<Part: LedgerPart>() -> StateStore<Snapshot, Int> where State == Part {
+    childStore(
+      initialState: Ledger(), stateMapping: { Snapshot(root: $0.ledger, locals: [$1]) }, reducer: { $0.enter($1) })
+  }
+}
+
+protocol LedgerPart: Sendable {
+  var ledger: Ledger { get }
+}
+
+extension Ledger: LedgerPart {
+  var ledger: Ledger { self }
+}
+
+extension Ledger?: LedgerPart {
+  /// The tests' key is always there.
+  var ledger: Ledger { self ?? Ledger(count: -1) }
 }
 
 extension Middleware {
