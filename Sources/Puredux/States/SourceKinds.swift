@@ -51,14 +51,14 @@ extension Source {
 
   /// A part of another source's state, which changes when it differs: compared once per commit for all its followers.
   @inlinable static func part<Input: Sendable>(
-    of upstream: Source<Input>, at keyPath: any KeyPath<Input, State> & Sendable
+    of upstream: Source<Input>, _ toPart: @escaping @Sendable (Input) -> State
   ) -> Source where State: Equatable {
     let memory = RememberedValue<State>()
     let edge = Edge<Input>(to: upstream) { [unowned upstream] follower in
       guard let source = follower as? Source else { return nil }
-      upstream.withState { unsafe memory.last = $0[keyPath: keyPath] }
+      upstream.withState { unsafe memory.last = toPart($0) }
       return { input, propagation in
-        let part = input[keyPath: keyPath]
+        let part = toPart(input)
         if unsafe memory.last == part { return }
         unsafe memory.last = part
         source.publish(part, &propagation)
@@ -67,7 +67,7 @@ extension Source {
     return Source.Detaching(edge: edge) {
       unsafe memory.last = nil
     } withState: { body in
-      edge.withState { body($0[keyPath: keyPath]) }
+      edge.withState { body(toPart($0)) }
     }
   }
 
@@ -158,7 +158,7 @@ extension Confined {
     at keyPath: any KeyPath<State, Part> & Sendable
   ) -> Confined<Source<Part>> where Value == Source<State> {
     channelOfSource.selectors { SelectorCache() }.source(of: SelectorIdentity(part: keyPath)) {
-      map { .part(of: $0, at: keyPath) }
+      map { .part(of: $0) { $0[keyPath: keyPath] } }
     }
   }
 

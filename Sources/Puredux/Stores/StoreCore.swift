@@ -5,21 +5,17 @@
   @usableFromInline let source: Confined<Source<State>>
   /// The states that the store publishes.
   @usableFromInline let published: Confined<Source<State>>
-  /// Whether the state is a part of what the store owns, so that a commit may leave it as it is.
-  @usableFromInline let isPart: Bool
 
   /// For the child stores of a part.
   @inlinable init(node: StoreNode<Action>, part: Confined<Source<State>>) {
     self.node = node
     source = part
     published = part
-    isPart = true
   }
 
   @inlinable init(node: StoreNode<Action>, source: Confined<Source<State>>, emission: Emission<State>) {
     self.node = node
     self.source = source
-    isPart = false
     if let unchanged = emission.unchanged {
       published = source.map { .emitting(from: $0, except: unchanged) }
     } else {
@@ -52,13 +48,14 @@
     keep(features.history)
   }
 
+  /// - Parameter isOfPart: Whether the state is a part of what the store shows, so that a commit may leave it as it is.
   @inlinable func child<Local: Sendable, Composed: Sendable>(
-    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    isOfPart: Bool, initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
     let own = OwnState(initialState)
     let depth = node.depth + 1
-    let turn = isPart ? CommitTurn() : nil
+    let turn = isOfPart ? CommitTurn() : nil
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
     let path = node.path.map(with: source) { path, source in
       turn?.source = source

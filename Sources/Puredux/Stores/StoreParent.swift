@@ -17,10 +17,18 @@ public protocol StoreParent<State, Action>: Sendable {
 public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   @usableFromInline let core: StoreCore<State, Action>
   @usableFromInline let store: any Actor
+  @usableFromInline let isPart: Bool
 
   @inlinable init(_ core: StoreCore<State, Action>, of store: any Actor) {
     self.core = core
     self.store = store
+    isPart = false
+  }
+
+  @inlinable init(_ part: Confined<Source<State>>, of node: StoreNode<Action>, _ store: any Actor) {
+    core = StoreCore(node: node, part: part)
+    self.store = store
+    isPart = true
   }
 
   public var anchor: StoreAnchor<State, Action> { self }
@@ -31,7 +39,7 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   ) -> StateStore<Composed, Action> {
     StateStore(
       core: core.child(
-        initialState: initialState, stateMapping: stateMapping, interceptor: interceptor, features: features),
+        isOfPart: isPart, initialState: initialState, stateMapping: stateMapping, interceptor: interceptor, features: features),
       parent: store)
   }
 }
@@ -49,8 +57,21 @@ extension StoreParent {
     _ keyPath: any KeyPath<State, Part> & Sendable
   ) -> StoreAnchor<Part, Action> {
     let anchor = anchor
+    return StoreAnchor<Part, Action>(anchor.core.source.part(at: keyPath), of: anchor.core.node, anchor.store)
+  }
+
+  /// A value computed from this store's state, for child stores that depend on nothing else of it.
+  ///
+  ///     let shelf = shop.part { $0.shelves[number] }
+  ///
+  /// As for a key path, for which this costs less where that has an index in it or is computed; but only the children
+  /// of one such anchor share its comparison.
+  @inlinable public func part<Part: Equatable & Sendable>(
+    _ value: @escaping @Sendable (State) -> Part
+  ) -> StoreAnchor<Part, Action> {
+    let anchor = anchor
     return StoreAnchor<Part, Action>(
-      StoreCore(node: anchor.core.node, part: anchor.core.source.part(at: keyPath)), of: anchor.store)
+      anchor.core.source.map { .part(of: $0, value) }, of: anchor.core.node, anchor.store)
   }
 
   /// The value of a key, for child stores that depend on nothing else of this store's state; nil while there is none.
@@ -64,9 +85,7 @@ extension StoreParent {
   ) -> StoreAnchor<Value?, Action> {
     let anchor = anchor
     return StoreAnchor<Value?, Action>(
-      StoreCore(
-        node: anchor.core.node, part: anchor.core.source.select(StateSelector(keyPath)).value(at: key)),
-      of: anchor.store)
+      anchor.core.source.select(StateSelector(keyPath)).value(at: key), of: anchor.core.node, anchor.store)
   }
 
   /// A child store with local state of its own, composed with this store's state by a mapping.

@@ -278,7 +278,7 @@ import Testing
           made =
             switch part {
             case .whole: root.viewChild { [$0.last, $0.bell, $0.name] }
-            case .bell: root.part(\.bell).viewChild { [$0] }
+            case .bell: root.part { $0.bell }.viewChild { [$0] }
             case .door(let key): root.part(\.doors, at: key).viewChild { [$0 ?? -1] }
             default: root.part(\.name).viewChild { [$0] }
             }

@@ -10,9 +10,19 @@ private func makeDevices() -> RootStore<Devices, Int> {
 }
 
 /// The time to change one of 10,000 values, of which so many have a follower of their own.
-private func change(followed: Int) async throws -> Double {
+///
+/// - Parameter byChildren: Whether each follower follows a child store of that value.
+private func change(followed: Int, byChildren: Bool = false) async throws -> Double {
   let root = makeDevices()
   let readers = (0..<followed).map { id in
+    if byChildren {
+      let child = root.part(\.byID, at: id).childStore(initialState: 0) { (_: inout Int, _) in }
+      let states: StateSequence<(Int?, Int)> = child.states()
+      return Task {
+        for await _ in states {}
+        withExtendedLifetime(child) {}
+      }
+    }
     let states: StateSequence<Int?> = root.scope(to: \.byID, at: id).states()
     return Task { for await _ in states {} }
   }
@@ -32,6 +42,28 @@ private func change(followed: Int) async throws -> Double {
 func keys() {
   measure(Line(name: "one of 10,000 keys changes, each followed", beside: "one followed", bound: 3), iterations: 5) {
     (try await change(followed: 10_000), try await change(followed: 1))
+  }
+  measure(Line(name: "the same, each with a child store", beside: "one followed", bound: 3), iterations: 5) {
+    (try await change(followed: 10_000, byChildren: true), try await change(followed: 1, byChildren: true))
+  }
+  measure(Line(name: "a commit beside 1000 children of other parts, each", beside: "40 ns", bound: 1)) {
+    let root = makeRoot(Board(items: Array(repeating: 0, count: 1_000)))
+    let children = (0..<1_000).map { index in
+      root.part { $0.items[index] }.childStore(initialState: 0) { (_: inout Int, _) in }
+    }
+    let readers = children.map { child in
+      let states: StateSequence<(Int, Int)> = child.states()
+      return Task { for await _ in states {} }
+    }
+    let store = root.store()
+    try await store.send(.add(1))
+    let taken = try await nanoseconds(200 * 1_000) {
+      for number in 0..<200 { try await store.send(.set(number, number + 1)) }
+    }
+    await root.shutdown()
+    for reader in readers { await reader.value }
+    withExtendedLifetime(children) {}
+    return (taken, 40)
   }
   let (watched, plain) = (makeDevices(), makeDevices())
   watched.subscribe(effect: .forEach(\.byID) { _, _ in nil })
