@@ -141,7 +141,8 @@ extension StateSelector {
   @usableFromInline static func == (lhs: SelectorIdentity, rhs: SelectorIdentity) -> Bool {
     switch (lhs.kind, rhs.kind) {
     case (.object(let lhs), .object(let rhs)): lhs === rhs
-    case (.keyPath(let lhs), .keyPath(let rhs)), (.part(let lhs), .part(let rhs)): lhs as AnyKeyPath == rhs as AnyKeyPath
+    case (.keyPath(let lhs), .keyPath(let rhs)), (.part(let lhs), .part(let rhs)):
+      lhs as AnyKeyPath == rhs as AnyKeyPath
     case (.key(let lhs), .key(let rhs)): AnyHashable(lhs) == AnyHashable(rhs)
     default: false
     }

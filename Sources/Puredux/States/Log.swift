@@ -99,14 +99,14 @@
   /// Like `take`. For an unbounded cursor, also takes up to `limit` of the states that follow: from then on they are
   /// the consumer's, which reads them without the log.
   @inlinable mutating func takeAhead<State>(
-    _ id: Int, limit: Int, into ahead: inout StateQueue, garbage: inout Garbage
+    _ id: Int, limit: Int, into ahead: inout StatesAhead, garbage: inout Garbage
   ) -> Taken<State> {
     let taken: Taken<State> = take(id, garbage: &garbage)
     guard case .state = taken, let run = cursors.readAhead(id, limit: limit) else { return taken }
-    for number in 0..<run.count {
-      let isTaken = number < run.takesOut
-      let state: State? = isTaken ? kept.popFirst() : kept.state(at: run.offset + number - run.takesOut)
-      if let state { ahead.append(state) }
+    // What the cursors know of is there.
+    unsafe ahead.fill(run.count, limit: limit, as: State.self) { slots in
+      for number in 0..<run.takesOut { unsafe (slots + number).initialize(to: kept.popFirst()!) }
+      unsafe kept.copy(run.count - run.takesOut, from: run.offset, to: slots + run.takesOut)
     }
     drop(into: &garbage)
     return taken

@@ -36,6 +36,17 @@
     return unsafe slots[offset].assumingMemoryBound(to: State.self).pointee
   }
 
+  /// Copies so many states, from an offset on, all of which there have to be, to memory that is not initialized.
+  @inlinable func copy<State>(_ count: Int, from offset: Int, to target: UnsafeMutablePointer<State>) {
+    var done = 0
+    while done < count, let slots {
+      let run = min(slots.runLength(at: offset + done), count - done)
+      let source = unsafe slots[offset + done].assumingMemoryBound(to: State.self)
+      unsafe (target + done).initialize(from: source, count: run)
+      done += run
+    }
+  }
+
   /// Moves the first state to the end of another queue.
   mutating func moveFirst(to other: inout StateQueue) {
     guard count > 0 else { return }
@@ -132,6 +143,12 @@ extension StateQueue {
       if place < firstLength { return unsafe slot(place, of: 0) }
       let (segment, index) = ((place - firstLength) >> shift, (place - firstLength) & (segmentLength - 1))
       return unsafe slot(index, of: segment + 1)
+    }
+
+    /// How many slots, from an offset on, lie side by side.
+    @usableFromInline func runLength(at offset: Int) -> Int {
+      let place = head + offset
+      return place < firstLength ? firstLength - place : segmentLength - ((place - firstLength) & (segmentLength - 1))
     }
 
     private func slot(_ index: Int, of segment: Int) -> Slot {

@@ -10,17 +10,13 @@
   /// Accepts commands for the source's tree.
   let queue: any CommandQueue
   /// States taken ahead. Its lock is taken before the log's.
-  @usableFromInline let ahead = LockedValue(Ahead())
+  @usableFromInline let ahead = LockedValue(StatesAhead())
   @usableFromInline let cursorNumber: Int32
   /// The effect of the same tree that subscribed, if one did.
   @usableFromInline let follower: RunningEffect?
   /// Revoked when this object is gone; one for all subscribers that no effect has made.
   private let isGone: Revocation
   private static let never = Revocation()
-
-  @usableFromInline struct Ahead: @unchecked Sendable {
-    @usableFromInline var states = StateQueue()
-  }
 
   /// Has not taken its place in the order: `perform` must be called when it has, or `refuse`.
   init(
@@ -101,7 +97,9 @@
 
   /// What there is to read now.
   @inline(never) @inlinable func take<State>() -> Log.Taken<State> {
-    takeAhead { [cursor] log, ahead, garbage in
+    // Most of the time that is all.
+    if let state: State = ahead.withLock({ $0.popFirst() }) { return .state(state) }
+    return takeAhead { [cursor] log, ahead, garbage in
       log.takeAhead(cursor, limit: Self.limit(of: State.self), into: &ahead, garbage: &garbage)
     }
   }
@@ -138,14 +136,14 @@
 
   /// Takes a state that is there, or asks the log; one consumer at a time, so that each sees its states in order.
   @inlinable func takeAhead<State>(
-    _ ask: (inout Log, inout StateQueue, inout Log.Garbage) -> Log.Taken<State>
+    _ ask: (inout Log, inout StatesAhead, inout Log.Garbage) -> Log.Taken<State>
   ) -> Log.Taken<State> {
     let channel = channel
     // What it holds is released outside the locks.
     var garbage = Log.Garbage()
     let (taken, isToTrim) = ahead.withLock { ahead in
-      if let state: State = ahead.states.popFirst() { return (Log.Taken.state(state), false) }
-      return channel.log.withLock { log in (ask(&log, &ahead.states, &garbage), log.cursors.needsTrim) }
+      if let state: State = ahead.popFirst() { return (Log.Taken.state(state), false) }
+      return channel.log.withLock { log in (ask(&log, &ahead, &garbage), log.cursors.needsTrim) }
     }
     if isToTrim { channel.trim(&garbage) }
     return taken
@@ -155,15 +153,21 @@
 
   @usableFromInline func cancel() {
     let isLast = channel.cancel(cursor)
-    // Released outside the lock.
-    _ = ahead.withLock { ahead in
-      defer { ahead = Ahead() }
-      return ahead
-    }
+    dropAhead()
     if isLast { detach() }
   }
 
+  private func dropAhead() {
+    // Released outside the lock.
+    var dropped = ahead.withLock { ahead in
+      defer { ahead = StatesAhead() }
+      return ahead
+    }
+    if dropped.hasRoom { channel.drop(&dropped) }
+  }
+
   deinit {
+    dropAhead()
     if follower != nil { isGone.revoke() }
     if channel.remove(cursor) { detach() }
   }

@@ -39,7 +39,8 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   ) -> StateStore<Composed, Action> {
     StateStore(
       core: core.child(
-        isOfPart: isPart, initialState: initialState, stateMapping: stateMapping, interceptor: interceptor, features: features),
+        isOfPart: isPart, initialState: initialState, stateMapping: stateMapping, interceptor: interceptor,
+        features: features),
       parent: store)
   }
 }

@@ -188,8 +188,11 @@ private struct LogSystem: Interleaved {
     case .take(let id, let left):
       var ahead: [State] = []
       let taken = try ask(id) { log, cursor in
-        var taken = StateQueue()
-        defer { ahead = Array(taken.all().reversed()) }
+        var taken = StatesAhead()
+        defer {
+          ahead = Array(sequence(state: 0) { _ in taken.popFirst() }).reversed()
+          taken.removeAll(as: State.self)
+        }
         return log.takeAhead(cursor, limit: 31, into: &taken, garbage: &garbage)
       }
       if mistake == .aheadIsKeptInAStepOfItsOwn, !ahead.isEmpty { return .step(.keepAhead(ahead, id, left: left)) }

@@ -37,12 +37,13 @@ private final class LogDriver {
 
   /// In order.
   func takeAhead(_ cursor: Int, limit: Int) -> [Int] {
-    var ahead = StateQueue()
+    var ahead = StatesAhead()
+    defer { ahead.removeAll(as: Int.self) }
     let taken: Log.Taken<Int> = log.takeAhead(cursor, limit: limit, into: &ahead, garbage: &garbage)
     guard case .state(let first) = taken else {
       return []
     }
-    return [first] + ahead.all()
+    return [first] + sequence(state: 0) { _ in ahead.popFirst() }
   }
 
   /// Every state that the log holds.
