@@ -9,6 +9,9 @@
   @usableFromInline init() {}
 
   @usableFromInline func perform(on tree: isolated any TreeIsolation) {}
+
+  /// Called instead if nobody else holds it.
+  func performUnheld(on tree: isolated any TreeIsolation) { perform(on: tree) }
 }
 
 /// A command that calls a closure.

@@ -2,26 +2,24 @@ import Synchronization
 
 /// What an interceptor sees of the commit that it is asked about. Valid during that call.
 public struct EffectContext<State: Sendable, Action: Sendable> {
-  @usableFromInline let source: Source<State>
-  /// The store that the action was given to: the interceptor's own, or one below it.
-  public let store: StoreID
-  /// The place of the commit in the tree's order, counted from one.
-  public let position: Int
-  /// Dispatches to the store that the action was given to, at once: the action comes later in the order.
-  public let dispatch: Dispatch<Action>
+  @usableFromInline let moment: EffectMoment<State, Action>
 
-  @inlinable init(source: Source<State>, node: StoreNode<Action>) {
-    self.init(
-      source: source, store: node.id, position: node.tree.commitCount.load(ordering: .relaxed),
-      dispatch: Dispatch(node: node))
-  }
+  @inlinable init(_ moment: EffectMoment<State, Action>) { self.moment = moment }
 
   @inlinable init(source: Source<State>, store: StoreID, position: Int, dispatch: Dispatch<Action>) {
-    self.source = source
-    self.store = store
-    self.position = position
-    self.dispatch = dispatch
+    moment = EffectMoment(source: source, given: (store, position, dispatch))
   }
+
+  @inlinable var source: Source<State> { moment.source }
+
+  /// The store that the action was given to: the interceptor's own, or one below it.
+  @inlinable public var store: StoreID { moment.given?.store ?? moment.node?.id ?? .root }
+
+  /// The place of the commit in the tree's order, counted from one.
+  @inlinable public var position: Int { moment.given?.position ?? moment.node?.commitCount ?? 0 }
+
+  /// Dispatches to the store that the action was given to, at once: the action comes later in the order.
+  @inlinable public var dispatch: Dispatch<Action> { moment.given?.dispatch ?? Dispatch(node: moment.node) }
 
   /// The state of the interceptor's store right after the commit. In a child store it is composed at each call.
   @inlinable public var state: State {
@@ -34,5 +32,34 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
     var state: State?
     source.withState { state = $0 }
     return state
+  }
+}
+
+/// A commit that an interceptor is asked about. One object for all commits of a store, as it is asked about only one at
+/// a time: a context of its own for each would count references, at twice the cost of a commit.
+@usableFromInline @safe final class EffectMoment<State: Sendable, Action: Sendable> {
+  @usableFromInline let source: Source<State>
+  /// What there is to know, where that does not come from the store that the action was given to.
+  @usableFromInline let given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)?
+
+  // SAFETY: set only during the call of `asking`, whose caller holds the node. Without the run-time check for
+  // overlapping accesses: reached only on the tree's executor, and an access copies the reference out or sets it.
+  @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
+
+  @inlinable init(
+    source: Source<State>, given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)? = nil
+  ) {
+    self.source = source
+    self.given = given
+  }
+
+  /// Nil after the call.
+  @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
+
+  /// Calls a closure for a commit of an action that was given to a node.
+  @inlinable @inline(__always) func asking<Result>(about node: StoreNode<Action>, _ body: () -> Result) -> Result {
+    unsafe current = Unmanaged.passUnretained(node)
+    defer { unsafe current = nil }
+    return body()
   }
 }

@@ -175,10 +175,11 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   /// What a store calls at each commit that the interceptor is asked about, with the state that the source shows.
   @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
     guard let asked = makeAsked?() else { return nil }
+    let moment = EffectMoment<State, Action>(source: source)
     return CommitPath<Action>.OnCommit(
       prepare: asked.prepare.map { prepare in { prepare(&$0, source) } },
       tell: { [decide = asked.decide] action, node in
-        if let effect = decide(&action, EffectContext(source: source, node: node)) { node.perform(effect) }
+        if let effect = moment.asking(about: node, { decide(&action, EffectContext(moment)) }) { node.perform(effect) }
       })
   }
 

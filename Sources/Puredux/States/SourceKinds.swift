@@ -177,11 +177,4 @@ extension Confined {
     withValue(on: tree) { $0.withState { result = body($0) } }
     return result
   }
-
-  /// Subscribes now: the place in the tree's order is taken when this returns.
-  @inlinable func subscribe<State: Sendable>(
-    _ buffering: Buffering, through queue: any CommandQueue
-  ) -> StateSequence<State> where Value == Source<State> {
-    StateSequence(Subscriber(subscribedTo: map { $0 }, buffering, through: queue))
-  }
 }

@@ -31,14 +31,13 @@
     super.init()
   }
 
-  /// Takes its place in the order now.
+  /// Is to take its place in the order now.
   @usableFromInline convenience init(
-    subscribedTo source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
+    madeFor source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
   ) {
     let effect = RunningEffect.current
     let follower = effect.flatMap { queue.hosts($0) ? $0 : nil }
     self.init(to: source, buffering, through: queue, by: follower)
-    if !queue.enqueue(self) { refuse() }
   }
 
   @inlinable var cursor: Int { Int(cursorNumber) }
@@ -47,8 +46,11 @@
   /// Its place in the order has come.
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) { source(on: tree).activate(cursor) }
 
+  /// Its sequence is gone: nothing is computed for it.
+  override func performUnheld(on tree: isolated any TreeIsolation) { refuse() }
+
   /// Its place in the order will not come.
-  func refuse() { channel.refuse(cursor) }
+  @usableFromInline func refuse() { channel.refuse(cursor) }
 
   // MARK: Reading
 

@@ -36,6 +36,19 @@
 }
 
 extension Route {
+  /// Subscribes now: the place in the tree's order is taken when this returns.
+  @inline(never) @inlinable func subscribe(to source: Confined<AnySource>, _ buffering: Buffering) -> Subscriber {
+    let isEnqueued: Bool
+    let subscriber = Subscriber(madeFor: source, buffering, through: node)
+    switch target {
+    // So that it is specialized.
+    case .direct(let node): isEnqueued = node.enqueue(subscriber)
+    case .mapped(let actions): isEnqueued = actions.node.enqueue(subscriber)
+    }
+    if !isEnqueued { subscriber.refuse() }
+    return subscriber
+  }
+
   /// A route for actions that are mapped to this one's.
   @inlinable func map<Projected: Sendable>(_ transform: @escaping @Sendable (Projected) -> Action?)
     -> Route<Projected>.Mapped

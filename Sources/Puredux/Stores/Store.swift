@@ -114,7 +114,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) -> StateSequence<State> {
-    source.removingDuplicates(equating).subscribe(Buffering(bufferingPolicy), through: route.node)
+    StateSequence(route.subscribe(to: source.removingDuplicates(equating).map { $0 }, Buffering(bufferingPolicy)))
   }
 
   @inlinable

@@ -18,7 +18,7 @@
   }
 
   /// Adds a command; true if the caller has to schedule a drain.
-  mutating func append(_ command: Command) -> Bool {
+  @inlinable mutating func append(_ command: Command) -> Bool {
     inbox.append(.command(referents.place(ofCommand: command)))
   }
 
@@ -80,8 +80,8 @@
   ///
   /// SAFETY: the entry of a command refers to a command.
   @usableFromInline mutating func perform(at place: Int32, on tree: isolated any TreeIsolation) {
-    let command = unsafe unsafeDowncast(objects[Int(place)], to: Command.self)
+    var command = unsafe unsafeDowncast(objects[Int(place)], to: Command.self)
     objects[Int(place)] = Performed.marker
-    command.perform(on: tree)
+    if isKnownUniquelyReferenced(&command) { command.performUnheld(on: tree) } else { command.perform(on: tree) }
   }
 }

@@ -145,7 +145,7 @@ import Synchronization
 
   @usableFromInline var parentNode: (any AnyStoreNode)? { unsafe parent }
 
-  @usableFromInline func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
+  @inlinable func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
 
   @usableFromInline func enqueue(_ command: Command, by effect: RunningEffect) -> Bool {
     tree.enqueue(command, for: self, by: effect)

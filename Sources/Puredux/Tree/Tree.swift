@@ -101,7 +101,7 @@ import Synchronization
   }
 
   /// Gives a command its place in the order; false if the store it is meant for is closed.
-  @usableFromInline nonisolated func enqueue(
+  @inlinable nonisolated func enqueue(
     _ command: Command, for node: StoreNode<Action>, by effect: RunningEffect? = nil
   ) -> Bool {
     enqueue(for: node, by: effect) { $0.append(command) }

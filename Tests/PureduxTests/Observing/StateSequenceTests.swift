@@ -4,6 +4,30 @@ import Testing
 /// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by the kinds of stores that are
 /// read as a sequence.
 @Suite(.timeLimit(.minutes(5))) struct StateSequenceTests {
+  @Test func `a sequence that is gone before its place in the order has come is followed by no commit`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let composed = Record<Int>()
+    let child = root.childStore(
+      initialState: 0,
+      stateMapping: { state, _ in
+        composed.add(state)
+        return state
+      }
+    ) { _, _ in }
+    executor.hold()
+    for _ in 0..<3 { _ = child.states() as StateSequence }
+    root.dispatch(1)
+    executor.letGo()
+    _ = await root.state
+    #expect(composed.all.isEmpty)
+    let states = child.states() as StateSequence
+    try await root.send(1)
+    #expect(await states.collect(2) == [1, 2])
+    #expect(composed.all == [1, 2])
+    await root.shutdown()
+  }
+
   @Test func `every call that answers a stream answers a sequence where one is asked for`() async throws {
     let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
     let child = root.ledgerChild()
