@@ -17,7 +17,13 @@ public struct Effect<Action: Sendable>: Sendable {
   /// The work of an effect; it is given a way to dispatch to its store.
   public typealias Work = @Sendable (Dispatch<Action>) async throws -> Void
 
-  @usableFromInline indirect enum Content: Sendable {
+  @usableFromInline enum Content: Sendable {
+    /// A `run` of nothing but its work, which most are, and which costs no object of its own.
+    case work(Work)
+    case detail(Detail)
+  }
+
+  @usableFromInline indirect enum Detail: Sendable {
     case run(Run)
     case cancel(EffectID)
     case all([Effect])
@@ -42,9 +48,19 @@ public struct Effect<Action: Sendable>: Sendable {
 
   @usableFromInline init(_ content: Content) { self.content = content }
 
+  init(_ detail: Detail) { content = .detail(detail) }
+
+  /// What it is, with all work as a `run`.
+  var detail: Detail {
+    switch content {
+    case .work(let work): .run(Run(work))
+    case .detail(let detail): detail
+    }
+  }
+
   /// A task of the store. An error that it throws becomes an action if `catching` says so, and is reported otherwise;
   /// an error thrown after its cancellation is neither.
-  @inlinable public static func run(_ work: @escaping Work) -> Effect { Effect(.run(Run(work))) }
+  @inlinable public static func run(_ work: @escaping Work) -> Effect { Effect(.work(work)) }
 
   /// Cancels what runs or waits under an id in the store that the action was given to. Does nothing if there is none.
   public static func cancel(_ id: some Hashable & Sendable) -> Effect { Effect(.cancel(EffectID(id))) }
@@ -58,7 +74,7 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 
   /// The effects that it consists of.
-  var parts: [Effect] { if case .all(let parts) = content { parts } else { [self] } }
+  var parts: [Effect] { if case .detail(.all(let parts)) = content { parts } else { [self] } }
 
   /// Gives the work an id, by which it can be cancelled, and says how it behaves alongside others with that id. Of
   /// several effects (`.all`) each gets the id and the policy: with `.latest` the last of them cancels the others.
@@ -87,7 +103,7 @@ public struct Effect<Action: Sendable>: Sendable {
 
   /// The same work for a store with other actions.
   public func map<Other: Sendable>(_ toOther: @escaping @Sendable (Action) -> Other) -> Effect<Other> {
-    switch content {
+    switch detail {
     case .cancel(let id): return Effect<Other>(.cancel(id))
     case .all(let parts): return Effect<Other>(.all(parts.map { $0.map(toOther) }))
     case .run(let run):
@@ -106,7 +122,7 @@ public struct Effect<Action: Sendable>: Sendable {
 
   /// The same effects, with ids that belong to one element of several.
   func of(element: some Hashable & Sendable) -> Effect {
-    switch content {
+    switch detail {
     case .cancel(let id): return Effect(.cancel(id.of(element: element)))
     case .all(let parts): return Effect(.all(parts.map { $0.of(element: element) }))
     case .run(var run):
@@ -122,7 +138,7 @@ public struct Effect<Action: Sendable>: Sendable {
 
   /// Cancellations stay as they are.
   private func changing(_ change: (inout Run) -> Void) -> Effect {
-    switch content {
+    switch detail {
     case .cancel: return self
     case .all(let parts): return Effect(.all(parts.map { $0.changing(change) }))
     case .run(var run):

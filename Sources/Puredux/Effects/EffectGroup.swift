@@ -262,9 +262,10 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private static func pop(
     from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (PartialWaiter) -> Bool
   ) -> ContiguousArray<EndWaiter> {
-    if waiters.isEmpty { return [] }
-    var (told, left): (ContiguousArray<EndWaiter>, ContiguousArray<PartialWaiter>) = ([], [])
-    for waiting in waiters {
+    // Most of the time, none.
+    guard let first = waiters.firstIndex(where: isTold) else { return [] }
+    var (told, left) = (ContiguousArray([waiters[first].waiter]), ContiguousArray(waiters[..<first]))
+    for waiting in waiters[(first + 1)...] {
       if isTold(waiting) { told.append(waiting.waiter) } else { left.append(waiting) }
     }
     waiters = left

@@ -5,7 +5,8 @@ extension StoreNode {
 
 extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
-    switch effect.content {
+    if case .work(let work) = effect.content, node.carriedContext == nil { return perform(work, of: node) }
+    switch effect.detail {
     case .all(let parts): for part in parts { perform(part, of: node) }
     case .cancel(let id): cancel(id, of: node)
     case .run(var run):
@@ -24,6 +25,20 @@ extension TreeEffects {
       if let id = run.id { return add(effect, id, run.policy, of: node) }
       start({ running in await effect.run(within: running, of: node) {} }, of: node)
     }
+  }
+
+  /// Work and nothing else: in as few functions as can be, as the frames of more would not fit into what a task has room
+  /// for.
+  private func perform<Action>(_ work: @escaping Effect<Action>.Work, of node: StoreNode<Action>) {
+    start(
+      { [self] running in
+        running.beginsHere()
+        do {
+          try await work(Dispatch(.effect(node, running, nil)))
+        } catch {
+          if !Task.isCancelled, !node.hasEnded { settings.report(EffectReport(.failed(error), store: node.id)) }
+        }
+      }, of: node)
   }
 
   private func add(_ effect: IdentifiedEffect, _ id: EffectID, _ policy: EffectPolicy, of node: any AnyStoreNode) {

@@ -3,8 +3,10 @@ import Synchronization
 /// Runs one effect group: carries out what it decides, and nothing else.
 @usableFromInline final class EffectRunner: EffectHost {
   @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
-  private typealias Instruction = EffectInstruction<Effect>
-  private typealias Group = EffectGroup<Effect, Waiter<Instruction>, Waiter<Void>>
+  /// A structure, because generic code wraps a bare closure once more.
+  private struct Work: Sendable { let effect: Effect }
+  private typealias Instruction = EffectInstruction<Work>
+  private typealias Group = EffectGroup<Work, Waiter<Instruction>, Waiter<Void>>
 
   /// The store whose effects these are, if they belong to one.
   private let store: (any AnyObject & Sendable)?
@@ -22,7 +24,7 @@ import Synchronization
   @usableFromInline func add(
     _ effect: @escaping Effect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
   ) {
-    switch group.withLock({ $0.add(effect, isObserver: isObserver) }) {
+    switch group.withLock({ $0.add(Work(effect: effect), isObserver: isObserver) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)
@@ -37,11 +39,11 @@ import Synchronization
       while true {
         switch await next() {
         case .start(let effects):
-          for effect in effects {
+          for work in effects {
             let running = RunningEffect(of: self, in: store, number: count, within: outer)
             count += 1
             tasks.addTask {
-              await RunningEffect.$current.withValue(running) { await effect(running) }
+              await RunningEffect.$current.withValue(running) { await work.effect(running) }
               self.ended(running)
             }
           }

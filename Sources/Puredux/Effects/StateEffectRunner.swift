@@ -19,7 +19,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     let effects = node.effects
     var runs: [Effect<Action>.Run] = []
     for part in effect?.parts ?? [] {
-      switch part.content {
+      switch part.detail {
       case .run(var run):
         run.context = node.carriedContext
         runs.append(run)
