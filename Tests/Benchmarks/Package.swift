@@ -22,6 +22,8 @@ let package = Package(
       plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
     .target(name: "AllocationCount"),
     .executableTarget(name: "Ratios"),
+    .executableTarget(name: "BothThreads", dependencies: [.product(name: "Puredux", package: "Puredux")]),
+    .executableTarget(name: "Devices", dependencies: ["AllocationCount", .product(name: "Puredux", package: "Puredux")]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -37,10 +37,10 @@ protocol EffectHost: AnyObject, Sendable {
 /// An effect that runs, or has run: identifies the tasks that are part of it. An object and not just an address, as an
 /// address is reused.
 @usableFromInline final class RunningEffect: Sendable {
-  /// Whether pauses wait to be told, and the last that does.
+  /// How often pauses are held back, and the newest of those that are.
   private struct Hold {
-    var isOn = false
-    var last: EffectPause?
+    var count = 0
+    var newest: EffectPause?
   }
 
   /// The innermost effect that the current task is or was part of: a task may outlive its effect.
@@ -83,21 +83,26 @@ protocol EffectHost: AnyObject, Sendable {
 
   /// Reports that it waits for something.
   func pauses(by pause: EffectPause) {
-    let isHeld = hold.withLock { hold in
-      if hold.isOn { hold.last = pause }
-      return hold.isOn
+    // What it replaces is released outside the lock.
+    let (isHeld, replaced) = hold.withLock { hold -> (Bool, EffectPause?) in
+      guard hold.count > 0 else { return (false, nil) }
+      defer { hold.newest = pause }
+      return (true, hold.newest)
     }
     if !isHeld { runner.effect(self, pausesBy: pause) }
+    withExtendedLifetime(replaced) {}
   }
 
-  /// Tells nobody of pauses until they are released.
-  func holdPauses() { hold.withLock { $0.isOn = true } }
+  /// Holds pauses back until each call of this has been matched by one of `releasePauses`.
+  func holdPauses() { hold.withLock { $0.count += 1 } }
 
   func releasePauses() {
-    while let last = hold.withLock({ hold in
-      hold.isOn = hold.last != nil
-      return hold.last.take()
-    }) { runner.effect(self, pausesBy: last) }
+    // Held until the newest has been told, so that none overtakes it.
+    while let newest = hold.withLock({ hold in
+      if hold.count == 1, let newest = hold.newest.take() { return newest }
+      hold.count -= 1
+      return nil
+    }) { runner.effect(self, pausesBy: newest) }
   }
 
   func end() { isOver.store(true, ordering: .relaxed) }

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// What an interceptor sees of the commit that it is asked about. Valid during that call.
+/// What an interceptor sees of the commit that it is asked about. Valid during that call: later it is about another
+/// commit, or none.
 public struct EffectContext<State: Sendable, Action: Sendable> {
   @usableFromInline let moment: EffectMoment<State, Action>
 
@@ -36,7 +37,7 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
 }
 
 /// A commit that an interceptor is asked about. One object for all commits of a store, as it is asked about only one at
-/// a time: a context of its own for each would count references, at twice the cost of a commit.
+/// a time: counting the references of a new one for each would double the cost of a commit.
 @usableFromInline @safe final class EffectMoment<State: Sendable, Action: Sendable> {
   @usableFromInline let source: Source<State>
   /// What there is to know, where that does not come from the store that the action was given to.

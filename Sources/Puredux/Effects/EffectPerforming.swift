@@ -27,8 +27,8 @@ extension TreeEffects {
     }
   }
 
-  /// Work and nothing else: in as few functions as can be, as the frames of more would not fit into what a task has room
-  /// for.
+  /// Work and nothing else: in one function, as the frames of several would not fit into the memory that a task is made
+  /// with.
   private func perform<Action>(_ work: @escaping Effect<Action>.Work, of node: StoreNode<Action>) {
     start(
       { [self] running in

@@ -22,7 +22,7 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
   func run(within running: RunningEffect) async {
     guard let work = life.withLock({ $0.work.take() }) else { return }
-    // It rests once it can be cancelled: what is cancelled before that is waited for.
+    // Not at rest before `cancel` can reach the task: else what is cancelled, but not yet over, would count as rest.
     running.holdPauses()
     let task = Task { await work(running, self) }
     life.withLock { $0.task = task }

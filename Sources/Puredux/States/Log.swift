@@ -103,8 +103,8 @@
   ) -> Taken<State> {
     let taken: Taken<State> = take(id, garbage: &garbage)
     guard case .state = taken, let run = cursors.readAhead(id, limit: limit) else { return taken }
-    // What the cursors know of is there.
-    unsafe ahead.fill(run.count, limit: limit, as: State.self) { slots in
+    // SAFETY: as many states are initialized as it says: what the cursors know of is there, which `copy` checks.
+    unsafe ahead.fill(run.count, as: State.self) { slots in
       for number in 0..<run.takesOut { unsafe (slots + number).initialize(to: kept.popFirst()!) }
       unsafe kept.copy(run.count - run.takesOut, from: run.offset, to: slots + run.takesOut)
     }

@@ -38,6 +38,7 @@
 
   /// Copies so many states, from an offset on, all of which there have to be, to memory that is not initialized.
   @inlinable func copy<State>(_ count: Int, from offset: Int, to target: UnsafeMutablePointer<State>) {
+    check(offset, count)
     var done = 0
     while done < count, let slots {
       let run = min(slots.runLength(at: offset + done), count - done)
@@ -46,6 +47,8 @@
       done += run
     }
   }
+
+  @usableFromInline func check(_ offset: Int, _ count: Int) { precondition(offset + count <= self.count) }
 
   /// Moves the first state to the end of another queue.
   mutating func moveFirst(to other: inout StateQueue) {

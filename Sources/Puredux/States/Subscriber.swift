@@ -31,7 +31,7 @@
     super.init()
   }
 
-  /// Is to take its place in the order now.
+  /// The caller has to enqueue it, or to refuse it.
   @usableFromInline convenience init(
     madeFor source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
   ) {
@@ -47,17 +47,16 @@
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) { source(on: tree).activate(cursor) }
 
   /// Its sequence is gone: nothing is computed for it.
-  override func performUnheld(on tree: isolated any TreeIsolation) { refuse() }
+  override func performUnheld(on tree: isolated any TreeIsolation) {
+    refuse()
+    // It may have been the last of several.
+    if channel.isIdle { source(on: tree).detachIfIdle() }
+  }
 
   /// Its place in the order will not come.
   @usableFromInline func refuse() { channel.refuse(cursor) }
 
   // MARK: Reading
-
-  /// How many states a consumer takes ahead: as many as fit into 4 KB, which it keeps.
-  @inlinable static func limit<State>(of type: State.Type) -> Int {
-    min(31, 4_096 / max(1, MemoryLayout<State>.stride))
-  }
 
   /// The next state; nil after the last.
   ///
@@ -102,7 +101,7 @@
     // Most of the time that is all.
     if let state: State = ahead.withLock({ $0.popFirst() }) { return .state(state) }
     return takeAhead { [cursor] log, ahead, garbage in
-      log.takeAhead(cursor, limit: Self.limit(of: State.self), into: &ahead, garbage: &garbage)
+      log.takeAhead(cursor, limit: StatesAhead.limit(of: State.self), into: &ahead, garbage: &garbage)
     }
   }
 

@@ -40,8 +40,8 @@ extension Route {
   @inline(never) @inlinable func subscribe(to source: Confined<AnySource>, _ buffering: Buffering) -> Subscriber {
     let isEnqueued: Bool
     let subscriber = Subscriber(madeFor: source, buffering, through: node)
+    // On the node itself, `enqueue` is specialized.
     switch target {
-    // So that it is specialized.
     case .direct(let node): isEnqueued = node.enqueue(subscriber)
     case .mapped(let actions): isEnqueued = actions.node.enqueue(subscriber)
     }

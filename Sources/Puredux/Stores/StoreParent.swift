@@ -52,8 +52,9 @@ extension StoreParent {
   ///
   /// Such a child gets a new state with each commit that changes the part, and with each action that is given to it or
   /// to a store below it (G4). Any other commit costs one comparison of the part, however many children it has, and
-  /// nothing while nobody follows them. The part is kept from one commit to the next: of what reducers change, take a
-  /// number. What the child is given is reduced by this store, too, as always (G2).
+  /// nothing while nobody follows them. The part is kept from one commit to the next, so that a reducer that changes a
+  /// collection in it copies that: let the part be its count or a version. What the child is given is reduced by this
+  /// store, too, as always (G2).
   @inlinable public func part<Part: Equatable & Sendable>(
     _ keyPath: any KeyPath<State, Part> & Sendable
   ) -> StoreAnchor<Part, Action> {
@@ -65,8 +66,8 @@ extension StoreParent {
   ///
   ///     let shelf = shop.part { $0.shelves[number] }
   ///
-  /// As for a key path, for which this costs less where that has an index in it or is computed; but only the children
-  /// of one such anchor share its comparison.
+  /// Like a part at a key path, and cheaper than a key path with an index or a computed property in it. Only the
+  /// children of the anchor that one call returns share the comparison.
   @inlinable public func part<Part: Equatable & Sendable>(
     _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {

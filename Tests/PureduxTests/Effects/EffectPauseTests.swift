@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// What an effect that pauses is for those who wait for rest.
-@Suite struct EffectPauseTests {
+@Suite(.timeLimit(.minutes(5))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
   private final class Canceller: EffectHost {
     let holds = Record<Bool>()
@@ -65,6 +65,14 @@ import Testing
     effect.holdPauses()
     effect.releasePauses()
     #expect(host.pauses.all.count == 3 && host.pauses.all[2] === pauses[3])
+    // A timer and the effect that it begins hold those of the same effect.
+    effect.holdPauses()
+    effect.holdPauses()
+    effect.releasePauses()
+    effect.pauses(by: pauses[0])
+    #expect(host.pauses.all.count == 3)
+    effect.releasePauses()
+    #expect(host.pauses.all.count == 4 && host.pauses.all[3] === pauses[0])
   }
 
   private final class Listener: EffectHost {

@@ -4,6 +4,29 @@ import Testing
 /// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by the kinds of stores that are
 /// read as a sequence.
 @Suite(.timeLimit(.minutes(5))) struct StateSequenceTests {
+  @Test func `nothing is computed once the last of several is gone, one of which never began`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let composed = Record<Int>()
+    let child = root.childStore(
+      initialState: 0,
+      stateMapping: { state, _ in
+        composed.add(state)
+        return state
+      }
+    ) { _, _ in }
+    var first: StateSequence<Int>? = child.states()
+    #expect(await first?.collect(1) == [0])
+    executor.hold()
+    _ = child.states() as StateSequence
+    first = nil
+    root.dispatch(1)
+    executor.letGo()
+    for _ in 0..<5 { try await root.send(1) }
+    #expect(composed.all == [0])
+    await root.shutdown()
+  }
+
   @Test func `a sequence that is gone before its place in the order has come is followed by no commit`() async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }

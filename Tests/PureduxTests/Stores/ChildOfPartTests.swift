@@ -175,28 +175,67 @@ import Testing
 
   @Test func `a part nobody follows is neither compared nor kept`() async throws {
     final class Name: Sendable, Equatable {
-      static func == (lhs: Name, rhs: Name) -> Bool { lhs === rhs }
+      let compared: Record<Int>
+
+      init(_ compared: Record<Int>) { self.compared = compared }
+
+      static func == (lhs: Name, rhs: Name) -> Bool {
+        lhs.compared.add(1)
+        return lhs === rhs
+      }
     }
-    struct State: Sendable { var name = Name() }
-    let root = RootStore<State, Int>(initialState: State()) { state, _ in state.name = Name() }
+    struct State: Sendable { var name: Name }
+    let compared = Record<Int>()
+    let root = RootStore<State, Int>(initialState: State(name: Name(compared))) { state, _ in
+      state.name = Name(compared)
+    }
     let child = root.part(\.name).childStore(initialState: 0, stateMapping: { name, _ in Weak(name) }) { $0 += $1 }
     var states: StateSequence<Weak<Name>>? = child.states()
     let first = await states?.collect(1).first
     #expect(first?.object != nil)
+    try await root.send(1)
+    #expect(compared.all.count == 1)
     states = nil
     try await root.send(1)
-    _ = await root.state
+    try await root.send(1)
+    #expect(compared.all.count == 1)
     #expect(first?.object == nil)
     await root.shutdown()
   }
 
   @Test func `children of one part share its source, as long as there are any`() async throws {
     let hotel = hotel()
-    let (one, other) = (hotel.part(\.name), hotel.part(\.name))
-    #expect(unsafe one.core.source.unconfined === other.core.source.unconfined)
-    #expect(
-      unsafe hotel.part(\.rooms, at: 1).core.source.unconfined === hotel.scope(to: \.rooms, at: 1).source.unconfined)
+    do {
+      let (one, other) = (visit(hotel.part(\.name)), visit(hotel.part(\.name)))
+      #expect(unsafe hotel.part(\.name).core.source.unconfined === hotel.part(\.name).core.source.unconfined)
+      let key = hotel.part(\.rooms, at: 1).core.source
+      #expect(unsafe key.unconfined === hotel.scope(to: \.rooms, at: 1).source.unconfined)
+      #expect(await one.state == other.state)
+    }
+    try await hotel.send(.note(""))
+    weak let source = unsafe hotel.part(\.name).core.source.unconfined
+    #expect(source == nil)
     await hotel.shutdown()
+  }
+
+  @Test func `a part of a part, under a root store that has a history and publishes little`() async throws {
+    let history = History<Visit<Hotel>, Action>(limit: 10)
+    let root = RootStore<Visit<Hotel>, Action>(
+      initialState: Visit(Hotel()), emits: .when { _, _ in false }, history: history
+    ) { state, action in
+      if case .rename(let name) = action { state.part.name = name }
+      if case .add(let guest, let room) = action { state.part.rooms[room, default: []].append(guest) }
+    }
+    let named = visit(root.part(\.part).part(\.name))
+    let room = visit(root.part(\.part).part(\.rooms, at: 1))
+    let (names, rooms) = (named.record(), room.record())
+    for action: Action in [.rename("Savoy"), .add("Ann", 1), .note("a")] { try await root.send(action) }
+    try await named.send(.note("b"))
+    try await room.send(.note("c"))
+    await names.expectOnly(Visit("Ritz"), Visit("Savoy"), Visit("Savoy", ["b"]))
+    await rooms.expectOnly(Visit([]), Visit(["Ann"]), Visit(["Ann"], ["c"]))
+    #expect(history.entries.count == 5)
+    await root.shutdown()
   }
 
   @Test func `it keeps its parent, and is released with what it accepted`() async throws {

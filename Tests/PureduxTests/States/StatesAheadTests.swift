@@ -1,0 +1,91 @@
+import Testing
+
+@testable import Puredux
+
+/// States in raw memory: each is there once, and released once.
+@Suite struct StatesAheadTests {
+  /// Counts those that live.
+  private final class Tally: Sendable {
+    let living = LockedValue(0)
+  }
+
+  private final class State: Sendable {
+    let number: Int
+    let tally: Tally
+
+    init(_ number: Int, _ tally: Tally) {
+      self.number = number
+      self.tally = tally
+      tally.living.withLock { $0 += 1 }
+    }
+
+    deinit { tally.living.withLock { $0 -= 1 } }
+  }
+
+  private func numbers(_ ahead: inout StatesAhead, _ count: Int = .max) -> [Int] {
+    var numbers: [Int] = []
+    while numbers.count < count, let state: State = ahead.popFirst() { numbers.append(state.number) }
+    return numbers
+  }
+
+  private func fill(_ ahead: inout StatesAhead, with numbers: Range<Int>, _ tally: Tally) {
+    unsafe ahead.fill(numbers.count, as: State.self) { slots in
+      for (place, number) in numbers.enumerated() { unsafe (slots + place).initialize(to: State(number, tally)) }
+    }
+  }
+
+  @Test func `it is filled and read again and again, and left half read`() {
+    let tally = Tally()
+    var ahead = StatesAhead()
+    #expect(numbers(&ahead) == [])
+    for round in 0..<3 {
+      fill(&ahead, with: round..<round + 31, tally)
+      #expect(numbers(&ahead) == Array(round..<round + 31))
+      #expect(tally.living.withLock { $0 } == 0)
+    }
+    fill(&ahead, with: 0..<5, tally)
+    #expect(numbers(&ahead, 2) == [0, 1])
+    #expect(tally.living.withLock { $0 } == 3)
+    ahead.removeAll(as: State.self)
+    #expect(tally.living.withLock { $0 } == 0)
+    #expect(!ahead.hasRoom)
+    fill(&ahead, with: 7..<8, tally)
+    #expect(numbers(&ahead) == [7])
+    ahead.removeAll(as: State.self)
+  }
+
+  /// The first segment has 32 slots, and each other one 256.
+  @Test(arguments: [0, 1, 31, 32, 33, 200, 300]) func `states are copied across segments`(dropped: Int) {
+    let tally = Tally()
+    do {
+      var queue = StateQueue()
+      for number in 0..<1_000 { queue.append(State(number, tally)) }
+      for _ in 0..<dropped { _ = queue.popFirst(as: State.self) }
+      for offset in [0, 1, 20, 240, 256, 500] {
+        var ahead = StatesAhead()
+        unsafe ahead.fill(31, as: State.self) { unsafe queue.copy(31, from: offset, to: $0) }
+        #expect(numbers(&ahead, 20) == Array(dropped + offset..<dropped + offset + 20))
+        ahead.removeAll(as: State.self)
+      }
+      #expect(tally.living.withLock { $0 } == 1_000 - dropped)
+    }
+    #expect(tally.living.withLock { $0 } == 0)
+  }
+
+  /// What one subscriber alone still needs is moved, and the rest copied.
+  @Test func `through a store, with one that is ahead and one that stalls`() async throws {
+    let tally = Tally()
+    let root = RootStore<State, Int>(initialState: State(0, tally)) { $0 = State($1, tally) }
+    var sequences = (0..<3).map { _ in root.states() as StateSequence }
+    for number in 1...100 { try await root.send(number) }
+    #expect(tally.living.withLock { $0 } == 101)
+    #expect(await sequences[0].collect(101).map(\.number) == Array(0...100))
+    #expect(await sequences[1].collect(50).map(\.number) == Array(0..<50))
+    sequences.removeLast()
+    #expect(await sequences[1].collect(20).map(\.number) == Array(50..<70))
+    sequences = []
+    _ = await root.state
+    #expect(tally.living.withLock { $0 } == 1)
+    await root.shutdown()
+  }
+}
