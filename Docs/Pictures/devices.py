@@ -50,7 +50,7 @@ parts = [
 for part in range(5):
     height = y(part, 4)
     parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}" stroke="#ddd"/>')
-    parts.append(text(LEFT - 8, height + 4, f"{tops[0] * part / 4 / 1e6:g} M", "end", "#1f5fa8"))
+    parts.append(text(LEFT - 8, height + 4, f"{tops[0] * part / 4 / 1000:,g},000" if part else "0", "end", "#1f5fa8"))
     parts.append(text(WIDTH - RIGHT + 8, height + 4, f"{tops[1] * part / 4 / 1000:g} KB", "start", "#b4501e"))
 for devices, _, _ in table:
     parts.append(text(x(devices), HEIGHT - BOTTOM + 18, f"{devices:,}"))
