@@ -23,7 +23,8 @@ let package = Package(
     .target(name: "AllocationCount"),
     .executableTarget(name: "Ratios"),
     .executableTarget(name: "BothThreads", dependencies: [.product(name: "Puredux", package: "Puredux")]),
-    .executableTarget(name: "Devices", dependencies: ["AllocationCount", .product(name: "Puredux", package: "Puredux")]),
+    .executableTarget(
+      name: "Devices", dependencies: ["AllocationCount", .product(name: "Puredux", package: "Puredux")]),
   ],
   swiftLanguageModes: [.v6]
 )

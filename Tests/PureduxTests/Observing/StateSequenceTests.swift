@@ -25,6 +25,7 @@ import Testing
     for _ in 0..<5 { try await root.send(1) }
     #expect(composed.all == [0])
     await root.shutdown()
+    withExtendedLifetime(child) {}
   }
 
   @Test func `a sequence that is gone before its place in the order has come is followed by no commit`() async throws {
@@ -49,6 +50,7 @@ import Testing
     #expect(await states.collect(2) == [1, 2])
     #expect(composed.all == [1, 2])
     await root.shutdown()
+    withExtendedLifetime(child) {}
   }
 
   @Test func `every call that answers a stream answers a sequence where one is asked for`() async throws {

@@ -80,6 +80,7 @@ import Testing
     await hotel.shutdown()
     await firsts.expect(Visit(["Cy"], ["b"]))
     await firsts.expectEnd()
+    withExtendedLifetime((named, second)) {}
   }
 
   @Test func `a commit that leaves its part alone is not composed`() async throws {
@@ -105,6 +106,7 @@ import Testing
     await hotel.shutdown()
     for states in subscriptions { #expect(await states.collect().count == 2) }
     for states in others { #expect(await states.collect().count == 2) }
+    withExtendedLifetime((named, roomed)) {}
   }
 
   @Test func `what is given to a store below it is its commit, too`() async throws {
@@ -126,6 +128,7 @@ import Testing
     await parts.expectOnly(Visit("Ritz"), Visit("Ritz", ["b"]), Visit("Savoy", ["b"]))
     await lowests.expectOnly(Visit([]), Visit(["b"], ["b"]))
     await hotel.shutdown()
+    withExtendedLifetime((below, lowest)) {}
   }
 
   @Test func `with middleware, histories, a rule of emission, and interceptors`() async throws {
@@ -151,6 +154,7 @@ import Testing
     #expect(asked.all.last == Visit("Savoy", ["a", "a", "b", "b"]))
     #expect(history.entries.map(\.position) == Array(1...6))
     await hotel.shutdown()
+    withExtendedLifetime(named) {}
   }
 
   @Test func `its effects follow its states`() async throws {
@@ -171,6 +175,7 @@ import Testing
     await hotel.settled()
     #expect(begun.all == ["0", "10", "-10", "-9"])
     await hotel.shutdown()
+    withExtendedLifetime(room) {}
   }
 
   @Test func `a part nobody follows is neither compared nor kept`() async throws {
@@ -201,6 +206,7 @@ import Testing
     #expect(compared.all.count == 1)
     #expect(first?.object == nil)
     await root.shutdown()
+    withExtendedLifetime(child) {}
   }
 
   @Test func `children of one part share its source, as long as there are any`() async throws {
@@ -236,6 +242,7 @@ import Testing
     await rooms.expectOnly(Visit([]), Visit(["Ann"]), Visit(["Ann"], ["c"]))
     #expect(history.entries.count == 5)
     await root.shutdown()
+    withExtendedLifetime((named, room)) {}
   }
 
   @Test func `it keeps its parent, and is released with what it accepted`() async throws {
