@@ -4,17 +4,22 @@ import Testing
 /// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by the kinds of stores that are
 /// read as a sequence.
 @Suite(.timeLimit(.minutes(5))) struct StateSequenceTests {
-  @Test func `nothing is computed once the last of several is gone, one of which never began`() async throws {
-    let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
-    let composed = Record<Int>()
-    let child = root.childStore(
+  /// A child that shows its parent's state, and records each time that this is computed.
+  private func child(of root: RootStore<Int, Int>, recording composed: Record<Int>) -> StateStore<Int, Int> {
+    root.childStore(
       initialState: 0,
       stateMapping: { state, _ in
         composed.add(state)
         return state
       }
     ) { _, _ in }
+  }
+
+  @Test func `nothing is computed once the last of several is gone, one of which never began`() async throws {
+    let executor = HeldExecutor()
+    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let composed = Record<Int>()
+    let child = child(of: root, recording: composed)
     var first: StateSequence<Int>? = child.states()
     #expect(await first?.collect(1) == [0])
     executor.hold()
@@ -32,13 +37,7 @@ import Testing
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
     let composed = Record<Int>()
-    let child = root.childStore(
-      initialState: 0,
-      stateMapping: { state, _ in
-        composed.add(state)
-        return state
-      }
-    ) { _, _ in }
+    let child = child(of: root, recording: composed)
     executor.hold()
     for _ in 0..<3 { _ = child.states() as StateSequence }
     root.dispatch(1)
