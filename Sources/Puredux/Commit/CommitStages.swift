@@ -4,7 +4,7 @@ import Synchronization
 /// histories; and what the child stores on the path call for the commit.
 @usableFromInline final class CommitStages<Action: Sendable>: AnyCommitStages<Action> {
   /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed.
-  @usableFromInline typealias Handle = (Action, CommitStages<Action>.Context) -> Void
+  @usableFromInline typealias Handle = (inout Action, CommitStages<Action>.Context) -> Void
   /// Commits as `CommitPath.commit` does, and keeps history.
   @usableFromInline typealias Record = (inout Action, CommitStages<Action>.Context) -> Void
 
@@ -30,13 +30,13 @@ import Synchronization
     } else if let handle {
       super.init(last: last) { action, node in
         context.begin(at: node)
-        handle(action, context)
+        handle(&action, context)
         return context.end()
       }
     } else {
       super.init(last: last) { action, node in
         context.begin(at: node)
-        context.commit(action)
+        context.commit(&action)
         return context.end()
       }
     }
@@ -94,15 +94,15 @@ extension CommitStages {
     }
 
     /// Commits the action that the middleware has passed on.
-    @inlinable func commit(_ action: Action) {
+    @inline(__always) @inlinable func commit(_ action: inout Action) {
       guard let node = unsafe current else { return }
       if let divert = unsafe divert { return divert(action, self) }
       unsafe hasCommitted = true
-      var action = action
-      onCommit?.prepare?(&action)
-      unsafe node._withUnsafeGuaranteedRef { $0.tree.willCommit(&action) }
-      if record != nil { record?(&action, self) } else { reduce(&action) }
-      unsafe node._withUnsafeGuaranteedRef { $0.tree.committed(&action, from: $0, onCommit) }
+      unsafe node._withUnsafeGuaranteedRef { node in
+        node.tree.commit(&action, from: node, onCommit) { action in
+          if record != nil { record?(&action, self) } else { reduce(&action) }
+        }
+      }
     }
 
     /// Commits an action without telling anybody who is told of commits.
@@ -264,7 +264,7 @@ extension CommitPath {
     return (
       commitAbove,
       Stages(
-        handle: handle.map { handle in { unsafe handle.next?($0, $1) } },
+        handle: handle.map { handle in { unsafe handle.next?(&$0, $1) } },
         record: record.map { record in { unsafe record.next?(&$0, $1) } },
         onCommit: tell.map { tell in
           OnCommit(

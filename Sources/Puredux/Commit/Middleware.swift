@@ -59,11 +59,17 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   ) -> CommitStages<Action>.Handle {
     guard let above else {
       return { [handle] action, context in
-        handle(action, MiddlewareContext(source: source, context: context)) { context.commit($0) }
+        handle(action, MiddlewareContext(source: source, context: context)) { passed in
+          var passed = passed
+          context.commit(&passed)
+        }
       }
     }
     return { [handle] action, context in
-      handle(action, MiddlewareContext(source: source, context: context)) { above($0, context) }
+      handle(action, MiddlewareContext(source: source, context: context)) { passed in
+        var passed = passed
+        above(&passed, context)
+      }
     }
   }
 }

@@ -71,7 +71,8 @@ private struct SubmittedAction {
     self.init(log) { action, handle, context in
       guard let handle else { return context.commitQuietly(action) }
       unsafe context.divert = { $1.commitQuietly($0) }
-      handle(action, context)
+      var action = action
+      handle(&action, context)
       unsafe context.divert = nil
     }
   }
@@ -100,18 +101,18 @@ private struct SubmittedAction {
     if rootContext == nil { rootContext = context }
     return { [self] action, node in
       context.begin(at: node)
-      if let action = committing.take() { return commit(action, context) }
-      return submit(action, from: node, handle, context)
+      if var action = committing.take() { return commit(&action, context) }
+      return submit(&action, from: node, handle, context)
     }
   }
 
   private func submit(
-    _ action: Action, from node: StoreNode<Action>, _ handle: Handle?, _ context: Context
+    _ action: inout Action, from node: StoreNode<Action>, _ handle: Handle?, _ context: Context
   ) -> StoreError? {
     submittedCount = 0
     failure = nil
     unsafe context.divert = { [self] action, _ in submit(action, from: node) }
-    if let handle { handle(action, context) } else { submit(action, from: node) }
+    if let handle { handle(&action, context) } else { submit(action, from: node) }
     unsafe context.divert = nil
     let rejection = context.end()
     guard submittedCount > 0 else { return failure ?? rejection }
@@ -159,8 +160,8 @@ private struct SubmittedAction {
 
   // MARK: Committing
 
-  private func commit(_ action: Action, _ context: Context) -> StoreError? {
-    if let handleAtCommit { handleAtCommit(action, context) } else { context.commit(action) }
+  private func commit(_ action: inout Action, _ context: Context) -> StoreError? {
+    if let handleAtCommit { handleAtCommit(&action, context) } else { context.commit(&action) }
     return context.end()
   }
 

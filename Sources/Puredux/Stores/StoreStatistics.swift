@@ -68,7 +68,7 @@ extension Tree {
           }, for: nil))
     }
     defer { leaveFromVisit() }
-    if requests.withLock({ $0.inbox.visitorCame() }) { scheduleDrain() }
+    if withRequests({ $0.inbox.visitorCame() }) { scheduleDrain() }
     return .done(currentStatistics(of: source))
   }
 
@@ -76,7 +76,7 @@ extension Tree {
     let survey = source(on: self).survey
     return StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
-      waiting: batch.count - batchPosition + requests.withLock { $0.inbox.entries.count },
+      waiting: batch.count - batchPosition + withRequests { $0.inbox.entries.count },
       childStores: childCount,
       subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
       runningTasks: existingCompanion?.runningCount ?? 0,

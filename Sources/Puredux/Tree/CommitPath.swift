@@ -39,8 +39,9 @@
 /// What is done with an action besides reducing it and publishing the result.
 @usableFromInline class AnyCommitStages<Action: Sendable> {
   /// Does all that is to be done with an action, counting and reporting the commits it makes. Given the store that the
-  /// action was given to; returns why there was none. A closure, as an overridden method is not specialized.
-  @usableFromInline typealias Process = (Action, StoreNode<Action>) -> StoreError?
+  /// action was given to; returns why there was none. A closure, as an overridden method is not specialized. The action
+  /// is passed in place, as to `CommitPath.Commit`.
+  @usableFromInline typealias Process = (inout Action, StoreNode<Action>) -> StoreError?
 
   @usableFromInline final let process: Process
   /// The action that the store is given at its end: once, even if it is both shut down and released.

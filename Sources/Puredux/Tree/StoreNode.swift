@@ -42,7 +42,7 @@ import Synchronization
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
     if let refusal, !refuses() { return refusal }
-    if let bound = tree.sequencer?.inboxBound, tree.requests.withLock({ $0.inbox.entries.count }) >= bound, !refuses() {
+    if let bound = tree.sequencer?.inboxBound, tree.withRequests({ $0.inbox.entries.count }) >= bound, !refuses() {
       return .overloaded
     }
     let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)
@@ -67,7 +67,7 @@ import Synchronization
 
   @inlinable var isClosed: Bool {
     if isClosedHere { return true }
-    return unsafe parent != nil && isClosedAbove
+    return unsafe parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedAbove
   }
 
   /// Without reference counting on the way up, which would cost more than the reducers there.
@@ -84,14 +84,21 @@ import Synchronization
 
   /// Closes the store. Only under the inbox's lock.
   @inlinable func close() {
+    countClosed()
     bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .relaxed)
     if isGivenLast { keepLast() }
   }
 
   /// Closes the store to all but its own effects. Only under the inbox's lock.
   func closeToOthers() {
+    countClosed()
     bits.store(bits.load(ordering: .relaxed) | 3, ordering: .relaxed)
     if isGivenLast { keepLast() }
+  }
+
+  /// The store is about to be closed: stores below it have to look for that from now on.
+  @inlinable func countClosed() {
+    if !isClosedHere { tree.closedCount.wrappingAdd(1, ordering: .relaxed) }
   }
 
   /// Whether it is given an action at its end. Not if a store above it ends before.
@@ -183,6 +190,7 @@ import Synchronization
   }
 
   deinit {
+    if isClosedHere { tree.closedCount.wrappingSubtract(1, ordering: .relaxed) }
     if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe parent.take() } }
   }
 }

@@ -26,7 +26,9 @@ import Synchronization
 
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
-  @usableFromInline nonisolated let requests = LockedValue(Requests<Action>())
+  @usableFromInline nonisolated let requestsLock = BriefLock()
+  // SAFETY: used in `withRequests` only, under the lock.
+  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requests = Requests<Action>()
   /// Whether the inbox is not idle: read by visitors before they take the lock. Set under the lock.
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether something is being done on the executor, and what is owed at its end.
@@ -36,6 +38,8 @@ import Synchronization
   /// is written only on the executor, where a plain move is enough.
   @usableFromInline nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
+  /// How many nodes there are whose stores are closed: while there is none, no store looks at those above it.
+  @usableFromInline nonisolated let closedCount = Atomic<UInt32>(0)
   /// How much of the batch is done.
   @usableFromInline var batchOffset: Int32 = 0
   @usableFromInline nonisolated let extras: Lazy<Extras>
@@ -95,6 +99,13 @@ import Synchronization
 
   // MARK: Ordering
 
+  /// Passes the requests to a closure, under their lock.
+  @inline(__always) @inlinable nonisolated func withRequests<Result>(
+    _ body: (inout Requests<Action>) -> Result
+  ) -> Result {
+    requestsLock.withLock { unsafe body(&requests) }
+  }
+
   /// Gives an action its place in the order; false if its store is closed.
   @inlinable nonisolated func enqueue(_ action: Action, from node: StoreNode<Action>) -> Bool {
     enqueue(for: node) { $0.append(action, from: node) }
@@ -110,7 +121,7 @@ import Synchronization
   @inlinable @inline(__always) nonisolated func enqueue(
     for node: StoreNode<Action>, by effect: RunningEffect? = nil, _ append: (inout Requests<Action>) -> Bool
   ) -> Bool {
-    let schedules: Bool? = requests.withLock { requests in
+    let schedules: Bool? = withRequests { requests in
       guard !node.refuses(effect) else { return nil }
       return self.append(to: &requests, append)
     }
@@ -133,7 +144,7 @@ import Synchronization
   /// has to wait for that in any case. False if it has not been performed.
   nonisolated func performInTurn(_ command: Command, for node: StoreNode<Action>?) -> Bool {
     assumeIsolated { tree in
-      let isAllowed = requests.withLock { $0.inbox.phase == .idle && node?.refuses() != true }
+      let isAllowed = withRequests { $0.inbox.phase == .idle && node?.refuses() != true }
       guard isAllowed, tree.enter() else { return false }
       defer { tree.leave() }
       command.perform(on: tree)
@@ -155,13 +166,13 @@ import Synchronization
 
   /// Gives a command its place in the order, whatever has ended.
   nonisolated func place(_ command: Command) {
-    if requests.withLock({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
+    if withRequests({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
   }
 
   /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Does nothing
   /// if the store or one above it has ended.
   @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
-    let schedules = requests.withLock { requests in
+    let schedules = withRequests { requests in
       guard !node.hasEnded else { return false }
       node.close()
       return append(to: &requests) {
@@ -175,7 +186,7 @@ import Synchronization
   /// Closes a store to all but its own effects; its last action takes its place in the order. Does nothing if a store
   /// on its path is closed already.
   nonisolated func closeToOthers(_ node: StoreNode<Action>) {
-    let schedules = requests.withLock { requests in
+    let schedules = withRequests { requests in
       guard !node.isClosed else { return false }
       node.closeToOthers()
       return node.isGivenLast && append(to: &requests) { $0.append(.closure { tree in node.commitLast(on: tree) }) }
@@ -189,7 +200,7 @@ import Synchronization
   /// this is done at once, without a task.
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
-    let way = requests.withLock { requests -> ReleaseWay in
+    let way = withRequests { requests -> ReleaseWay in
       let isIdle = requests.inbox.phase == .idle && sequencer == nil
       if isIdle, node.isClosedHere, !node.isFinishingHere { return .endedBefore }
       node.close()
@@ -255,7 +266,7 @@ import Synchronization
     if batch.isEmpty { takeBatch() }
     performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
-    let end = requests.withLock { requests in
+    let end = withRequests { requests in
       let end = requests.inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
       if requests.inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
       return end
@@ -270,12 +281,12 @@ import Synchronization
   }
 
   /// Whether something waits, or a drain is scheduled or running.
-  nonisolated var hasWaiting: Bool { requests.withLock { $0.inbox.phase != .idle } }
+  nonisolated var hasWaiting: Bool { withRequests { $0.inbox.phase != .idle } }
 
   /// Returns when nothing waits, and no drain is scheduled or running.
   @usableFromInline func untilIdle(isolation: isolated (any Actor)? = #isolation) async {
     await Waiter<Void>.wait { waiter in
-      if requests.withLock({ $0.inbox.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
+      if withRequests({ $0.inbox.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
   }
 
@@ -284,7 +295,7 @@ import Synchronization
     var (taken, takenReferents) = (ContiguousArray<Entry>(), Referents())
     swap(&taken, &batch)
     swap(&takenReferents, &referents)
-    requests.withLock { $0.takeAll(into: &taken, &takenReferents) }
+    withRequests { $0.takeAll(into: &taken, &takenReferents) }
     swap(&taken, &batch)
     swap(&takenReferents, &referents)
   }
@@ -341,8 +352,8 @@ import Synchronization
     _ action: Action, from node: StoreNode<Action>, _ path: borrowing CommitPath<Action>,
     _ onCommit: CommitPath<Action>.OnCommit?
   ) -> StoreError? {
-    if path.stages != nil { return path.stages?.process(action, node) }
     var action = action
+    if path.stages != nil { return path.stages?.process(&action, node) }
     onCommit?.prepare?(&action)
     path.commit(&action)
     countCommit()
@@ -355,22 +366,20 @@ import Synchronization
     commitCount.store(commitCount.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
   }
 
-  /// A commit is about to be made, of an action that passes through stages.
-  ///
-  /// SAFETY: as for `committed`.
-  @inlinable nonisolated func willCommit(_ action: inout Action) {
-    extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.prepare?(&action) }
-  }
-
-  /// Counts and reports a commit, of an action that passes through stages.
+  /// Commits an action that passes through stages, counts it and reports it.
   ///
   /// SAFETY: called by closures that the tree calls on its executor.
-  @inlinable nonisolated func committed(
-    _ action: inout Action, from node: StoreNode<Action>, _ onPath: CommitPath<Action>.OnCommit?
+  @inline(__always) @inlinable nonisolated func commit(
+    _ action: inout Action, from node: StoreNode<Action>, _ onPath: CommitPath<Action>.OnCommit?,
+    by commit: (inout Action) -> Void
   ) {
+    let onCommit = extras.withObject { unsafe $0.onExecutor.unconfined.onCommit } ?? nil
+    onPath?.prepare?(&action)
+    onCommit?.prepare?(&action)
+    commit(&action)
     countCommit()
     onPath?.tell(&action, node)
-    extras.withObject { unsafe $0.onExecutor.unconfined.onCommit?.tell(&action, node) }
+    onCommit?.tell(&action, node)
   }
 
   // MARK: Visitors
@@ -442,7 +451,7 @@ import Synchronization
     visit.context = carriedContext
     let command = sequencer?.ordered(visit) ?? visit
     if sequencer != nil, performInTurn(command, for: node) { return visit }
-    let (isPlaced, schedules) = requests.withLock { requests in
+    let (isPlaced, schedules) = withRequests { requests in
       let takesUp = requests.inbox.visitorCame()
       if let node, node.refuses() { return (false, takesUp) }
       return (true, append(to: &requests) { $0.append(command) } || takesUp)
@@ -537,7 +546,7 @@ import Synchronization
   /// The companion of the tree's stores. Made under the lock, so that a store that ends at the same time either finds
   /// it or is seen to be closed by the caller of this.
   nonisolated func companion(orMake make: () -> StoreCompanion) -> StoreCompanion {
-    existingCompanion ?? requests.withLock { _ in madeExtras.companion(orMake: make) }
+    existingCompanion ?? withRequests { _ in madeExtras.companion(orMake: make) }
   }
 
   /// How many child stores there are.

@@ -15,7 +15,7 @@ import Testing
     executor.letGo()
     await begun.wait()
     executor.waitForRunningJob()
-    #expect(tree.requests.withLock { $0.inbox.phase } == .leftToVisitor)
+    #expect(tree.withRequests { $0.inbox.phase } == .leftToVisitor)
     let visit = try await tree.runNow(
       for: nil, { _ throws(StoreError) in }, late: { LateVisit { _ throws(StoreError) in } })
     guard case .late(let visit) = visit else {
@@ -25,7 +25,7 @@ import Testing
     try await visit.value()
     #expect(await subject.root.state.root.count == 3000)
     await tree.untilIdle()
-    #expect(tree.requests.withLock { $0.inbox.phase } == .idle)
+    #expect(tree.withRequests { $0.inbox.phase } == .idle)
   }
 
   @Test func `without a visitor the rest is done all the same`() async throws {
@@ -58,7 +58,7 @@ import Testing
     #expect(kept * MemoryLayout<Tree<[64 of Int]>.Entry>.stride <= 131_072)
     let batch = try await tree.run { _ throws(StoreError) in tree.assumeIsolated { $0.batch.capacity } }
     #expect(batch <= kept * 5 / 4)
-    #expect(tree.requests.withLock { $0.inbox.entries.capacity } <= kept * 5 / 4)
+    #expect(tree.withRequests { $0.inbox.entries.capacity } <= kept * 5 / 4)
   }
 
   /// The reducer runs whatever job waits, as a nested run loop does, and so the visitor's in the middle of a commit.
@@ -89,7 +89,7 @@ import Testing
     executor.hold()
     for _ in 0..<Tree<Int>.quantum + 1 { root.dispatch(1) }
     let waiting = Task { await tree.untilIdle() }
-    while tree.requests.withLock({ $0.inbox.idleWaiters.isEmpty }) { await Task.yield() }
+    while tree.withRequests({ $0.inbox.idleWaiters.isEmpty }) { await Task.yield() }
     let visitor = Task { await root.state }
     await executor.untilEnqueued(2)
     executor.letGo()

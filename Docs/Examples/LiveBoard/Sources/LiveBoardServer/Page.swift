@@ -270,7 +270,7 @@ enum Page {
         node.show(item);
         return node;
       }));
-      for (const id of cards.keys()) if (!there.has(id)) { cards.get(id).remove(); cards.delete(id); }
+      for (const [id, node] of cards) if (!there.has(id)) takeAway(id, node);
       columns.forEach((column, index) => {
         if (!sections.has(column.name)) {
           sections.set(column.name, makeColumn(column.name));
@@ -281,6 +281,20 @@ enum Page {
       // A node that was moved has lost it.
       if (focused && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
       look();
+    }
+
+    // What somebody is typing into a card stays: it is shown again with the card, or, where that is deleted, as a new one.
+    function takeAway(id, node) {
+      const typed = node.querySelector("input"), section = node.closest("section") || element("columns").firstElementChild;
+      const isTyping = typed === document.activeElement;
+      node.remove();
+      if (typed && past) return;
+      cards.delete(id);
+      if (!typed || typed.value === node.item) return;
+      const input = section.querySelector("form input");
+      input.value = input.value ? input.value + " " + typed.value : typed.value;
+      if (isTyping) input.focus();
+      element("problem").textContent = "The card that you were editing is deleted. Its text can be added as a new one.";
     }
 
     function showState() {

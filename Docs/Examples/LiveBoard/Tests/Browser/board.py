@@ -125,6 +125,28 @@ def main(binary, pictures):
         labelled("delete meanwhile").send_keys(Keys.ENTER)
         until(lambda: "meanwhile" not in column("Doing"), "where cards can be edited again")
 
+        # What is being typed into a card that goes.
+        labelled("edit two changed").send_keys(Keys.ENTER)
+        labelled("text of the card").send_keys(" and more")
+        slider.send_keys(Keys.HOME)
+        until(lambda: "version 1 of" in text("state"), "the card was not there at first")
+        driver.find_element(By.ID, "now").click()
+        until(lambda: labelled("text of the card").get_attribute("value") == "two changed and more",
+              "what was being typed is there again")
+        driver.switch_to.window(bob)
+        labelled("delete two changed").send_keys(Keys.ENTER)
+        until(lambda: column("To do") == [], "another deletes the card")
+        undone = driver.find_element(By.CSS_SELECTOR, "#undo button")
+        driver.switch_to.window(ann)
+        until(lambda: labelled("a new card in To do").get_attribute("value") == "two changed and more",
+              "and its text can be a new one")
+        assert "is deleted" in text("problem")
+        labelled("a new card in To do").clear()
+        driver.switch_to.window(bob)
+        undone.click()
+        driver.switch_to.window(ann)
+        until(lambda: column("To do") == ["two changed"], "the card is back")
+
         # Without the server.
         server.send_signal(signal.SIGKILL)
         server.wait()
