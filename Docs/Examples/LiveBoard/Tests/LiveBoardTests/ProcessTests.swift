@@ -156,6 +156,32 @@ import Testing
     #expect(try await texts(in: folder) == ["saved"])
   }
 
+  @Test func `a body that is no HTTP is refused`() async throws {
+    let folder = try Folder()
+    let server = try await Server(in: folder)
+    let port = try #require(URL(string: server.url)?.port)
+    let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+      .connect(host: "127.0.0.1", port: port) { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+        }
+      }
+    let answer = try await connection.executeThenClose { inbound, outbound in
+      let head = "POST /boards/1/cards HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      try await outbound.write(ByteBuffer(string: head + "Transfer-Encoding: chunked\r\n\r\nno number\r\n"))
+      var answer = ""
+      for try await part in inbound {
+        answer += String(buffer: part)
+        if answer.hasSuffix("}}") { break }
+      }
+      return answer
+    }
+    #expect(answer.hasPrefix("HTTP/1.1 400 "))
+    #expect(answer.contains("The body cannot be read."))
+    server.send(SIGTERM)
+    #expect(await server.wait() == 0)
+  }
+
   #if os(Linux)
     @Test func `a full disk is told, what is shown was saved, and it goes on when there is room`() async throws {
       let folder = try Folder()
