@@ -7,6 +7,7 @@ enum FileFigures {
   static func run(rounds: Int) async throws {
     for round in 1...rounds {
       print("run \(round)")
+      try await trees(500)
       let raw = try rawSync(count: 300)
       let one = try await senders(1, count: 300)
       print("one sender: \(one.each) a send, \(raw) a raw fdatasync: \(ratio(one.each, raw))")
@@ -14,7 +15,6 @@ enum FileFigures {
       print("64 senders: \(many.each) a send, raw fdatasyncs a second times \(ratio(raw, many.each))")
       try await replay(1_000_000)
       try await snapshot()
-      try await trees(500)
     }
   }
 
@@ -149,22 +149,22 @@ enum FileFigures {
 
   /// Opens as many stores at once, and says what they take.
   static func openTrees(_ count: Int, _ log: @escaping @Sendable (Int) -> any OrderedLog) async throws {
-    let before = memory()
+    let before = used()
     let start = ContinuousClock.now
     let stores = try await withThrowingTaskGroup { tasks in
       for number in 0..<count { tasks.addTask { try await Self.store(following: log(number)) } }
       return try await tasks.reduce(into: []) { $0.append($1) }
     }
     let time = start.duration(to: .now)
-    let (kilobytes, threads) = memory()
+    let after = used()
     print(
-      "\(count) trees opened in \(time), \((kilobytes - before.0) / count) KB each, \(threads) threads in the process"
-    )
+      "\(count) trees opened in \(time), \((after.kilobytes - before.kilobytes) / count) KB each, "
+        + "\(after.threads - before.threads) threads more, \(after.threads) in the process")
     for store in stores { await store.shutdown() }
   }
 
   /// What the process holds: resident kilobytes, and threads.
-  private static func memory() -> (Int, Int) {
+  private static func used() -> (kilobytes: Int, threads: Int) {
     let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
     func value(_ name: String) -> Int {
       let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""

@@ -41,6 +41,12 @@
       unsafe self.jetStream = jetStream
     }
 
+    deinit {
+      // SAFETY: nothing else holds them; a message that is being handed out counts in `arrivals`, which stays.
+      unsafe jsCtx_Destroy(jetStream)
+      unsafe natsConnection_Destroy(connection)
+    }
+
     /// Makes a stream as those of the logs are, with three replicas.
     func makeStream(_ name: String) {
       var configuration = unsafe jsStreamConfig()
