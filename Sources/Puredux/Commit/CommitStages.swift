@@ -3,7 +3,8 @@ import Synchronization
 /// What an action passes through besides the reducers of its path, from a store up to the root: middleware and
 /// histories; and what the child stores on the path call for the commit.
 @usableFromInline final class CommitStages<Action: Sendable>: AnyCommitStages<Action> {
-  /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed.
+  /// Lets the middleware handle an action, from the store's up to the root's; what that passes on is committed. The
+  /// action is passed in place, and never changed.
   @usableFromInline typealias Handle = (inout Action, CommitStages<Action>.Context) -> Void
   /// Commits as `CommitPath.commit` does, and keeps history.
   @usableFromInline typealias Record = (inout Action, CommitStages<Action>.Context) -> Void

@@ -8,14 +8,15 @@ import Synchronization
   import Android
 #endif
 
-/// A lock around a few nanoseconds' work. A thread that finds it taken spins, then yields, and then sleeps.
+/// A lock for what takes a few nanoseconds most of the time. A thread that finds it taken spins, then yields, and then
+/// sleeps for a moment at a time.
 ///
 /// It is released by a plain store, as there is nobody to be woken. A `Mutex` needs a second atomic read-modify-write
-/// for that, which is a quarter of a dispatch; and where two threads meet at it, one of them goes to the kernel: with a
-/// producer on another thread than the tree's, a dispatch costs three times as much with a `Mutex`.
+/// for that, which is a quarter of a dispatch, and threads that meet at one go to the kernel (`Docs/Performance.md`,
+/// both threads). In return it neither hands a waiting thread's priority to its holder, nor lets threads in by turns,
+/// nor notices one that takes it twice. It has no queue that a flood could fill: whoever looks while it is free gets in.
 ///
-/// On Apple's systems it is a `Mutex`: threads there have priorities, and one that spins would not lend its own to the
-/// thread that it waits for.
+/// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
 @usableFromInline struct BriefLock: ~Copyable, Sendable {
   #if canImport(Darwin)
     @usableFromInline let mutex = Mutex(())

@@ -82,21 +82,22 @@ import Synchronization
     return false
   }
 
-  /// Closes the store. Only under the inbox's lock.
+  /// Closes the store. Only under the requests' lock.
   @inlinable func close() {
     countClosed()
-    bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .relaxed)
+    bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .releasing)
     if isGivenLast { keepLast() }
   }
 
-  /// Closes the store to all but its own effects. Only under the inbox's lock.
+  /// Closes the store to all but its own effects. Only under the requests' lock.
   func closeToOthers() {
     countClosed()
-    bits.store(bits.load(ordering: .relaxed) | 3, ordering: .relaxed)
+    bits.store(bits.load(ordering: .relaxed) | 3, ordering: .releasing)
     if isGivenLast { keepLast() }
   }
 
-  /// The store is about to be closed: stores below it have to look for that from now on.
+  /// The store is about to be closed: stores below it have to look for that from now on. Whoever has been refused sees
+  /// the count, too.
   @inlinable func countClosed() {
     if !isClosedHere { tree.closedCount.wrappingAdd(1, ordering: .relaxed) }
   }
@@ -125,6 +126,7 @@ import Synchronization
   }
 
   @usableFromInline func refusesWhenClosed(_ effect: RunningEffect?) -> Bool {
+    atomicMemoryFence(ordering: .acquiring)
     guard !hasEnded else { return true }
     let effects = (effect.map { [$0] } ?? []).filter { !$0.hasEnded } + RunningEffect.ofCurrentTask
     guard !effects.isEmpty else { return true }

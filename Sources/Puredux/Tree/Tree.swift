@@ -26,10 +26,10 @@ import Synchronization
 
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
-  @usableFromInline nonisolated let requestsLock = BriefLock()
   // SAFETY: used in `withRequests` only, under the lock.
-  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requests = Requests<Action>()
-  /// Whether the inbox is not idle: read by visitors before they take the lock. Set under the lock.
+  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requestsUnderLock = Requests<Action>()
+  @usableFromInline nonisolated let requestsLock = BriefLock()
+  /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under that.
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether something is being done on the executor, and what is owed at its end.
   @usableFromInline nonisolated let section = Atomic(Section([]))
@@ -103,7 +103,7 @@ import Synchronization
   @inline(__always) @inlinable nonisolated func withRequests<Result>(
     _ body: (inout Requests<Action>) -> Result
   ) -> Result {
-    requestsLock.withLock { unsafe body(&requests) }
+    requestsLock.withLock { unsafe body(&requestsUnderLock) }
   }
 
   /// Gives an action its place in the order; false if its store is closed.
@@ -129,7 +129,7 @@ import Synchronization
     return schedules != nil
   }
 
-  /// Under the lock. True if the caller has to schedule a drain.
+  /// Under the requests' lock. True if the caller has to schedule a drain.
   @inlinable nonisolated func append(
     to requests: inout Requests<Action>, _ append: (inout Requests<Action>) -> Bool
   ) -> Bool {
@@ -543,7 +543,7 @@ import Synchronization
     extras.withObject { $0.companion.withObject { $0 } } ?? nil
   }
 
-  /// The companion of the tree's stores. Made under the lock, so that a store that ends at the same time either finds
+  /// The companion of the tree's stores. Made under the requests' lock, so that a store that ends at the same time either finds
   /// it or is seen to be closed by the caller of this.
   nonisolated func companion(orMake make: () -> StoreCompanion) -> StoreCompanion {
     existingCompanion ?? withRequests { _ in madeExtras.companion(orMake: make) }

@@ -1,53 +1,56 @@
-import Dispatch
+import Foundation
 import Synchronization
 import Testing
 
 @testable import Puredux
 
-struct BriefLockTests {
+@Suite(.timeLimit(.minutes(2))) struct BriefLockTests {
   private final class Counter: @unchecked Sendable {
     let lock = BriefLock()
     // SAFETY: accessed under the lock only, which is what is tested.
     nonisolated(unsafe) var count = 0
 
     func add() { lock.withLock { unsafe count += 1 } }
+    var total: Int { lock.withLock { unsafe count } }
   }
 
-  @Test func `one thread at a time is within it`() {
-    let counter = Counter()
-    DispatchQueue.concurrentPerform(iterations: 16) { _ in
-      for _ in 0..<20_000 { counter.add() }
+  /// Has a body called on so many threads, and returns when all have returned.
+  private func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
+    await withTaskGroup { tasks in
+      for _ in 0..<count {
+        tasks.addTask {
+          await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+              body()
+              continuation.resume()
+            }
+          }
+        }
+      }
     }
-    #expect(counter.lock.withLock { unsafe counter.count } == 320_000)
   }
 
-  @Test func `threads wait for as long as it is held, and all get in`() {
+  @Test func `one thread at a time is within it`() async {
     let counter = Counter()
-    let hasTaken = DispatchSemaphore(value: 0)
-    let mayLeave = DispatchSemaphore(value: 0)
-    let held = DispatchGroup()
-    let waiting = Atomic(0)
-    DispatchQueue.global().async(group: held) {
+    await onThreads(16) { for _ in 0..<20_000 { counter.add() } }
+    #expect(counter.total == 320_000)
+  }
+
+  @Test func `threads wait for as long as it is held, and all get in`() async {
+    let counter = Counter()
+    let arrivals = Atomic(0)
+    let countsWhileHeld = Atomic(-1)
+    await onThreads(9) {
+      guard arrivals.add(1, ordering: .relaxed).newValue == 1 else { return counter.add() }
       counter.lock.withLock {
-        hasTaken.signal()
-        mayLeave.wait()
-        #expect(unsafe counter.count == 0)
+        let before = unsafe counter.count
+        while arrivals.load(ordering: .relaxed) < 9 { usleep(100) }
+        // Long enough for the others to get tired of looking; what is expected does not depend on it.
+        usleep(20_000)
+        countsWhileHeld.store(unsafe counter.count - before, ordering: .relaxed)
       }
     }
-    hasTaken.wait()
-    let others = DispatchGroup()
-    for _ in 0..<8 {
-      DispatchQueue.global().async(group: others) {
-        waiting.add(1, ordering: .relaxed)
-        counter.add()
-      }
-    }
-    while waiting.load(ordering: .relaxed) == 0 {}
-    // Long enough for who waits to yield and to sleep; what is expected does not depend on it.
-    #expect(others.wait(timeout: .now() + .milliseconds(20)) == .timedOut)
-    mayLeave.signal()
-    held.wait()
-    others.wait()
-    #expect(counter.lock.withLock { unsafe counter.count } == 8)
+    #expect(countsWhileHeld.load(ordering: .relaxed) == 0)
+    #expect(counter.total == 8)
   }
 }

@@ -57,6 +57,34 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(state.second.count == 100)
   }
 
+  /// Absent when it is looked at a second time, as what is held weakly may be.
+  private struct Vanishing: Sendable {
+    let looks = Record<Int>()
+    private(set) var written: [Tally?] = []
+    var part: Tally? {
+      get {
+        looks.add(1)
+        return looks.all.count == 1 ? Tally() : nil
+      }
+      set { written.append(newValue) }
+    }
+  }
+
+  @Test func `an optional part is looked at once`() {
+    let absent = Record<Int>()
+    let lifted = counting.lifted(
+      toOptional: \Vanishing.part, action: { (step: Int) in step }, absent: { absent.add($0) })
+    var state = Vanishing()
+    lifted.reduce(&state, 5)
+    #expect(state.looks.all == [1])
+    #expect(state.written.map(\.?.trace) == [[5]])
+    #expect(absent.all == [])
+    lifted.reduce(&state, 6)
+    #expect(state.looks.all == [1, 1])
+    #expect(state.written.count == 2 && state.written[1] == nil)
+    #expect(absent.all == [6])
+  }
+
   @Test func `an optional part is changed where it is there, and its absence is told`() {
     let absent = Record<Int>()
     let guest = counting.lifted(

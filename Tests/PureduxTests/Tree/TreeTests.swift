@@ -28,6 +28,35 @@ import Testing
     #expect(tree.withRequests { $0.inbox.phase } == .idle)
   }
 
+  @Test func `stores look at those above them for as long as a closed one is there`() async {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let tree = root.core.node.tree
+    var closed: StateStore<(Int, Int), Int>? = root.childStore(initialState: 0) { $0 += $1 }
+    var child = closed.map { $0.childStore(initialState: 0) { $0 += $1 } }
+    let proxy = child?.store()
+    var sibling: StateStore<(Int, Int), Int>? = root.childStore(initialState: 0) { $0 += $1 }
+    var siblingProxy = sibling?.store()
+    #expect(tree.closedCount.load(ordering: .relaxed) == 0)
+    // Closed once, however it is closed.
+    await closed?.shutdown(interceptors: .finish(within: .seconds(60)))
+    await closed?.shutdown()
+    await sibling?.shutdown()
+    #expect(tree.closedCount.load(ordering: .relaxed) == 2)
+    sibling = nil
+    siblingProxy = nil
+    await tree.untilIdle()
+    #expect(siblingProxy == nil && tree.closedCount.load(ordering: .relaxed) == 1)
+    #expect(proxy?.dispatch(1) == .terminated)
+    #expect(root.childStore(initialState: 0) { $0 += $1 }.dispatch(1) == .enqueued)
+    closed = nil
+    await tree.untilIdle()
+    #expect(proxy?.dispatch(1) == .terminated)
+    #expect(child?.dispatch(1) == .terminated)
+    child = nil
+    await tree.untilIdle()
+    #expect(proxy?.dispatch(1) == .terminated)
+  }
+
   @Test func `without a visitor the rest is done all the same`() async throws {
     let executor = HeldExecutor()
     let subject = Subject(.child, executor: .serial(executor))

@@ -132,7 +132,10 @@ enum Page {
     const move = async ({ id, text }, column, position) =>
       done("Moved “" + text + "”.", await ask("POST", root + "/cards/" + id + "/move", { column, position }));
     async function remove({ id, text }) {
+      const node = cards.get(id);
+      node.isLeaving = true;
       const answer = await ask("DELETE", root + "/cards/" + id);
+      node.isLeaving = answer !== null;
       // The stream may not have said so yet.
       if (answer && cards.has(id) && cards.get(id).contains(document.activeElement)) document.activeElement.blur();
       done("Deleted “" + text + "”.", answer);
@@ -170,6 +173,7 @@ enum Page {
       const change = button("✎", "", () => {
         const input = document.createElement("input");
         input.value = place(id).item.text;
+        input.defaultValue = input.value;
         input.setAttribute("aria-label", "text of the card");
         const close = () => { input.replaceWith(text); change.focus(); };
         input.onkeydown = async event => {
@@ -290,7 +294,7 @@ enum Page {
       node.remove();
       if (typed && past) return;
       cards.delete(id);
-      if (!typed || typed.value === node.item) return;
+      if (!typed || typed.value === typed.defaultValue || node.isLeaving) return;
       const input = section.querySelector("form input");
       input.value = input.value ? input.value + " " + typed.value : typed.value;
       if (isTyping) input.focus();

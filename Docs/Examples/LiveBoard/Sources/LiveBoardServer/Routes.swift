@@ -275,7 +275,7 @@ struct Routes: Sendable {
       return try await request.decode(as: Body.self, context: context)
     } catch let error as HTTPError where error.status == .badRequest {
       throw HTTPError(.badRequest, message: "The body is not the JSON that is expected here. \(error.body ?? "")")
-    } catch where !(error is any HTTPResponseError) {
+    } catch  where !(error is any HTTPResponseError || error is CancellationError) {
       // What came is no HTTP, or ends before it should.
       throw HTTPError(.badRequest, message: "The body cannot be read.")
     }

@@ -135,7 +135,7 @@ def main(binary, pictures):
               "what was being typed is there again")
         driver.switch_to.window(bob)
         labelled("delete two changed").send_keys(Keys.ENTER)
-        until(lambda: column("To do") == [], "another deletes the card")
+        until(lambda: "Deleted" in text("undo"), "another deletes the card")
         undone = driver.find_element(By.CSS_SELECTOR, "#undo button")
         driver.switch_to.window(ann)
         until(lambda: labelled("a new card in To do").get_attribute("value") == "two changed and more",
@@ -146,6 +146,19 @@ def main(binary, pictures):
         undone.click()
         driver.switch_to.window(ann)
         until(lambda: column("To do") == ["two changed"], "the card is back")
+        labelled("edit two changed").send_keys(Keys.ENTER)
+        driver.switch_to.window(bob)
+        labelled("delete two changed").send_keys(Keys.ENTER)
+        until(lambda: "Deleted" in text("undo"), "it is deleted once more")
+        undone = driver.find_element(By.CSS_SELECTOR, "#undo button")
+        driver.switch_to.window(ann)
+        until(lambda: column("To do") == [] and not driver.find_elements(By.CSS_SELECTOR, "li input"),
+              "with the editor in which nothing was typed")
+        assert labelled("a new card in To do").get_attribute("value") == ""
+        driver.switch_to.window(bob)
+        undone.click()
+        driver.switch_to.window(ann)
+        until(lambda: column("To do") == ["two changed"], "and is back")
 
         # Without the server.
         server.send_signal(signal.SIGKILL)
