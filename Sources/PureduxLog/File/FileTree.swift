@@ -163,7 +163,9 @@ final class FileTree: OrderedLog, SnapshotStore {
       guard let head = waiting.head else { return (false, []) }
       guard position < head else { return (true, []) }
       guard let first = waiting.recent.first?.position, first <= position + 1 else { return (false, []) }
-      return (false, Array(waiting.recent[Int(position + 1 - first)...]))
+      // Element by element: an array of all of them would be the same one, which `publish` would have to copy. And the
+      // thread sanitizer does not see that who reads lets go of an array before another adds to it in place.
+      return (false, waiting.recent[Int(position + 1 - first)...].map { $0 })
     }
     if isAtHead { return nil }
     if let last = recent.last {
