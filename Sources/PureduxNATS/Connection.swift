@@ -108,8 +108,8 @@
       }
     }
 
-    /// libnats has given up, as it does when it was refused twice: all begins anew, until it works. A connection that was
-    /// never used says that it is closed, too: then there is another one, or is being made.
+    /// libnats has given up, as it does when it was refused twice: all begins anew, until it works. A connection that
+    /// was never used says that it is closed, too: then there is another one, or is being made.
     private func reopen() {
       guard
         life.withLock({ life in

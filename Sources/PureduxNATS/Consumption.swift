@@ -3,8 +3,8 @@
 
   /// What a reader has been sent, and whether it is still sent everything: a pure state machine.
   ///
-  /// A consumer numbers what it sends. Where one is missing, or nothing is heard any more, a new consumer is made, which
-  /// begins behind what has come.
+  /// A consumer numbers what it sends. Where one is missing, or nothing is heard any more, a new consumer is made,
+  /// which begins behind what has come.
   struct Consumption {
     enum Step {
       case records([LogRecord], after: UInt64)

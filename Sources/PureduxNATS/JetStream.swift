@@ -153,7 +153,8 @@
       guard let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error else {
         return .failure(.unavailable("The answer cannot be read."))
       }
-      // Of a message only its size is refused for good; a stream that is sealed, or a right that is missing, may change.
+      // Of a message only its size is refused for good; a stream that is sealed, or a right that is missing, may
+      // change.
       if case .refused(let text) = failure.error, failure.errCode != Failure.messageTooLarge {
         return .failure(.unavailable(text))
       }

@@ -37,8 +37,8 @@
       /// What TLS is used with. It is used without this, too, for servers that are named `tls://…`, with the system's
       /// certificates.
       public var tls: TLS?
-      /// For how long the first connection, and the stream, are tried before `init` throws; an answer that is waited for
-      /// then may take `answerLimit` longer.
+      /// For how long the first connection, and the stream, are tried before `init` throws; an answer that is waited
+      /// for then may take `answerLimit` longer.
       public var connectLimit = Duration.seconds(10)
       /// What a server has not answered after that long is `.unavailable`.
       public var answerLimit = Duration.seconds(5)

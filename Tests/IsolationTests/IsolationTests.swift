@@ -4,8 +4,8 @@ import Testing
 /// A caller never leaves its actor: after each call to a store, and in a body that a store calls, code runs where the
 /// caller does.
 ///
-/// The compiler sees to that in ways that depend on sizes, inlining and specialization, and has been wrong about it, most
-/// of all in release builds: run these tests there, too.
+/// The compiler sees to that in ways that depend on sizes, inlining and specialization, and has been wrong about it,
+/// most of all in release builds: run these tests there, too.
 @Suite(.timeLimit(.minutes(5))) struct IsolationTests {
   /// Calls that are specialized for their state.
   struct Specialized: Sendable, CustomTestStringConvertible {

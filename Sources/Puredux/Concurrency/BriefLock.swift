@@ -14,7 +14,8 @@ import Synchronization
 /// It is released by a plain store, as there is nobody to be woken. A `Mutex` needs a second atomic read-modify-write
 /// for that, which is a quarter of a dispatch, and threads that meet at one go to the kernel (`Docs/Performance.md`,
 /// both threads). In return it neither hands a waiting thread's priority to its holder, nor lets threads in by turns,
-/// nor notices one that takes it twice. It has no queue that a flood could fill: whoever looks while it is free gets in.
+/// nor notices one that takes it twice. It has no queue that a flood could fill: whoever looks while it is free gets
+/// in.
 ///
 /// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
 @usableFromInline struct BriefLock: ~Copyable, Sendable {

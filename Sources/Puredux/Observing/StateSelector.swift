@@ -2,7 +2,8 @@
 /// one.
 ///
 ///     extension Room {
-///       static let unread = StateSelector<Room, [Message]>("unread", of: \.messages, \.lastRead) { messages, lastRead in
+///       static let unread = StateSelector<Room, [Message]>("unread", of: \.messages, \.lastRead) {
+///         messages, lastRead in
 ///         messages.filter { $0.id > lastRead }
 ///       }
 ///     }

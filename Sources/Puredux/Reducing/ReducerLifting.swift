@@ -6,9 +6,9 @@ extension Reducer {
   ///       profile.lifted(to: \App.profile) { if case .profile(let action) = $0 { action } else { nil } },
   ///     ])
   ///
-  /// The part is changed in place: no collection in it is copied. In a release build a stored property whose key path is
-  /// written at the call costs what a switch written by hand does, one whose key path comes in a variable some 11 ns; a
-  /// computed one is read and written back.
+  /// The part is changed in place: no collection in it is copied. In a release build a stored property whose key path
+  /// is written at the call costs what a switch written by hand does, one whose key path comes in a variable some 11
+  /// ns; a computed one is read and written back.
   ///
   /// - Parameter toPart: Extracts the part's action from one of the whole; nil if the action is not for this part.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(

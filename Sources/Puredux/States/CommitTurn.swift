@@ -1,5 +1,6 @@
-/// Has a child store that follows a part of its parent's state publish the commits on its own path, too: those leave the
-/// part as it is, as a rule. Compiled once, as `CommitPath.above` is: it is a small part of what such a commit costs.
+/// Has a child store that follows a part of its parent's state publish the commits on its own path, too: those leave
+/// the part as it is, as a rule. Compiled once, as `CommitPath.above` is: it is a small part of what such a commit
+/// costs.
 @usableFromInline final class CommitTurn {
   /// The child's, which keeps this object.
   @usableFromInline unowned var source: AnySource?

@@ -6,8 +6,8 @@
 ///     }
 ///     try await rooms.withStore(17) { room in try await room.send(.say("Hello")) }
 ///
-/// A store is made once, however many ask for it at the same time. If making it fails, those who asked are told, and who
-/// asks later tries again. It is held while somebody uses it (`withStore`, or a handle of `open`), while one of its
+/// A store is made once, however many ask for it at the same time. If making it fails, those who asked are told, and
+/// who asks later tries again. It is held while somebody uses it (`withStore`, or a handle of `open`), while one of its
 /// sequences or observers is subscribed, and while it has effects in progress. When that has not been so for the idle
 /// limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store that has
 /// been shut down otherwise, or that follows a log and has stopped, is made anew, too.

@@ -48,7 +48,8 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
 extension StoreParent {
   /// A part of this store's state, for child stores that depend on nothing else of it.
   ///
-  ///     let cart = shop.part(\.cart).childStore(initialState: Draft()) { draft, action in … }  // ((Cart, Draft), …)
+  ///     // Its state is `(Cart, Draft)`.
+  ///     let cart = shop.part(\.cart).childStore(initialState: Draft()) { draft, action in … }
   ///
   /// Such a child gets a new state with each commit that changes the part, and with each action that is given to it or
   /// to a store below it (G4). Any other commit costs one comparison of the part, however many children it has, and

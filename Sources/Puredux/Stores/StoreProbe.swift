@@ -32,8 +32,8 @@ package struct StoreProbe<State: Sendable>: Sendable {
     return Subscription { [node] in _ = node.enqueue { tree in follower(on: tree).detachIfIdle() } }
   }
 
-  /// Calls a closure on the tree's executor, between two commits, after everything that was requested of the tree before.
-  /// Nil if the tree has ended.
+  /// Calls a closure on the tree's executor, between two commits, after everything that was requested of the tree
+  /// before. Nil if the tree has ended.
   @discardableResult
   package func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result? {
     try? await root.run(isolation: nil) { _ throws(StoreError) in

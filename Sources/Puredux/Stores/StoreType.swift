@@ -149,9 +149,9 @@ extension StoreType {
   /// A proxy whose state is the value of a key in a collection of this store's state; nil while there is none.
   ///
   /// Its sequences deliver the value at the subscription, and then one for each commit that writes the key: that
-  /// changes the value in place, sets it, or removes it. Where a commit replaces the collection by one that was not made
-  /// from it, brings it or an earlier one back, or writes more keys than `Keyed` remembers, all keys count as written. A
-  /// commit costs the followers of the keys that it writes, and nothing of the others.
+  /// changes the value in place, sets it, or removes it. Where a commit replaces the collection by one that was not
+  /// made from it, brings it or an earlier one back, or writes more keys than `Keyed` remembers, all keys count as
+  /// written. A commit costs the followers of the keys that it writes, and nothing of the others.
   ///
   /// For a store of the value itself, without nil, there is `scope(to: \.rooms, at: id).scope(toOptional: { $0 })`.
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(

@@ -1,4 +1,5 @@
-/// The requests that wait for their turn in a tree's one order (G1): a pure state machine, run under the requests' lock.
+/// The requests that wait for their turn in a tree's one order (G1): a pure state machine, run under the requests'
+/// lock.
 ///
 /// Whoever appends to an idle inbox schedules one drain; everything appended until that drain has ended is part of its
 /// work. A *visitor* is a `send` or a read on its way to the executor: while one is expected, a drain that has used up

@@ -2,8 +2,8 @@
 public struct LogStatistics: Sendable, Hashable {
   /// What a store that follows a log is doing.
   public enum Phase: Sendable, Hashable {
-    /// It replays the log: so far of so many positions. On an engine where trees share positions, such as NATS, those of
-    /// others are among them.
+    /// It replays the log: so far of so many positions. On an engine where trees share positions, such as NATS, those
+    /// of others are among them.
     case recovering(UInt64, of: UInt64)
     /// It applies what comes.
     case following

@@ -543,8 +543,8 @@ import Synchronization
     extras.withObject { $0.companion.withObject { $0 } } ?? nil
   }
 
-  /// The companion of the tree's stores. Made under the requests' lock, so that a store that ends at the same time either finds
-  /// it or is seen to be closed by the caller of this.
+  /// The companion of the tree's stores. Made under the requests' lock, so that a store that ends at the same time
+  /// either finds it or is seen to be closed by the caller of this.
   nonisolated func companion(orMake make: () -> StoreCompanion) -> StoreCompanion {
     existingCompanion ?? withRequests { _ in madeExtras.companion(orMake: make) }
   }

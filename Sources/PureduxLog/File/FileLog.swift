@@ -16,8 +16,8 @@ import Synchronization
 /// (`LogError.damaged`), and nothing is changed. What was acknowledged right before the *machine* died, and is damaged
 /// as well, cannot always be told from a tail: it is set aside and reported, too.
 ///
-/// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the store
-/// that follows the log tries again until there is room.
+/// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the
+/// store that follows the log tries again until there is room.
 ///
 /// A directory is open in one `FileLog` at a time. The disk is waited for on at most 17 threads of Dispatch, and never
 /// on those of the cooperative pool.
@@ -29,8 +29,8 @@ public final class FileLog: Sendable {
     /// write then changes only bytes that are there, which disks do faster. 0 for none.
     public var preallocatedBytes = 1 << 20
     /// Whether each write waits for the disk. Without it a crash of the machine can lose what was acknowledged, and one
-    /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left, is
-    /// set aside.
+    /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left,
+    /// is set aside.
     public var syncs = true
 
     public init() {}

@@ -11,9 +11,9 @@ public protocol OrderedLog: Sendable {
   /// nothing fails.
   ///
   /// - Parameter outcome: Called once, from anywhere but within this call: with the position, when the entry is as safe
-  ///   as the engine makes it; or with why that is not known. An entry whose outcome is a failure may still come, unless
-  ///   that is `.refused`: then it is not there, and never comes; a store rejects what it cannot give the log even by
-  ///   itself.
+  ///   as the engine makes it; or with why that is not known. An entry whose outcome is a failure may still come,
+  ///   unless that is `.refused`: then it is not there, and never comes; a store rejects what it cannot give the log
+  ///   even by itself.
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void)
 
   /// The entries after a position, in order, and then those that come, until the consumer stops. Delivers them as they

@@ -1,23 +1,24 @@
 import Puredux
 public import Testing
 
-/// Checks that a store of one's own keeps the delivery contract (`Docs/Contract.md`), and records an issue that names the
-/// first guarantee that it does not keep.
+/// Checks that a store of one's own keeps the delivery contract (`Docs/Contract.md`), and records an issue that names
+/// the first guarantee that it does not keep.
 ///
 ///     @Test func `my store keeps the contract`() async {
-///       await checkDeliveryContract(of: { StoreUnderTest(MyStore()) }, given: [.add(1), .double, .add(3)]) { state, action in
+///       let actions = [Action.add(1), .double, .add(3)]
+///       await checkDeliveryContract(of: { StoreUnderTest(MyStore()) }, given: actions) { state, action in
 ///         state.reduce(action)
 ///       }
 ///     }
 ///
-/// What any `StoreType` shows is checked, of G1 to G7, G9 and G10; G8 where `intercepted` makes a store with an interceptor.
-/// A store shows neither ancestors nor descendants, middleware nor priorities. So nothing is said, of G2, but that an
-/// action is reduced once; of G3, but that no state is read which no commit has made; of G8, ids and effects of the state;
-/// and of G10, priorities and calls from reducers. That what has been read is released (G6, G7) is not checked, either.
-/// Each part has a store of its own, which is ended after it.
+/// What any `StoreType` shows is checked, of G1 to G7, G9 and G10; G8 where `intercepted` makes a store with an
+/// interceptor. A store shows neither ancestors nor descendants, middleware nor priorities. So nothing is said, of G2,
+/// but that an action is reduced once; of G3, but that no state is read which no commit has made; of G8, ids and
+/// effects of the state; and of G10, priorities and calls from reducers. That what has been read is released (G6, G7)
+/// is not checked, either. Each part has a store of its own, which is ended after it.
 ///
-/// A part that takes longer than the limit counts as violated, and is not waited for, even if it ignores its cancellation;
-/// a store that hangs does not hang the test.
+/// A part that takes longer than the limit counts as violated, and is not waited for, even if it ignores its
+/// cancellation; a store that hangs does not hang the test.
 ///
 /// - Parameters:
 ///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else: also not at

@@ -6,10 +6,10 @@ import Puredux
 ///     // items[1]: missing "jam"
 ///     // sum: expected 3, is 2
 ///
-/// Members of structures, tuples and cases, elements of arrays by their place, of dictionaries by their key, and of sets
-/// are compared; values that are `Equatable` and equal are not looked into. It goes `depth` levels deep, ends after `limit`
-/// lines, and follows no reference twice, so that cycles end. Of two arrays of different lengths, elements that were
-/// inserted and removed are found as long as the parts that differ are not too long.
+/// Members of structures, tuples and cases, elements of arrays by their place, of dictionaries by their key, and of
+/// sets are compared; values that are `Equatable` and equal are not looked into. It goes `depth` levels deep, ends
+/// after `limit` lines, and follows no reference twice, so that cycles end. Of two arrays of different lengths,
+/// elements that were inserted and removed are found as long as the parts that differ are not too long.
 public func difference<Value>(expected: Value, actual: Value, depth: Int = 16, limit: Int = 32) -> [String] {
   var difference = Difference(depth: max(depth, 1), limit: max(limit, 1))
   difference.compare(expected, actual, at: "", depth: 0)

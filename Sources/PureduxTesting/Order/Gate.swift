@@ -1,6 +1,7 @@
 import Puredux
 
-/// A door that tasks wait at until it is opened: for a test that decides when something goes on, instead of hoping for it.
+/// A door that tasks wait at until it is opened: for a test that decides when something goes on, instead of hoping for
+/// it.
 ///
 ///     let gate = Gate()
 ///     let service = Service(search: { text in await gate.wait(); return [text] })

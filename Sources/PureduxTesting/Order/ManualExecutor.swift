@@ -13,14 +13,15 @@ import Puredux
 ///     await executor.step()                 // The first is committed, and the second is not.
 ///     executor.letGo()
 ///
-/// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job, in which
-/// a tree does at most one thing: it commits what one action leads to, answers one read, or begins or ends one sequence. What is
-/// dispatched has its place in the order at once, and one job for all of it that waits; a `send` or a read is a job of its
-/// own, and has its place when that job runs. So a `dispatch` comes before a `send` that still waits here, and a `send`
-/// that comes to its job behind what was dispatched takes a step to join that, in which nothing is committed.
+/// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job, in
+/// which a tree does at most one thing: it commits what one action leads to, answers one read, or begins or ends one
+/// sequence. What is dispatched has its place in the order at once, and one job for all of it that waits; a `send` or a
+/// read is a job of its own, and has its place when that job runs. So a `dispatch` comes before a `send` that still
+/// waits here, and a `send` that comes to its job behind what was dispatched takes a step to join that, in which
+/// nothing is committed.
 ///
-/// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both. A
-/// consumer on one of its own is let go from one delivery to the next.
+/// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both.
+/// A consumer on one of its own is let go from one delivery to the next.
 public final class ManualExecutor: StepByStepExecutor, TaskExecutor, Sendable {
   private struct Jobs {
     var waiting: [UnownedJob] = []

@@ -101,8 +101,9 @@ public final class Recorder<State: Sendable>: Sendable {
 
   /// The next state. If it has not been committed yet, waits for it for as long as an effect of the tree runs.
   ///
-  /// Records an issue and returns nil if none comes: if the store has ended; if the tree is at rest; or if effects run on
-  /// for longer than the recorder's limit. An action has to be given to the store before this is called, or by an effect.
+  /// Records an issue and returns nil if none comes: if the store has ended; if the tree is at rest; or if effects run
+  /// on for longer than the recorder's limit. An action has to be given to the store before this is called, or by an
+  /// effect.
   ///
   /// - Parameter patience: How long to wait for a state by the continuous clock, even while the tree is at rest: for a
   ///   store that is given actions by tasks that are not its own.

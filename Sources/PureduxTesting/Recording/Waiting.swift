@@ -1,8 +1,8 @@
 import Puredux
 import Testing
 
-/// How long a store may take, by the continuous clock, before a helper stops waiting for it: a limit for what hangs, which
-/// no test that passes comes near.
+/// How long a store may take, by the continuous clock, before a helper stops waiting for it: a limit for what hangs,
+/// which no test that passes comes near.
 public let defaultWaitingLimit = Duration.seconds(120)
 
 /// The clock that measures the limits of helpers.

@@ -4,7 +4,7 @@ public import Puredux
 ///
 ///     let store = ScriptedStore<Room, RoomAction>(Room(), Room(topic: "Swift"))
 ///     let page = Page(store.store())
-///     page.tapped()                                  // Gives the store an action: the next state of the script follows.
+///     page.tapped()  // Gives the store an action: the next state of the script follows.
 ///     #expect(await store.actions == [.say("Hello")])
 ///     await store.publish(Room(isClosed: true))
 ///     await store.end()
@@ -108,6 +108,7 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   /// returns what corresponds to it. Refused actions are not recorded. With nil it takes actions again.
   public func refuse(with error: StoreError?) { refusal.withLock { $0 = error } }
 
-  /// Ends the store: its sequences end after their last state, and it takes nothing more. Its actions can still be read.
+  /// Ends the store: its sequences end after their last state, and it takes nothing more. Its actions can still be
+  /// read.
   public func end() async { await root.shutdown() }
 }

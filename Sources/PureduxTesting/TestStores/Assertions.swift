@@ -6,9 +6,9 @@ extension TestStore where State: Equatable {
   ///
   /// If middleware passes several actions on, it checks how all of them change it.
   ///
-  /// - Parameter change: Given the state before the commit, makes that after it. Without it, the commit changes nothing;
-  ///   in a relaxed store anything. There it is given the state *after* the commit, which it must leave as it is: assign
-  ///   (`$0.count = 1`), and do not compute (`$0.count += 1`).
+  /// - Parameter change: Given the state before the commit, makes that after it. Without it, the commit changes
+  ///   nothing; in a relaxed store anything. There it is given the state *after* the commit, which it must leave as it
+  ///   is: assign (`$0.count = 1`), and do not compute (`$0.count += 1`).
   public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
@@ -71,8 +71,8 @@ extension TestStore where State: Equatable {
 }
 
 extension TestStore {
-  /// Gives the store an action, and checks a condition of the state after its commit: for states that are not `Equatable`.
-  /// Without a condition the state counts as not looked at.
+  /// Gives the store an action, and checks a condition of the state after its commit: for states that are not
+  /// `Equatable`. Without a condition the state counts as not looked at.
   @_disfavoredOverload public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, satisfying condition: ((State) -> Bool)? = nil
@@ -81,8 +81,8 @@ extension TestStore {
     check(commit, condition, at: sourceLocation)
   }
 
-  /// Takes the next action that was not given by `send`, and checks a condition of the state after its commit: for states
-  /// that are not `Equatable`.
+  /// Takes the next action that was not given by `send`, and checks a condition of the state after its commit: for
+  /// states that are not `Equatable`.
   ///
   /// - Returns: The action; nil if none comes.
   @_disfavoredOverload @discardableResult

@@ -41,8 +41,8 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     pages.withLock { $0.position = position }
   }
 
-  /// Enters each commit of the store that has it, within the commit; between the first and the last there is that of the
-  /// store itself, which may make several commits of an action.
+  /// Enters each commit of the store that has it, within the commit; between the first and the last there is that of
+  /// the store itself, which may make several commits of an action.
   func middleware(around others: [Middleware<State, Action>]) -> [Middleware<State, Action>] {
     let first = Middleware<State, Action> { [self] action, _, next in
       pages.withLock { $0.positionBefore = $0.position }

@@ -9,18 +9,18 @@ public import Testing
 ///     await store.receive(.found(["actors"])) { $0.results = ["actors"] }
 ///     await store.finish()
 ///
-/// `send` gives the store an action, and `receive` takes the next that effects gave it, in commit order. Each is told how
-/// that commit changes the state before it; without a closure it does not change it. What differs is an issue at the
-/// caller's line that shows the members that do.
+/// `send` gives the store an action, and `receive` takes the next that effects gave it, in commit order. Each is told
+/// how that commit changes the state before it; without a closure it does not change it. What differs is an issue at
+/// the caller's line that shows the members that do.
 ///
-/// Every call returns when the store has settled, so that there is nothing to wait for: every effect has ended, sleeps on
-/// the store's clock, waits for states or at a `Gate`. An effect that waits for anything else for longer than the limit is
-/// reported, too.
+/// Every call returns when the store has settled, so that there is nothing to wait for: every effect has ended, sleeps
+/// on the store's clock, waits for states or at a `Gate`. An effect that waits for anything else for longer than the
+/// limit is reported, too.
 ///
-/// `finish` reports what has not been accounted for: actions that were not received, effects that have not ended, states
-/// that nobody looked at. If it is forgotten, the end of the test store's life reports that, and the same except for
-/// effects, which it cannot ask for. A store made `.relaxed` reports none of this, and skips what is not asked about; it
-/// can be used from several tasks.
+/// `finish` reports what has not been accounted for: actions that were not received, effects that have not ended,
+/// states that nobody looked at. If it is forgotten, the end of the test store's life reports that, and the same except
+/// for effects, which it cannot ask for. A store made `.relaxed` reports none of this, and skips what is not asked
+/// about; it can be used from several tasks.
 ///
 /// A call that a cancelled task makes waits for nothing, and reports nothing that it cannot know.
 public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
@@ -107,8 +107,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   ///     let room = RootStore(initialState: Room(), reducers: reducers, clock: clock, history: history)
   ///     let store = TestStore(room, history: history, clock: clock)
   ///
-  /// `finish` leaves it as it is. Each call looks through the history; commits that it has dropped by then are an issue.
-  /// If middleware makes several commits of an action that is sent, only the last counts as sent.
+  /// `finish` leaves it as it is. Each call looks through the history; commits that it has dropped by then are an
+  /// issue. If middleware makes several commits of an action that is sent, only the last counts as sent.
   ///
   /// - Parameter clock: The clock that the store was made with, for `advance`.
   public init(
@@ -186,8 +186,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   private var visitor: Visitor { Visitor(root: root, probe: probe) }
 
-  /// What a closure returns on the tree's executor, where no action is on its way. Nil if the caller is cancelled, or the
-  /// tree does not answer, which is an issue.
+  /// What a closure returns on the tree's executor, where no action is on its way. Nil if the caller is cancelled, or
+  /// the tree does not answer, which is an issue.
   private func onTree<Result: Sendable>(
     at location: SourceLocation, _ body: @escaping @Sendable () -> Result
   ) async -> Result? {
@@ -204,8 +204,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return nil
   }
 
-  /// Moves the clock from one deadline to the next, up to a duration, and has the store settle each time: what sleeps again
-  /// in between is woken again. If it does not settle, the clock is not moved any further.
+  /// Moves the clock from one deadline to the next, up to a duration, and has the store settle each time: what sleeps
+  /// again in between is woken again. If it does not settle, the clock is not moved any further.
   public func advance(by duration: Duration, sourceLocation: SourceLocation = #_sourceLocation) async {
     await clock.advance(by: duration) { await settled(at: sourceLocation) == .done }
   }
@@ -327,8 +327,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: The end
 
-  /// Reports what has not been accounted for, and shuts the store down, if the test store has made it. Nothing can be sent
-  /// after that. Calling it again does nothing.
+  /// Reports what has not been accounted for, and shuts the store down, if the test store has made it. Nothing can be
+  /// sent after that. Calling it again does nothing.
   public func finish(sourceLocation: SourceLocation = #_sourceLocation) async {
     let settling = await settled(at: sourceLocation)
     var running = RunningEffects.none

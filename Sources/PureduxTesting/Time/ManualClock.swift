@@ -105,8 +105,8 @@ public final class ManualClock: AnnouncedClock, Sendable {
   /// The earliest deadline of those that sleep; nil if none does.
   public var nextDeadline: Instant? { sleepers.withLock { $0.nextDeadline } }
 
-  /// Returns when exactly that many tasks sleep, or the caller is cancelled: for tasks that belong to no store. Those of a
-  /// store's effects sleep when the store has settled.
+  /// Returns when exactly that many tasks sleep, or the caller is cancelled: for tasks that belong to no store. Those
+  /// of a store's effects sleep when the store has settled.
   public func untilAsleep(_ count: Int) async {
     let gate = Gate()
     await withTaskCancellationHandler {
@@ -172,7 +172,8 @@ public final class ManualClock: AnnouncedClock, Sendable {
 
   private static func count(in store: some OwningStore) -> Int { StoreProbe(store.store()).commitCount }
 
-  /// In rounds where there are several, as what one does may give another something to do: until a round commits nothing.
+  /// In rounds where there are several, as what one does may give another something to do: until a round commits
+  /// nothing.
   private static func settle(_ stores: [any OwningStore]) async -> Bool {
     var (commits, before) = (0, -1)
     repeat {

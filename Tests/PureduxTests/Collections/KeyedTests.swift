@@ -86,7 +86,8 @@ import Testing
     #expect(values.writes.keys.count <= 128)
   }
 
-  /// What effects of its values begin and end with, beside that of a list of as many, which is looked through each time.
+  /// What effects of its values begin and end with, beside that of a list of as many, which is looked through each
+  /// time.
   @Test(arguments: [1, 2].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
   func `what has come, gone and changed among its values`(seed: UInt64) {
     var random = SeededGenerator(seed: seed)

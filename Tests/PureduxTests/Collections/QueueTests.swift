@@ -38,7 +38,8 @@ import Testing
   }
 }
 
-/// Adds numbers to a queue, counted from zero, and takes them out, in turns of different lengths. Returns those that are left in it.
+/// Adds numbers to a queue, counted from zero, and takes them out, in turns of different lengths. Returns those that
+/// are left in it.
 func addAndTakeInTurns(
   append: (Int) -> Void, popFirst: () -> Int?, check: (_ left: Range<Int>) -> Void
 ) -> Range<Int> {

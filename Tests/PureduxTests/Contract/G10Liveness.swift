@@ -4,7 +4,8 @@ import Testing
 
 /// Under a flood reads and sends still come through; whoever is called by a tree may dispatch to it.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct G10Liveness {
-  /// The inbox is never empty, as the producers are always a thousand actions ahead; a bound to that keeps the test small.
+  /// The inbox is never empty, as the producers are always a thousand actions ahead; a bound to that keeps the test
+  /// small.
   @Test(arguments: Kind.allCases)
   func `a flood comes through by itself, also when there were sends and reads before it`(kind: Kind) async throws {
     let executor = HeldExecutor()

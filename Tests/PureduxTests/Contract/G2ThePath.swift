@@ -1,7 +1,8 @@
 import Puredux
 import Testing
 
-/// An action is reduced by the store it is given to and by each of its ancestors, once each, from the store up to the root.
+/// An action is reduced by the store it is given to and by each of its ancestors, once each, from the store up to the
+/// root.
 @Suite(.timeLimit(.minutes(5))) struct G2ThePath {
   /// Root, two children, and a grandchild under each.
   enum Place: String, CaseIterable, Sendable {

@@ -2,8 +2,8 @@ import Testing
 
 @testable import Puredux
 
-/// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every earlier
-/// state still delivered. It never keeps a store alive, and after the end nothing of it remains in memory.
+/// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every
+/// earlier state still delivered. It never keeps a store alive, and after the end nothing of it remains in memory.
 @Suite(.timeLimit(.minutes(5))) struct G7TheEnd {
   @Test(arguments: Kind.allCases)
   func `a consumer that is cancelled while it waits ends at once`(kind: Kind) async throws {

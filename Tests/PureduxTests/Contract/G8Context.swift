@@ -21,7 +21,8 @@ private enum Trace {
     }
   }
 
-  /// Below 1,000 comes from outside; what is 1,000 or 2,000 above it from the effects of that, and from the effects of those.
+  /// Below 1,000 comes from outside; what is 1,000 or 2,000 above it from the effects of that, and from the effects of
+  /// those.
   private func effects(seen: Record<Sight>) -> Interceptor<Snapshot, Int> {
     Interceptor(combining: [
       .effects { action, _ in

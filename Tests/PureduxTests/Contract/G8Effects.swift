@@ -71,7 +71,8 @@ private struct Mishap: Error, Equatable {}
     await subject.root.shutdown()
   }
 
-  /// What the effect dispatched has its place behind the action that cancels it, and was accepted before that was committed.
+  /// What the effect dispatched has its place behind the action that cancels it, and was accepted before that was
+  /// committed.
   @Test(arguments: Kind.inMemory, [false, true])
   func `nothing of an effect is committed from the commit on that cancels it, by its id or by the state`(
     kind: Kind, isOfState: Bool
@@ -525,7 +526,8 @@ private struct Mishap: Error, Equatable {}
     #expect(seen.all == [1, 2])
   }
 
-  /// Each effect dispatches the next one's action and ends at once, so that now and then nothing works while an action waits.
+  /// Each effect dispatches the next one's action and ends at once, so that now and then nothing works while an action
+  /// waits.
   @Test(arguments: Kind.allCases, [false, true])
   func `a chain of brief effects comes to its end while the store finishes`(kind: Kind, isInTurn: Bool) async throws {
     for length in [10, 300] {

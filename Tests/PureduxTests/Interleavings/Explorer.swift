@@ -3,9 +3,9 @@ import Testing
 
 /// Runs every interleaving of a few participants around a pure state machine.
 ///
-/// A participant is a sequential program of atomic steps, as the shells' functions are: a transition under the lock, an access to an
-/// atomic, the resumption of a waiter, what is done for itself. Breadth first, so that a schedule that is reported is one of the
-/// shortest. Schedules that come to the same are followed once, and counted all.
+/// A participant is a sequential program of atomic steps, as the shells' functions are: a transition under the lock, an
+/// access to an atomic, the resumption of a waiter, what is done for itself. Breadth first, so that a schedule that is
+/// reported is one of the shortest. Schedules that come to the same are followed once, and counted all.
 ///
 /// Every step is seen by all at once: what a weaker order of memory accesses allows is the thread sanitizer's business.
 ///
@@ -100,7 +100,8 @@ struct Violation: Error {
   init(_ reason: String) { self.reason = reason }
 }
 
-/// A pure state machine, and the participants around it. Everything is values, so that a state can be gone on from more than once.
+/// A pure state machine, and the participants around it. Everything is values, so that a state can be gone on from more
+/// than once.
 protocol Interleaved: SendableMetatype {
   associatedtype Machine
   associatedtype Record: Hashable
@@ -198,7 +199,8 @@ struct Crowd<Step: AtomicStep>: Hashable {
     return Wait(participant: participant, number: participants[participant].waits)
   }
 
-  /// - Parameter isWithin: Whether the participant goes on at once, within what is done on the executor by who resumes it.
+  /// - Parameter isWithin: Whether the participant goes on at once, within what is done on the executor by who resumes
+  ///   it.
   mutating func resume(_ wait: Wait, with next: Next<Step>, within isWithin: Bool = false) throws(Violation) {
     let participant = participants[wait.participant]
     guard participant.next == .wait, participant.waits == wait.number else {

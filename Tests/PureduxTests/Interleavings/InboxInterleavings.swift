@@ -427,7 +427,8 @@ private struct InboxSystem: Interleaved {
     }
   }
 
-  /// The drain that runs at once takes the visitor that is just through for one that is still to come, and leaves the rest to it.
+  /// The drain that runs at once takes the visitor that is just through for one that is still to come, and leaves the
+  /// rest to it.
   @Test func `a visitor that leaves before its visit ends is found out`() async {
     let exploration = await explore {
       InboxSystem(

@@ -144,7 +144,8 @@ import Testing
     #expect(selector.select(Held(version: 7)) == 70)
   }
 
-  /// What a key path can refer to an element by: asks for something when it is hashed or compared, and when the last of it goes.
+  /// What a key path can refer to an element by: asks for something when it is hashed or compared, and when the last of
+  /// it goes.
   struct Asking: Hashable, Sendable {
     final class Ask: Sendable {
       let body: @Sendable () -> Void

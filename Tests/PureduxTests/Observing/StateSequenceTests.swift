@@ -1,8 +1,8 @@
 import Puredux
 import Testing
 
-/// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by the kinds of stores that are
-/// read as a sequence.
+/// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by
+/// the kinds of stores that are read as a sequence.
 @Suite(.timeLimit(.minutes(5))) struct StateSequenceTests {
   /// A child that shows its parent's state, and records each time that this is computed.
   private func child(of root: RootStore<Int, Int>, recording composed: Record<Int>) -> StateStore<Int, Int> {

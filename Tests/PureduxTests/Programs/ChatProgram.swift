@@ -2,7 +2,8 @@ import Puredux
 import PureduxTesting
 import Testing
 
-// A chat of many rooms: who is present, who is typing, and which rooms have been empty for so long that they are closed.
+// A chat of many rooms: who is present, who is typing, and which rooms have been empty for so long that they are
+// closed.
 
 private struct Room: Sendable, Equatable {
   var members: Set<String> = []

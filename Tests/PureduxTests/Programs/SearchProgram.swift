@@ -2,8 +2,8 @@ import Puredux
 import PureduxTesting
 import Testing
 
-// Search as you type: a query is searched for when nothing has been typed for a while, what was typed before is forgotten,
-// what fails is tried again; and the news are polled for as long as somebody looks at them.
+// Search as you type: a query is searched for when nothing has been typed for a while, what was typed before is
+// forgotten, what fails is tried again; and the news are polled for as long as somebody looks at them.
 
 private struct Search: Sendable, Equatable {
   var query = ""

@@ -1,6 +1,7 @@
 import Puredux
 
-/// What the user's code does to a tree that is calling it: in every place where it is called, everything that the public face offers.
+/// What the user's code does to a tree that is calling it: in every place where it is called, everything that the
+/// public face offers.
 enum Reentry {
   /// Where a tree runs.
   enum Ground: CaseIterable, Sendable {

@@ -2,8 +2,8 @@ import Testing
 
 @testable import Puredux
 
-/// Programs that ask a tree for something at once, in the middle of a commit: isolated to the executor that the commit runs on. What they ask
-/// waits for its turn.
+/// Programs that ask a tree for something at once, in the middle of a commit: isolated to the executor that the commit
+/// runs on. What they ask waits for its turn.
 @Suite(.timeLimit(.minutes(5))) struct ReentryPrograms {
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
@@ -236,8 +236,8 @@ import Testing
     #expect(root.dispatch(3) == .terminated)
   }
 
-  /// The drain that a dispatch has ordered waits behind a send. The send does first what was dispatched, and that has the executor run what
-  /// waits, when there is something for a drain to do.
+  /// The drain that a dispatch has ordered waits behind a send. The send does first what was dispatched, and that has
+  /// the executor run what waits, when there is something for a drain to do.
   @Test func `a drain that is run inside a commit leaves that alone`() async throws {
     let executor = ManualExecutor(isStepByStep: false)
     let proxies = Record<Store<[Int], Int>>()

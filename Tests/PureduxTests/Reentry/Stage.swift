@@ -98,8 +98,8 @@ extension Reentry {
 
     // MARK: The place
 
-    /// The user's code, called in a place: does the operation where that is the scenario's, twice at most. What it asks there comes after the action
-    /// that is being committed.
+    /// The user's code, called in a place: does the operation where that is the scenario's, twice at most. What it asks
+    /// there comes after the action that is being committed.
     func pass(_ place: Place, during id: Int? = nil) {
       guard place == self.place else { return }
       let turn: Int? = cast.withLock { cast in

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Puredux
 
-/// Child stores that depend on a part of their parent's state: each gets what changes the part, and what is given to it.
+/// Child stores that depend on a part of their parent's state: each gets what changes the part, and what is given to
+/// it.
 @Suite(.timeLimit(.minutes(5))) struct ChildOfPartTests {
   private struct Hotel: Sendable, Equatable {
     var name = "Ritz"

@@ -3,8 +3,9 @@ import Testing
 
 @testable import Puredux
 
-/// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is worked out on the way recurses no further
-/// than a stack of eight megabytes has room for at ten thousand levels, in a debug build.
+/// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is worked
+/// out on the way recurses no further than a stack of eight megabytes has room for at ten thousand levels, in a debug
+/// build.
 @Suite(.timeLimit(.minutes(5))) struct DepthTests {
   /// The sanitizers make each frame several times as large.
   static let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil

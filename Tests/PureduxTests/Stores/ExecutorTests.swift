@@ -73,7 +73,8 @@ import Testing
     #expect(await root.state == 1)
   }
 
-  /// The drain that is owed at the end of the visit runs before `send` goes on, and is not to leave anything to that visitor.
+  /// The drain that is owed at the end of the visit runs before `send` goes on, and is not to leave anything to that
+  /// visitor.
   @Test func `an executor may run jobs where they are enqueued, in the middle of others`() async throws {
     let executor = InPlaceExecutor()
     let proxies = Record<Store<Int, Int>>()

@@ -187,8 +187,8 @@ import Testing
     }
   }
 
-  /// Shuts a tree down whose interceptor waits for its cancellation or, where there is one, for what is awaited here; answers whether it was
-  /// cancelled.
+  /// Shuts a tree down whose interceptor waits for its cancellation or, where there is one, for what is awaited here;
+  /// answers whether it was cancelled.
   private func isCancelled(
     within limit: Duration, by clock: some Clock<Duration>, before finish: (@Sendable () async -> Void)? = nil
   ) async -> Bool {

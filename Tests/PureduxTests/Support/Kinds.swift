@@ -46,8 +46,8 @@ enum Kind: CaseIterable, Sendable {
   case rootSequence, scopeSequence, childSequence
   case fileRoot, fileChild, unreliableRoot, unreliableGrandchild, unreliableChildOfKey
 
-  /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has been
-  /// accepted and is not in the log yet (G12).
+  /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has
+  /// been accepted and is not in the log yet (G12).
   static let inMemory = allCases.filter { $0.log == nil }
   static let children = allCases.filter { $0.depth > 0 }
 

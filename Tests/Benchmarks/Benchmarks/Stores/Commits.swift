@@ -31,7 +31,8 @@ private func awaitAll(_ plain: Plain, _ count: Int = actions) async {
 
 /// A child store a level, each with a state of its own; what it shows is that.
 ///
-/// Made from concrete types: through an existential parent the closures of a commit are not specialized, and cost three times as much.
+/// Made from concrete types: through an existential parent the closures of a commit are not specialized, and cost three
+/// times as much.
 private func descend(_ levels: Int, from root: RootStore<Board, Action>) -> [StateStore<Board, Action>] {
   var stores = [root.childStore(initialState: Board(), stateMapping: { $1 }, reducer: reduce)]
   while stores.count < levels {
@@ -256,8 +257,8 @@ private func allocationsFollowed(pausingEvery interval: Int, yields: Int) async 
   return max(all - pauses, 0)
 }
 
-/// How many allocations one of many operations makes. The least of several counts: what the thread pool allocates when a job goes from one thread to
-/// another comes and goes.
+/// How many allocations one of many operations makes. The least of several counts: what the thread pool allocates when
+/// a job goes from one thread to another comes and goes.
 private func allocations(_ run: (Int) async throws -> Void) async throws -> Double {
   try await run(1_000)
   var least = UInt64.max

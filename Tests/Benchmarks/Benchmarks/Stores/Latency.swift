@@ -1,7 +1,8 @@
 import Benchmark
 import Puredux
 
-/// The time from `dispatch` until a subscriber that waits has the state, many times; under load others commit meanwhile.
+/// The time from `dispatch` until a subscriber that waits has the state, many times; under load others commit
+/// meanwhile.
 func latency(_ name: String, isLoaded: Bool) {
   Benchmark(
     Line(name: name, beside: "-").key,

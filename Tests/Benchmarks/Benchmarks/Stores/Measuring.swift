@@ -1,7 +1,8 @@
 import Benchmark
 import Synchronization
 
-/// What one line of the table is about: something of ours, something beside it, and how much of the other ours may cost.
+/// What one line of the table is about: something of ours, something beside it, and how much of the other ours may
+/// cost.
 ///
 /// Both are measured in each iteration, one right after the other: so the machine's moods fall on both.
 struct Line: Sendable {

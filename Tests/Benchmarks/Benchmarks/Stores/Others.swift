@@ -67,7 +67,8 @@ final class QueueStore: @unchecked Sendable {
     queue.sync { observers.append(observer) }
   }
 
-  /// With an observer that says by a handler whether it wants more, as Puredux's do: the handler may be called later and from anywhere.
+  /// With an observer that says by a handler whether it wants more, as Puredux's do: the handler may be called later
+  /// and from anywhere.
   func observe(_ observer: @escaping @Sendable (Board, @escaping @Sendable (Status) -> Void) -> Void) {
     queue.sync { completingObservers.append(observer) }
   }

@@ -16,7 +16,8 @@ private func change(_ size: Int, subscribers: Int, inTable: Bool) async throws -
   let count = subscribers > 10 ? 500 : 20_000
   @Sendable func changeAll() async throws {
     for number in 0..<count {
-      // The same hundred in either size: what is asked here is the store's cost, not the memory's, in which the entries of a large table lie apart.
+      // The same hundred in either size: what is asked here is the store's cost, not the memory's, in which the entries
+      // of a large table lie apart.
       try await store.send(inTable ? .enter(number % 100, number) : .set(number % 100, number))
     }
   }

@@ -284,7 +284,8 @@ public struct Checker {
     // How many deliveries there were at most before the end of the store.
     let latestEnd = latestEnd(of: followed)
     let possible = deliveries.prefix { $0.position <= latestEnd }.count
-    // Where the elements are among the deliveries: as early as they can be. Where they do not tell it and older ones may be left out, as late.
+    // Where the elements are among the deliveries: as early as they can be. Where they do not tell it and older ones
+    // may be left out, as late.
     var indices: [Int] = []
     if hidden, !followed.buffering.keepsFirst {
       for element in elements.reversed() {
@@ -374,8 +375,8 @@ public struct Checker {
       let isLast = recorded.observed.allSatisfy { other in
         other.observing.key != observing.key || other.number == observed.number || other.span.end < observed.span.begin
       }
-      // One that had to wait for a call to return may have come too late for its store. Between the last line of the call, which is what is known
-      // of its end, and its return any time may pass.
+      // One that had to wait for a call to return may have come too late for its store. Between the last line of the
+      // call, which is what is known of its end, and its return any time may pass.
       let mayHaveWaited = recorded.observed.contains { other in
         other.observing.key == observing.key && other.number != observed.number && allCalls[other.number] != nil
       }
@@ -448,7 +449,8 @@ public struct Checker {
     }
   }
 
-  /// Whether a shutdown by an interceptor closes a ring of interceptors that wait for each other's stores, so that it does not wait.
+  /// Whether a shutdown by an interceptor closes a ring of interceptors that wait for each other's stores, so that it
+  /// does not wait.
   private func closesRing(_ closing: Closing) -> Bool {
     guard let caller = closing.caller else { return false }
     var waited = [closing.store]

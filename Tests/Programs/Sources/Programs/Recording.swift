@@ -1,6 +1,7 @@
 import Synchronization
 
-/// When something was asked and when the answer was there, in stamps, of which each is given once; and how many commits there had been before.
+/// When something was asked and when the answer was there, in stamps, of which each is given once; and how many commits
+/// there had been before.
 public struct Span: Sendable {
   public var begin: Int
   public var end: Int
@@ -186,8 +187,8 @@ public struct Recorded: Sendable {
   public var deliveries: Int { followed.reduce(0) { $0 + $1.elements.count } + observerCalls.count }
 }
 
-/// A value behind a lock whose handing over is also told by an atomic, which the thread sanitizer sees: it does not see into the library that the
-/// contended path of `Mutex` lies in.
+/// A value behind a lock whose handing over is also told by an atomic, which the thread sanitizer sees: it does not see
+/// into the library that the contended path of `Mutex` lies in.
 public struct Guarded<Value: Sendable>: ~Copyable, Sendable {
   private let mutex: Mutex<Value>
   private let handover = Atomic(false)

@@ -1,6 +1,7 @@
 import Puredux
 
-// What a program's closures do, as plain functions: the runner puts them into closures for the library, the model calls them.
+// What a program's closures do, as plain functions: the runner puts them into closures for the library, the model calls
+// them.
 
 /// A proxy made of another one.
 public enum View: Codable, Sendable, Equatable {

@@ -25,7 +25,8 @@ public final class LiveCount: Sendable {
     for gate in waiting { gate.open() }
   }
 
-  /// Returns when something is so, at which it looks at each change. False where it has not become so in half the time that counts as a hang.
+  /// Returns when something is so, at which it looks at each change. False where it has not become so in half the time
+  /// that counts as a hang.
   func until(_ isSo: (Int) -> Bool) async -> Bool {
     let deadline = DispatchTime.now() + .seconds(Int(Watchdog.usualLimit.components.seconds) / 2)
     while true {
@@ -173,8 +174,8 @@ func mixed(_ value: UInt64, _ other: UInt64) -> UInt64 {
 
 /// The state of every store and proxy of a tree: the ledgers of the stores on the path, or what a view leaves of them.
 public struct Snapshot: Sendable {
-  /// After how many commits of the tree it is; below zero where a view does not tell. Not a part of what is compared by `==`, so that there are
-  /// duplicates.
+  /// After how many commits of the tree it is; below zero where a view does not tell. Not a part of what is compared by
+  /// `==`, so that there are duplicates.
   public var at: Int
   public var ledgers: [Ledger]
   /// Which views it went through.

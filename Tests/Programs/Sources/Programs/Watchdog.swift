@@ -1,6 +1,7 @@
 import Foundation
 
-/// Ends the process where something takes too long: from a queue of its own, as tasks could not tell that no task runs any more.
+/// Ends the process where something takes too long: from a queue of its own, as tasks could not tell that no task runs
+/// any more.
 public final class Watchdog: Sendable {
   private let limit: Duration
   private let queue = DispatchQueue(label: "watchdog")

@@ -1,7 +1,8 @@
 import Foundation
 import Programs
 
-/// Runs programs in a process of its own, so that a crash or a hang ends no more than that, and tells of each on its standard output.
+/// Runs programs in a process of its own, so that a crash or a hang ends no more than that, and tells of each on its
+/// standard output.
 struct Worker {
   let arguments: Arguments
   let watchdog: Watchdog

@@ -2,8 +2,8 @@ import Puredux
 import PureduxTesting
 import Testing
 
-// Three features, each in a file of its own, make an application: a required part, an optional one, and the elements of a
-// dictionary.
+// Three features, each in a file of its own, make an application: a required part, an optional one, and the elements of
+// a dictionary.
 
 private struct Shop: Sendable, Equatable {
   var session = Session()

@@ -11,8 +11,8 @@ public enum Edit: Codable, Sendable, Equatable {
   case undo(version: Int)
 }
 
-/// One board. What changes it makes a new version of it; what it refuses changes nothing, and neither does moving a card
-/// to where it is.
+/// One board. What changes it makes a new version of it; what it refuses changes nothing, and neither does moving a
+/// card to where it is.
 public struct Board: Codable, Sendable, Equatable {
   public static let cardLimit = 1000
 

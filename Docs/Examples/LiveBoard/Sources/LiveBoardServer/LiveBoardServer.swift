@@ -45,8 +45,8 @@ public struct LiveBoardServer: Sendable {
     self.logger = logger
   }
 
-  /// Runs until the process is asked to terminate: then event streams end, what was accepted is saved, and this returns,
-  /// whatever clients do.
+  /// Runs until the process is asked to terminate: then event streams end, what was accepted is saved, and this
+  /// returns, whatever clients do.
   public func run() async throws {
     try await withApplication { application, boards in
       // They are shut down from the last on.

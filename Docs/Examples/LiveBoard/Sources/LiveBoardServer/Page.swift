@@ -70,8 +70,8 @@ enum Page {
     // The newest board, one of before while somebody looks at that, and the columns of what is shown.
     let live = null, past = null, columns = [], looked = 0, sliding = false;
 
-    // What the server answers; null where it did not do it. What went wrong with an edit stays on the page until another
-    // succeeds.
+    // What the server answers; null where it did not do it. What went wrong with an edit stays on the page until
+    // another succeeds.
     async function ask(method, path, body, key) {
       let problem = "", json = null;
       try {
@@ -287,7 +287,8 @@ enum Page {
       look();
     }
 
-    // What somebody is typing into a card stays: it is shown again with the card, or, where that is deleted, as a new one.
+    // What somebody is typing into a card stays: it is shown again with the card, or, where that is deleted, as a new
+    // one.
     function takeAway(id, node) {
       const typed = node.querySelector("input"), section = node.closest("section") || element("columns").firstElementChild;
       const isTyping = typed === document.activeElement;

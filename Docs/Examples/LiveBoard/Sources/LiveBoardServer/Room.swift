@@ -5,8 +5,8 @@ public struct Room: Codable, Sendable {
   public private(set) var board: Board
   /// The last changes, the oldest first: what can be undone, and how far one can look back.
   public private(set) var changes: [Board.Change] = []
-  /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit; it
-  /// is not kept.
+  /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit;
+  /// it is not kept.
   public private(set) var outcome = Result<Outcome, Board.Refusal>.success(Outcome(card: 0, version: nil))
 
   public struct Outcome: Sendable, Equatable {
