@@ -44,9 +44,9 @@ import Testing
       guard arrivals.add(1, ordering: .relaxed).newValue == 1 else { return counter.add() }
       counter.lock.withLock {
         let before = unsafe counter.count
-        while arrivals.load(ordering: .relaxed) < 9 { usleep(100) }
-        // Long enough for the others to get tired of looking; what is expected does not depend on it.
-        usleep(20_000)
+        while arrivals.load(ordering: .relaxed) < 9 { sched_yield() }
+        // The others have their turns meanwhile: to look, to yield and to sleep.
+        for _ in 0..<5_000 { sched_yield() }
         countsWhileHeld.store(unsafe counter.count - before, ordering: .relaxed)
       }
     }
