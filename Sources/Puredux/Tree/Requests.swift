@@ -9,17 +9,26 @@
 
   @usableFromInline var inbox = Inbox<Entry, Waiter<Void>>()
   @usableFromInline var referents = Referents()
+  /// What came before the inbox's entries, in segments of `segmentLength`, so that no entry of a flood is ever moved.
+  @usableFromInline var full: ContiguousArray<(entries: ContiguousArray<Entry>, referents: Referents)> = []
 
   @inlinable init() {}
 
+  @inlinable static var segmentLength: Int { Inbox<Entry, Waiter<Void>>.keptCapacity }
+
+  /// How many entries wait.
+  var count: Int { full.count * Self.segmentLength + inbox.entries.count }
+
   /// Adds an action; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ action: Action, from node: StoreNode<Action>) -> Bool {
-    inbox.append(.commit(from: referents.place(ofStore: node), action))
+    if inbox.entries.count == Self.segmentLength { beginSegment() }
+    return inbox.append(.commit(from: referents.place(ofStore: node), action))
   }
 
   /// Adds a command; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ command: Command) -> Bool {
-    inbox.append(.command(referents.place(ofCommand: command)))
+    if inbox.entries.count == Self.segmentLength { beginSegment() }
+    return inbox.append(.command(referents.place(ofCommand: command)))
   }
 
   /// Adds the end of a store; true where the caller has to schedule a drain. Where the order comes from elsewhere, the
@@ -30,13 +39,30 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Moves everything that waits into a finished batch, whose storage it takes in return.
-  @inlinable mutating func takeAll(
+  /// Not specialized, as it is called once in thousands of entries; likewise `takeSegment`.
+  @usableFromInline mutating func beginSegment() {
+    var segment = (entries: ContiguousArray<Entry>(), referents: Referents())
+    segment.entries.reserveCapacity(Self.segmentLength)
+    swap(&segment.entries, &inbox.entries)
+    swap(&segment.referents, &referents)
+    full.append(segment)
+  }
+
+  /// Moves what waits, or the first full segment of it, into a finished batch. What is not a full segment takes the
+  /// batch's storage in return.
+  @inlinable mutating func take(
     into batch: inout ContiguousArray<Entry>, _ referents: inout Referents
   ) {
     if inbox.entries.isEmpty { return }
+    if !full.isEmpty { return takeSegment(into: &batch, &referents) }
     inbox.takeAll(into: &batch)
     swap(&self.referents, &referents)
+  }
+
+  @usableFromInline mutating func takeSegment(
+    into batch: inout ContiguousArray<Entry>, _ referents: inout Referents
+  ) {
+    (batch, referents) = full.removeFirst()
   }
 }
 

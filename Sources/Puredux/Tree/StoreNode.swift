@@ -42,7 +42,7 @@ import Synchronization
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
     if let refusal, !refuses() { return refusal }
-    if let bound = tree.sequencer?.inboxBound, tree.withRequests({ $0.inbox.entries.count }) >= bound, !refuses() {
+    if let bound = tree.sequencer?.inboxBound, tree.withRequests({ $0.count }) >= bound, !refuses() {
       return .overloaded
     }
     let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)

@@ -290,12 +290,12 @@ import Synchronization
     }
   }
 
-  /// Takes everything that waits. Only when the batch is done.
+  /// Takes what waits, a segment at a time. Only when the batch is done.
   @inlinable func takeBatch() {
     var (taken, takenReferents) = (ContiguousArray<Entry>(), Referents())
     swap(&taken, &batch)
     swap(&takenReferents, &referents)
-    withRequests { $0.takeAll(into: &taken, &takenReferents) }
+    withRequests { $0.take(into: &taken, &takenReferents) }
     swap(&taken, &batch)
     swap(&takenReferents, &referents)
   }

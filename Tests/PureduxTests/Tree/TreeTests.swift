@@ -90,6 +90,35 @@ import Testing
     #expect(tree.withRequests { $0.inbox.entries.capacity } <= kept * 5 / 4)
   }
 
+  @Test func `a flood of several segments keeps its order, whoever it comes from`() async throws {
+    typealias Large = [64 of Int]
+    let length = Requests<Large>.segmentLength
+    let executor = HeldExecutor()
+    let root = RootStore<[Int], Large>(initialState: [], executor: .serial(executor)) { $0.append($1[0]) }
+    let child = root.childStore(initialState: 0) { $0 += $1[0] }
+    executor.hold()
+    var expected: [Int] = []
+    var sequences: [(StateSequence<[Int]>, begins: Int)] = []
+    for number in 0..<(length * 5 + length / 2) {
+      // Runs of one store across the ends of segments, and subscriptions at these and elsewhere.
+      let count = expected.count + sequences.count
+      if count % length == length - 1 || number % 500 == 7 {
+        sequences.append((root.states(bufferingPolicy: .bufferingOldest(1)), begins: expected.count))
+      }
+      expected.append(number)
+      if number / 300 % 2 == 0 { root.dispatch(.init(repeating: number)) } else { child.dispatch(.init(repeating: number)) }
+    }
+    let tree = root.core.node.tree
+    #expect(tree.withRequests { ($0.full.count, $0.count) } == (5, expected.count + sequences.count))
+    executor.letGo()
+    #expect(await child.state == (expected, (0..<expected.count).filter { $0 / 300 % 2 == 1 }.reduce(0, +)))
+    for (states, begins) in sequences {
+      var iterator = states.makeAsyncIterator()
+      #expect(await iterator.next()?.count == begins)
+    }
+    #expect(await root.statistics.waiting == 0)
+  }
+
   /// The reducer runs whatever job waits, as a nested run loop does, and so the visitor's in the middle of a commit.
   @Test func `a visitor who came from within gets in before a flood that does not end`() async throws {
     let executor = ManualExecutor(isStepByStep: false)
