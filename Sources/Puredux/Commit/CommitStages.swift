@@ -129,8 +129,9 @@ extension CommitStages {
 /// What a store does with an action. In a child store, the state that it owns and the state that it shows differ.
 @usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let reducer: Reducer<Owned, Action>
-  @usableFromInline let middleware: Middleware<State, Action>?
-  @usableFromInline let emission: Emission<State>
+  @usableFromInline let middleware: [Middleware<State, Action>]
+  /// Leaves out what the store does not publish. Made where it is known whether there is such a rule.
+  @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
   @usableFromInline let history: History<Owned, Action>?
   /// The action that a child store is given at its end.
   @usableFromInline let last: Action?
@@ -141,9 +142,35 @@ extension CommitStages {
   ) {
     self.last = last
     self.reducer = reducer
-    self.middleware = middleware.isEmpty ? nil : Middleware(middleware)
-    self.emission = emission
+    self.middleware = middleware
+    if let unchanged = emission.unchanged {
+      emitting = { .emitting(from: $0, except: unchanged) }
+    } else {
+      emitting = nil
+    }
     self.history = history
+  }
+
+  /// A root store's stages. Not specialized: what the middleware and the history do is, where they are made.
+  @usableFromInline func stages(
+    ofRoot own: OwnState<Owned>, shownBy source: Source<State>, _ commit: @escaping CommitPath<Action>.Commit,
+    publish: @escaping () -> Void
+  ) -> CommitStages<Action>? {
+    CommitStages(
+      handle: handle(showing: source, above: nil),
+      record: history.map { history in
+        { [steps = reducer.steps] action, context in
+          history.record(action, context, by: steps, in: own)
+          publish()
+        }
+      }, commit: commit)
+  }
+
+  /// What the store's middleware does with an action; without any, what that of the store above does.
+  @inlinable func handle(
+    showing source: Source<State>, above: CommitStages<Action>.Handle?
+  ) -> CommitStages<Action>.Handle? {
+    middleware.isEmpty ? above : Middleware.handling(middleware, showing: source, above: above)
   }
 }
 
@@ -162,7 +189,7 @@ extension CommitPath {
   @usableFromInline typealias Stages = CommitStages<Action>
 
   /// A root store's path.
-  @inlinable init<State: Sendable>(
+  @inline(__always) @inlinable init<State: Sendable>(
     root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>
   ) {
     let reduce = features.reducer.change
@@ -170,14 +197,13 @@ extension CommitPath {
       own.change { reduce(&$0, &action) }
       if source.hasChannel { source.publish(own) }
     }
-    let stages = Stages(
-      handle: features.middleware.map { $0.handling(showing: source, above: nil) },
-      record: features.history.map { history in
-        { [steps = features.reducer.steps] action, context in
-          history.record(action, context, by: steps, in: own)
-          if source.hasChannel { source.publish(own) }
-        }
-      }, commit: commit)
+    let isPlain = features.middleware.isEmpty && features.history == nil
+    let stages =
+      isPlain
+      ? nil
+      : features.stages(ofRoot: own, shownBy: source, commit) {
+        if source.hasChannel { source.publish(own) }
+      }
     self.init(commit: commit, stages: stages, source: source)
   }
 
@@ -219,7 +245,7 @@ extension CommitPath {
       }
     }
     let stages = Stages(
-      handle: features.middleware.map { $0.handling(showing: source, above: above?.handle) } ?? above?.handle,
+      handle: features.handle(showing: source, above: above?.handle),
       record: record, onCommit: onCommit?.before(above?.onCommit) ?? above?.onCommit,
       last: features.last, sequencer: above?.sequencer, commit: commit)
     self.init(commit: commit, stages: stages, source: source)

@@ -24,12 +24,11 @@
 /// so it must be short and cannot `await`. An interceptor does work that an action triggers: it runs alongside the
 /// tree, may take its time, and comes too late to stop anything.
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
-  @usableFromInline typealias Handle =
-    @Sendable (
-      _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
-    ) -> Void
-
-  @usableFromInline let handle: Handle
+  /// Makes what handles an action in one store, given what handles that which is passed on: the middleware above the
+  /// store, or, if there is none, the commit. A closure, which is specialized where the middleware is made: a store
+  /// without any has none of this.
+  @usableFromInline let handling:
+    @Sendable (_ source: Source<State>, _ above: CommitStages<Action>.Handle?) -> CommitStages<Action>.Handle
 
   @inlinable public init(
     _ handle:
@@ -37,40 +36,37 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
         _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
       ) -> Void
   ) {
-    self.handle = handle
-  }
-
-  /// Combines several into one: in order before the reducers, in reverse order after them.
-  @inlinable public init(_ middleware: [Middleware]) {
-    guard let last = middleware.last else {
-      self.init { action, _, next in next(action) }
-      return
-    }
-    self = middleware.dropLast().reversed().reduce(last) { inner, outer in
-      Middleware { action, context, next in
-        outer.handle(action, context) { inner.handle($0, context, next) }
+    handling = { source, above in
+      // Not one closure that checks: calling a closure that is known to exist counts no references.
+      guard let above else {
+        return { action, context in
+          handle(action, MiddlewareContext(source: source, context: context)) { passed in
+            var passed = passed
+            context.commit(&passed)
+          }
+        }
       }
-    }
-  }
-
-  /// Handles an action; what it passes on is handled by the middleware above the store, or committed.
-  @inlinable func handling(
-    showing source: Source<State>, above: CommitStages<Action>.Handle?
-  ) -> CommitStages<Action>.Handle {
-    guard let above else {
-      return { [handle] action, context in
+      return { action, context in
         handle(action, MiddlewareContext(source: source, context: context)) { passed in
           var passed = passed
-          context.commit(&passed)
+          above(&passed, context)
         }
       }
     }
-    return { [handle] action, context in
-      handle(action, MiddlewareContext(source: source, context: context)) { passed in
-        var passed = passed
-        above(&passed, context)
-      }
+  }
+
+  /// Combines several into one: in order before the reducers, in reverse order after them.
+  public init(_ middleware: [Middleware]) {
+    handling = { source, above in
+      Self.handling(middleware, showing: source, above: above) ?? { action, context in context.commit(&action) }
     }
+  }
+
+  /// What handles an action in a store with this middleware; nil if there is none, nor any above.
+  @usableFromInline static func handling(
+    _ middleware: [Middleware], showing source: Source<State>, above: CommitStages<Action>.Handle?
+  ) -> CommitStages<Action>.Handle? {
+    middleware.reversed().reduce(above) { above, middleware in middleware.handling(source, above) }
   }
 }
 

@@ -89,7 +89,13 @@
       case .nothing: break
       }
     }
-    return await withTaskCancellationHandler {
+    return await waitUnlessCancelled(isBehind: &isBehind)
+  }
+
+  @inline(never) @inlinable func waitUnlessCancelled<State: Sendable>(
+    isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
+  ) async -> State? {
+    await withTaskCancellationHandler {
       await wait(isBehind: &isBehind)
     } onCancel: {
       cancel()
@@ -116,13 +122,14 @@
       switch taken {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: if let effect = follower ?? observer, effect.isHere { pause = tell(effect) }
+      case .nothing: pause = beginPause(of: observer)
       }
     }
   }
 
-  /// An effect's own task waits for a state, until one is handed over.
-  @usableFromInline func tell(_ effect: RunningEffect) -> EffectPause {
+  /// If the task is an effect's own, that waits for a state until one is handed over.
+  @usableFromInline func beginPause(of observer: RunningEffect?) -> EffectPause? {
+    guard let effect = follower ?? observer, effect.isHere else { return nil }
     // Does not capture this object, which the closure's caller must not be the one to release.
     let pause = EffectPause(for: .states) { [channel, cursor, isGone] in
       !isGone.isRevoked && channel.log.withLock { $0.cursors.isAwaited(cursor) }

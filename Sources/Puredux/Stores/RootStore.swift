@@ -99,5 +99,5 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     core.intercept(with: Interceptor(interceptor))
   }
 
-  @inlinable deinit { core.release() }
+  @inline(never) deinit { core.release() }
 }

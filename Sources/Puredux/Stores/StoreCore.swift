@@ -13,24 +13,36 @@
     published = part
   }
 
-  @inlinable init(node: StoreNode<Action>, source: Confined<Source<State>>, emission: Emission<State>) {
+  /// What is not specialized of making a store.
+  @usableFromInline init<Owned>(
+    node: StoreNode<Action>, source: Confined<Source<State>>, emitting: (@Sendable (Source<State>) -> Source<State>)?,
+    history: History<Owned, Action>?
+  ) {
     self.node = node
     self.source = source
-    if let unchanged = emission.unchanged {
-      published = source.map { .emitting(from: $0, except: unchanged) }
-    } else {
-      published = source
-    }
+    published = emitting.map { source.map($0) } ?? source
+    // Ties the history to the lifetime of the store.
+    guard let history else { return }
+    history.attach()
+    _ = node.effects.atEnd(of: node) { history.detach() }
+  }
+
+  /// Likewise, of a root store.
+  @usableFromInline init(
+    root path: consuming CommitPath<Action>, shownBy source: Source<State>, tree: Tree<Action>,
+    emitting: (@Sendable (Source<State>) -> Source<State>)?, history: History<State, Action>?
+  ) {
+    self.init(
+      node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
+      emitting: emitting, history: history)
   }
 
   @inlinable init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
     let own = OwnState(initialState)
     let source = Source.root(own)
-    let path = CommitPath(root: own, shownBy: source, features: features)
     self.init(
-      node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
-      emission: features.emission)
-    keep(features.history)
+      root: CommitPath(root: own, shownBy: source, features: features), shownBy: source, tree: tree,
+      emitting: features.emitting, history: features.history)
   }
 
   /// The core of a root store whose order comes from elsewhere.
@@ -40,12 +52,9 @@
   ) {
     let own = OwnState(initialState)
     let source = Source.root(own)
-    let path = CommitPath(
-      sequencing: CommitPath(root: own, shownBy: source, features: features), by: sequencer)
     self.init(
-      node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
-      emission: features.emission)
-    keep(features.history)
+      root: CommitPath(sequencing: CommitPath(root: own, shownBy: source, features: features), by: sequencer),
+      shownBy: source, tree: tree, emitting: features.emitting, history: features.history)
   }
 
   /// - Parameter isOfPart: Whether the state is a part of what the store shows, so that a commit may leave it as it is.
@@ -65,17 +74,9 @@
     }
     let child = StoreCore<Composed, Action>(
       node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, path: path), source: source,
-      emission: features.emission)
-    child.keep(features.history)
+      emitting: features.emitting, history: features.history)
     if let effects = interceptor?.stateEffects, !effects.isEmpty { child.follow(effects) }
     return child
-  }
-
-  /// Ties a history to the lifetime of the store.
-  @inlinable func keep<Owned>(_ history: History<Owned, Action>?) {
-    guard let history else { return }
-    history.attach()
-    _ = node.effects.atEnd(of: node) { history.detach() }
   }
 
   @inlinable var proxy: Store<State, Action> { Store(route: Route(node), source: published) }

@@ -7,10 +7,24 @@
     case command(Int32)
   }
 
+  /// Entries to be performed one after the other, and what they refer to.
+  @usableFromInline struct Batch: Sendable {
+    @usableFromInline var entries: ContiguousArray<Entry> = []
+    @usableFromInline var referents = Referents()
+
+    @inlinable init() {}
+
+    /// Empties it, and keeps its storage.
+    @inlinable mutating func removeAll() {
+      entries.removeAll(keepingCapacity: true)
+      referents.removeAll()
+    }
+  }
+
   @usableFromInline var inbox = Inbox<Entry, Waiter<Void>>()
   @usableFromInline var referents = Referents()
   /// What came before the inbox's entries, in segments of `segmentLength`, so that no entry of a flood is ever moved.
-  @usableFromInline var full: ContiguousArray<(entries: ContiguousArray<Entry>, referents: Referents)> = []
+  @usableFromInline var full: ContiguousArray<Batch> = []
 
   @inlinable init() {}
 
@@ -41,7 +55,7 @@
 
   /// Not specialized, as it is called once in thousands of entries; likewise `takeSegment`.
   @usableFromInline mutating func beginSegment() {
-    var segment = (entries: ContiguousArray<Entry>(), referents: Referents())
+    var segment = Batch()
     segment.entries.reserveCapacity(Self.segmentLength)
     swap(&segment.entries, &inbox.entries)
     swap(&segment.referents, &referents)
@@ -50,20 +64,14 @@
 
   /// Moves what waits, or the first full segment of it, into a finished batch. What is not a full segment takes the
   /// batch's storage in return.
-  @inlinable mutating func take(
-    into batch: inout ContiguousArray<Entry>, _ referents: inout Referents
-  ) {
+  @inlinable mutating func take(into batch: inout Batch) {
     if inbox.entries.isEmpty { return }
-    if !full.isEmpty { return takeSegment(into: &batch, &referents) }
-    inbox.takeAll(into: &batch)
-    swap(&self.referents, &referents)
+    if !full.isEmpty { return takeSegment(into: &batch) }
+    inbox.takeAll(into: &batch.entries)
+    swap(&referents, &batch.referents)
   }
 
-  @usableFromInline mutating func takeSegment(
-    into batch: inout ContiguousArray<Entry>, _ referents: inout Referents
-  ) {
-    (batch, referents) = full.removeFirst()
-  }
+  @usableFromInline mutating func takeSegment(into batch: inout Batch) { batch = full.removeFirst() }
 }
 
 /// The objects that entries refer to: the stores, each held once for the consecutive actions that come from it, and the

@@ -14,7 +14,7 @@ import Synchronization
   /// 20 more, how many stores there are above; in the rest, its number.
   @usableFromInline let bits: Atomic<UInt64>
 
-  @inlinable init(
+  @usableFromInline init(
     tree: Tree<Action>, parent: StoreNode?, isGivenLast: Bool = false, path: consuming Confined<CommitPath<Action>>
   ) {
     self.tree = tree

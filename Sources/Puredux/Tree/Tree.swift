@@ -21,8 +21,7 @@ import Synchronization
     @inlinable static var owesDrain: Section { Section(rawValue: 2) }
   }
 
-  /// How many entries a drain performs before it lets others onto the executor (G10).
-  @inlinable static var quantum: Int { 1024 }
+  static var greatestQuantum: UInt16 { 1024 }
 
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
@@ -34,60 +33,68 @@ import Synchronization
   /// Whether something is being done on the executor, and what is owed at its end.
   @usableFromInline nonisolated let section = Atomic(Section([]))
   @usableFromInline nonisolated let priority: TaskPriority?
+  /// How many entries a drain performs before it lets others onto the executor (G10).
+  nonisolated let quantum: UInt16
   /// How many sends and reads have set out for the executor, and how many have finished: two counts, because the second
   /// is written only on the executor, where a plain move is enough.
   @usableFromInline nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
   /// How many nodes there are whose stores are closed: while there is none, no store looks at those above it.
   @usableFromInline nonisolated let closedCount = Atomic<UInt32>(0)
-  /// How much of the batch is done.
-  @usableFromInline var batchOffset: Int32 = 0
+  /// How much of the batch is done. SAFETY: as for the batch; a number is read or set.
+  @usableFromInline @exclusivity(unchecked) var batchOffset: Int32 = 0
   @usableFromInline nonisolated let extras: Lazy<Extras>
   /// `drain`, compiled where the tree is made, for its actions: all drains are scheduled with this.
-  @usableFromInline nonisolated let performDrain: @Sendable (isolated Tree) -> Void
+  nonisolated let performDrain: @Sendable (isolated Tree, _ quantum: Int) -> Void
   /// The number of commits so far. Written only on the executor; an atomic can be read from anywhere, and without the
   /// run-time access check that a variable has.
   @usableFromInline nonisolated let commitCount = Atomic(0)
 
   /// The entries being performed, including those that are done.
-  @usableFromInline var batch: ContiguousArray<Entry> = []
-  @usableFromInline var referents = Referents()
+  ///
+  /// SAFETY: isolated, and accessed by its swaps and copies only, within which nothing of the user's runs but the
+  /// deinitializers of what a flood left: those have no way back in, as each request takes its place in the order.
+  @usableFromInline @exclusivity(unchecked) var batch = Requests<Action>.Batch()
 
   @inlinable init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil,
     carrying carried: CarriedValues? = nil
   ) {
-    self.executor = ExecutorReference(executor)
-    self.priority = priority
-    let isPlain = companion == nil && carried == nil
-    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried))
-    if executor.goesStepByStep {
-      performDrain = { $0.drain(1) }
-    } else {
-      performDrain = { $0.drain(Self.quantum) }
+    self.init(executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: nil) {
+      $0.drain($1)
     }
   }
 
-  /// A tree whose order comes from elsewhere. Visitors are never let in, so that what they ask for takes its place in
-  /// the order. Its drain is not specialized, as it commits nothing itself.
+  /// A tree whose order comes from elsewhere. Its drain is not specialized, as it commits nothing itself.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
     sequencer: AnySequencer
   ) {
-    self.executor = ExecutorReference(executor)
-    self.priority = priority
-    extras = Lazy(Extras(companion: companion, carrying: carried, sequencer: sequencer))
-    let quantum = executor.goesStepByStep ? 1 : Self.quantum
-    performDrain = { tree in
+    self.init(executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: sequencer) {
+      tree, quantum in
       tree.drain(quantum)
+      // Visitors are never let in, so that what they ask for takes its place in the order.
       tree.isBusy.store(true, ordering: .relaxed)
     }
     isBusy.store(true, ordering: .relaxed)
   }
 
+  /// The initializer that the others call. Not specialized.
+  @usableFromInline init(
+    executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
+    sequencer: AnySequencer?, performDrain: @escaping @Sendable (isolated Tree, _ quantum: Int) -> Void
+  ) {
+    self.executor = ExecutorReference(executor)
+    self.priority = priority
+    self.performDrain = performDrain
+    quantum = executor.goesStepByStep ? 1 : Self.greatestQuantum
+    let isPlain = companion == nil && carried == nil && sequencer == nil
+    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried, sequencer: sequencer))
+  }
+
   @inlinable var batchPosition: Int {
-    get { Int(batchOffset) }
-    set { batchOffset = Int32(truncatingIfNeeded: newValue) }
+    get { unsafe Int(batchOffset) }
+    set { unsafe batchOffset = Int32(truncatingIfNeeded: newValue) }
   }
 
   /// Numbered from one.
@@ -237,7 +244,7 @@ import Synchronization
   @usableFromInline nonisolated func scheduleDrain() {
     onExecutor { tree in
       // SAFETY: nothing else holds the closure: it is passed to the task, and this function returns.
-      nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.performDrain(tree) }
+      nonisolated(unsafe) let drain: @isolated(any) () async -> Void = { tree.performDrain(tree, Int(tree.quantum)) }
       unsafe Task.detached(priority: tree.priority, operation: drain)
     }
   }
@@ -263,11 +270,12 @@ import Synchronization
     guard enter() else { return section.store([.entered, .owesDrain], ordering: .relaxed) }
     defer { leave() }
     var left = quantum
-    if batch.isEmpty { takeBatch() }
+    // What waits, a segment at a time.
+    if unsafe batch.entries.isEmpty { withRequests { unsafe $0.take(into: &batch) } }
     performRest(&left)
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
     let end = withRequests { requests in
-      let end = requests.inbox.drainEnded(withRest: !batch.isEmpty, visitorExpected: visitorExpected)
+      let end = requests.inbox.drainEnded(withRest: unsafe !batch.entries.isEmpty, visitorExpected: visitorExpected)
       if requests.inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
       return end
     }
@@ -275,7 +283,7 @@ import Synchronization
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters):
-      if batch.capacity > Inbox<Entry, Waiter<Void>>.keptCapacity { batch = [] }
+      if unsafe batch.entries.capacity > Requests<Action>.segmentLength { unsafe batch = Requests<Action>.Batch() }
       for waiter in waiters { waiter.resume(returning: ()) }
     }
   }
@@ -290,44 +298,33 @@ import Synchronization
     }
   }
 
-  /// Takes what waits, a segment at a time. Only when the batch is done.
-  @inlinable func takeBatch() {
-    var (taken, takenReferents) = (ContiguousArray<Entry>(), Referents())
-    swap(&taken, &batch)
-    swap(&takenReferents, &referents)
-    withRequests { $0.take(into: &taken, &takenReferents) }
-    swap(&taken, &batch)
-    swap(&takenReferents, &referents)
-  }
-
   /// Performs the rest of the batch, as far as the quantum allows.
   @inlinable func performRest(_ quantum: inout Int) {
-    guard !batch.isEmpty else { return }
-    var (performing, referents) = (ContiguousArray<Entry>(), Referents())
-    swap(&performing, &batch)
-    swap(&referents, &self.referents)
-    let end = batchPosition + min(quantum, performing.count - batchPosition)
+    if unsafe batch.entries.isEmpty { return }
+    var performing = Requests<Action>.Batch()
+    unsafe swap(&performing, &batch)
+    let count = performing.entries.count
+    let end = batchPosition + min(quantum, count - batchPosition)
     quantum -= end - batchPosition
     var position = batchPosition
     while position < end {
-      switch performing[position] {
-      case .commit(let store, _): position = commitRun(from: store, referents, in: performing, position..<end)
+      switch performing.entries[position] {
+      case .commit(let store, _):
+        position = commitRun(from: store, performing.referents, in: performing.entries, position..<end)
       case .command(let place):
         position += 1
-        // What is left, for a command that asks for it.
-        batchPosition = position - performing.count
-        referents.perform(at: place, on: self)
+        performCommand(at: place, of: &performing.referents, left: count - position)
       }
     }
-    if end == performing.count {
-      batchPosition = 0
-      performing.removeAll(keepingCapacity: true)
-      referents.removeAll()
-    } else {
-      batchPosition = end
-    }
-    swap(&performing, &batch)
-    swap(&referents, &self.referents)
+    batchPosition = end == count ? 0 : end
+    if end == count { performing.removeAll() }
+    unsafe swap(&performing, &batch)
+  }
+
+  /// - Parameter left: How much of the batch is left then, for a command that asks for it.
+  @usableFromInline func performCommand(at place: Int32, of referents: inout Referents, left: Int) {
+    batchPosition = -left
+    referents.perform(at: place, on: self)
   }
 
   /// Commits the consecutive actions from one store, and returns where they end. Whatever a commit needs is looked up

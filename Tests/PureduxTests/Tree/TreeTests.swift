@@ -85,7 +85,7 @@ import Testing
     await tree.untilIdle()
     let kept = Inbox<Tree<[64 of Int]>.Entry, Waiter<Void>>.keptCapacity
     #expect(kept * MemoryLayout<Tree<[64 of Int]>.Entry>.stride <= 131_072)
-    let batch = try await tree.run { _ throws(StoreError) in tree.assumeIsolated { $0.batch.capacity } }
+    let batch = try await tree.run { _ throws(StoreError) in tree.assumeIsolated { $0.batch.entries.capacity } }
     #expect(batch <= kept * 5 / 4)
     #expect(tree.withRequests { $0.inbox.entries.capacity } <= kept * 5 / 4)
   }
@@ -145,13 +145,13 @@ import Testing
     let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
     let tree = root.core.node.tree
     executor.hold()
-    for _ in 0..<Tree<Int>.quantum + 1 { root.dispatch(1) }
+    for _ in 0..<Int(Tree<Int>.greatestQuantum) + 1 { root.dispatch(1) }
     let waiting = Task { await tree.untilIdle() }
     while tree.withRequests({ $0.inbox.idleWaiters.isEmpty }) { await Task.yield() }
     let visitor = Task { await root.state }
     await executor.untilEnqueued(2)
     executor.letGo()
-    #expect(await visitor.value == Tree<Int>.quantum + 1)
+    #expect(await visitor.value == Int(Tree<Int>.greatestQuantum) + 1)
     await waiting.value
   }
 }
