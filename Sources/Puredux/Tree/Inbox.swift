@@ -64,7 +64,7 @@
 
   @inlinable mutating func becomeIdle() -> DrainEnd {
     phase = .idle
-    if entries.capacity > Self.keptCapacity { entries = [] }
+    if entries.capacity >= Self.keptCapacity { entries = [] }
     defer { idleWaiters = [] }
     return .idle(idleWaiters)
   }

@@ -283,7 +283,7 @@ import Synchronization
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters):
-      if unsafe batch.entries.capacity > Requests<Action>.segmentLength { unsafe batch = Requests<Action>.Batch() }
+      if unsafe batch.entries.capacity >= Requests<Action>.segmentLength { unsafe batch = Requests<Action>.Batch() }
       for waiter in waiters { waiter.resume(returning: ()) }
     }
   }
