@@ -39,7 +39,8 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     switch route.target {
     case .direct(let node):
       result = try await node.tree.run(for: node, isolation: isolation) { [source] tree throws(StoreError) in
-        try tree.accept(action, from: node)
+        var action = action
+        try tree.accept(&action, from: node)
         return source.read(on: tree, reading)
       } late: {
         lateRead(reading, after: action, node)

@@ -337,7 +337,8 @@ import Synchronization
     var position = range.lowerBound
     node.path.withValue(on: self) { path in
       while position < range.upperBound, case .commit(let next, let action) = entries[position], next == store {
-        _ = commit(action, from: node, path, onCommit)
+        var action = action
+        _ = commit(&action, from: node, path, onCommit)
         position += 1
       }
     }
@@ -346,10 +347,9 @@ import Synchronization
 
   /// Commits an action. If middleware stops it, returns the corresponding error.
   @inlinable @inline(__always) func commit(
-    _ action: Action, from node: StoreNode<Action>, _ path: borrowing CommitPath<Action>,
+    _ action: inout Action, from node: StoreNode<Action>, _ path: borrowing CommitPath<Action>,
     _ onCommit: CommitPath<Action>.OnCommit?
   ) -> StoreError? {
-    var action = action
     if path.stages != nil { return path.stages?.process(&action, node) }
     onCommit?.prepare?(&action)
     path.commit(&action)
@@ -422,17 +422,20 @@ import Synchronization
   @inline(__always) @inlinable func send(
     _ action: Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
+    var action = action
     announceVisit()
-    if let visit = try await sendNow(action, from: node) { try await visit.value() }
+    if let visit = try await sendNow(&action, from: node) { try await visit.value() }
   }
 
   /// Returns what the visitor has to wait for, if it is not let in.
+  ///
+  /// - Parameter action: In place, as to `commit`.
   @inlinable func sendNow(
-    _ action: Action, from node: StoreNode<Action>
+    _ action: inout Action, from node: StoreNode<Action>
   ) throws(StoreError) -> LateVisit<Void>? {
     guard enterOnVisit() else { return postpone(action, from: node) }
     defer { leaveFromVisit() }
-    try accept(action, from: node)
+    try accept(&action, from: node)
     return nil
   }
 
@@ -459,10 +462,11 @@ import Synchronization
   }
 
   @inlinable func accept(
-    _ action: Action, from node: StoreNode<Action>, isPlaced: Bool = false
+    _ action: inout Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
     guard isPlaced || !node.refuses() else { throw .terminated }
-    let rejection = node.path.withValue(on: self) { commit(action, from: node, $0, onCommit) }
+    let onCommit = onCommit
+    let rejection = node.path.withValue(on: self) { commit(&action, from: node, $0, onCommit) }
     if let rejection { throw rejection }
   }
 
@@ -474,7 +478,10 @@ import Synchronization
     _ action: Action, from node: StoreNode<Action>, isPlaced: Bool
   ) throws(StoreError) {
     let outcome = assumeIsolated { tree in
-      Result<Void, StoreError> { () throws(StoreError) in try tree.accept(action, from: node, isPlaced: isPlaced) }
+      var action = action
+      return Result<Void, StoreError> { () throws(StoreError) in
+        try tree.accept(&action, from: node, isPlaced: isPlaced)
+      }
     }
     try outcome.get()
   }
