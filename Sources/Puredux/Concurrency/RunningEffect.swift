@@ -3,6 +3,8 @@ import Synchronization
 /// An object that runs effects.
 protocol EffectHost: AnyObject, Sendable {
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
+  /// The work is done.
+  func ended(_ effect: RunningEffect)
 }
 
 /// Something that an effect waits for, in the task that does its work.
@@ -37,9 +39,16 @@ protocol EffectHost: AnyObject, Sendable {
 /// An effect that runs, or has run: identifies the tasks that are part of it. An object and not just an address, as an
 /// address is reused.
 @usableFromInline final class RunningEffect: Sendable {
-  /// How often pauses are held back, and the newest of those that are.
-  private struct Hold {
-    var count = 0
+  /// What is to be done. A structure, because generic code wraps a bare closure once more.
+  struct Work: Sendable {
+    let body: @Sendable (RunningEffect) async -> Void
+  }
+
+  private struct Contents {
+    /// What is to be done, until it begins.
+    var work: Work?
+    /// How often pauses are held back, and the newest of those that are.
+    var holdCount = 0
     var newest: EffectPause?
   }
 
@@ -55,18 +64,26 @@ protocol EffectHost: AnyObject, Sendable {
   /// The effects that its runner is part of, because they made the store.
   let outer: [RunningEffect]
   private let isOver = Atomic(false)
-  private let hold = LockedValue(Hold())
+  private let contents: LockedValue<Contents>
   /// Distinguishes the task that does the work from its child tasks and from the tasks that it has made.
   private let mainTask = Atomic(0)
 
   init(
     of runner: any EffectHost, in store: (any AnyObject & Sendable)? = nil, number: Int,
-    within outer: [RunningEffect]
+    within outer: [RunningEffect], doing work: Work? = nil
   ) {
+    contents = LockedValue(Contents(work: work))
     self.runner = runner
     self.store = store
     self.number = number
     self.outer = outer
+  }
+
+  /// Does the work, once, in the current task. A task that captures nothing but this object needs no other.
+  func run() async {
+    guard let work = contents.withLock({ $0.work.take() }) else { return }
+    await Self.$current.withValue(self) { await work.body(self) }
+    runner.ended(self)
   }
 
   /// Written under the runner's lock.
@@ -84,23 +101,23 @@ protocol EffectHost: AnyObject, Sendable {
   /// Reports that it waits for something.
   func pauses(by pause: EffectPause) {
     // What it replaces is released outside the lock.
-    let (isHeld, replaced) = hold.withLock { hold -> (Bool, EffectPause?) in
-      guard hold.count > 0 else { return (false, nil) }
-      defer { hold.newest = pause }
-      return (true, hold.newest)
+    let (isHeld, replaced) = contents.withLock { contents -> (Bool, EffectPause?) in
+      guard contents.holdCount > 0 else { return (false, nil) }
+      defer { contents.newest = pause }
+      return (true, contents.newest)
     }
     if !isHeld { runner.effect(self, pausesBy: pause) }
     withExtendedLifetime(replaced) {}
   }
 
   /// Holds pauses back until each call of this has been matched by one of `releasePauses`.
-  func holdPauses() { hold.withLock { $0.count += 1 } }
+  func holdPauses() { contents.withLock { $0.holdCount += 1 } }
 
   func releasePauses() {
     // Held until the newest has been told, so that none overtakes it.
-    while let newest = hold.withLock({ hold in
-      if hold.count == 1, let newest = hold.newest.take() { return newest }
-      hold.count -= 1
+    while let newest = contents.withLock({ contents in
+      if contents.holdCount == 1, let newest = contents.newest.take() { return newest }
+      contents.holdCount -= 1
       return nil
     }) { runner.effect(self, pausesBy: newest) }
   }

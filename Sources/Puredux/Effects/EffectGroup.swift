@@ -73,7 +73,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private var phase = Phase.unused
   private var isCancelled = false
-  private var pending = Queue<Effect>()
+  private var pending: ContiguousArray<Effect> = []
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
   /// Waiters for all effects except some running ones that they are part of.
@@ -131,9 +131,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private mutating func nextInstruction() -> Instruction? {
     if !pending.isEmpty {
-      let effects = pending.popAll()
-      running += effects.count
-      return .start(effects)
+      defer { pending = [] }
+      running += pending.count
+      return .start(pending)
     }
     switch phase {
     case .unused, .open: return nil
@@ -155,7 +155,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: EffectPause?) {
     running -= 1
     changeCount += 1
-    let pause = standings.removeValue(forKey: number)?.pause
+    // Most of the time, there is nothing to look for.
+    let pause = standings.isEmpty ? nil : standings.removeValue(forKey: number)?.pause
+    if partialWaiters.isEmpty, idleWaiters.isEmpty { return (wakeRunner(), [], pause) }
     for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
     for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
     return (wakeRunner(), popPartialWaiters() + popIdleWaiters(), pause)

@@ -3,8 +3,7 @@ import Synchronization
 /// Runs one effect group: carries out what it decides, and nothing else.
 @usableFromInline final class EffectRunner: EffectHost {
   @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
-  /// A structure, because generic code wraps a bare closure once more.
-  private struct Work: Sendable { let effect: Effect }
+  private typealias Work = RunningEffect.Work
   private typealias Instruction = EffectInstruction<Work>
   private typealias Group = EffectGroup<Work, Waiter<Instruction>, Waiter<Void>>
 
@@ -24,7 +23,7 @@ import Synchronization
   @usableFromInline func add(
     _ effect: @escaping Effect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
   ) {
-    switch group.withLock({ $0.add(Work(effect: effect), isObserver: isObserver) }) {
+    switch group.withLock({ $0.add(Work(body: effect), isObserver: isObserver) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)
@@ -40,12 +39,9 @@ import Synchronization
         switch await next() {
         case .start(let effects):
           for work in effects {
-            let running = RunningEffect(of: self, in: store, number: count, within: outer)
+            let running = RunningEffect(of: self, in: store, number: count, within: outer, doing: work)
             count += 1
-            tasks.addTask {
-              await RunningEffect.$current.withValue(running) { await work.effect(running) }
-              self.ended(running)
-            }
+            tasks.addTask { await running.run() }
           }
         case .cancel: tasks.cancelAll()
         case .leave: return
@@ -73,7 +69,7 @@ import Synchronization
     }
   }
 
-  private func ended(_ effect: RunningEffect) {
+  func ended(_ effect: RunningEffect) {
     let end = group.withLock { group in
       effect.end()
       return group.effectEnded(effect.number)

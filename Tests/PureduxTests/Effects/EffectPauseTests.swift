@@ -2,6 +2,10 @@ import Testing
 
 @testable import Puredux
 
+extension EffectHost {
+  fileprivate func ended(_ effect: RunningEffect) {}
+}
+
 /// What an effect that pauses is for those who wait for rest.
 @Suite(.timeLimit(.minutes(5))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
@@ -77,8 +81,36 @@ import Testing
 
   private final class Listener: EffectHost {
     let pauses = Record<EffectPause>()
+    let ended = Record<RunningEffect>()
 
     func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) { pauses.add(pause) }
+    func ended(_ effect: RunningEffect) { ended.add(effect) }
+  }
+
+  /// A `Dispatch` that is kept keeps the effect, but not what its work has captured.
+  @Test func `work is done once, as part of its effect, and let go of when it is done`() async {
+    final class Captured: Sendable {}
+    let host = Listener()
+    let seen = Record<RunningEffect?>()
+    weak var captured: Captured?
+    let effect: RunningEffect
+    do {
+      let kept = Captured()
+      captured = kept
+      effect = RunningEffect(
+        of: host, number: 7, within: [],
+        doing: RunningEffect.Work { effect in
+          seen.add(RunningEffect.current)
+          withExtendedLifetime((effect, kept)) {}
+        })
+    }
+    #expect(captured != nil)
+    await effect.run()
+    #expect(captured == nil)
+    await effect.run()
+    #expect(seen.all.count == 1 && seen.all[0] === effect)
+    #expect(host.ended.all.count == 1 && host.ended.all[0] === effect)
+    #expect(RunningEffect.current == nil)
   }
 
   /// The clock is the user's, and may take its time to say what time it is.
