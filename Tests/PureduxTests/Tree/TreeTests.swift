@@ -106,7 +106,8 @@ import Testing
         sequences.append((root.states(bufferingPolicy: .bufferingOldest(1)), begins: expected.count))
       }
       expected.append(number)
-      if number / 300 % 2 == 0 { root.dispatch(.init(repeating: number)) } else { child.dispatch(.init(repeating: number)) }
+      let store = number / 300 % 2 == 0 ? root.store().scope { _ in 0 } : child.store().scope { _ in 0 }
+      store.dispatch(.init(repeating: number))
     }
     let tree = root.core.node.tree
     #expect(tree.withRequests { ($0.full.count, $0.count) } == (5, expected.count + sequences.count))
