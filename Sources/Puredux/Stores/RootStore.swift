@@ -99,5 +99,6 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     core.intercept(with: Interceptor(interceptor))
   }
 
+  // Not inlined: there would be a copy of it in each place where a client may let go of the store.
   @inline(never) deinit { core.release() }
 }

@@ -21,6 +21,7 @@ import Synchronization
     @inlinable static var owesDrain: Section { Section(rawValue: 2) }
   }
 
+  /// Where the executor does not go step by step.
   static var greatestQuantum: UInt16 { 1024 }
 
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
