@@ -151,19 +151,20 @@ extension CommitStages {
     self.history = history
   }
 
-  /// A root store's stages. Not specialized: what the middleware and the history do is, where they are made.
+  /// A root store's stages. Not specialized: what the middleware and the history do is, where they are made. So the step
+  /// around them is not; it takes and returns nothing whose layout it would have to look up.
   @usableFromInline func stages(
     ofRoot own: OwnState<Owned>, shownBy source: Source<State>, _ commit: @escaping CommitPath<Action>.Commit,
     publish: @escaping () -> Void
   ) -> CommitStages<Action>? {
-    CommitStages(
-      handle: handle(showing: source, above: nil),
-      record: history.map { history in
-        { [steps = reducer.steps] action, context in
-          history.record(action, context, by: steps, in: own)
-          publish()
-        }
-      }, commit: commit)
+    var record: CommitStages<Action>.Record?
+    if let history {
+      record = { [steps = reducer.steps] action, context in
+        history.record(action, context, by: steps, in: own)
+        publish()
+      }
+    }
+    return CommitStages(handle: handle(showing: source, above: nil), record: record, commit: commit)
   }
 
   /// What the store's middleware does with an action; without any, what that of the store above does.

@@ -66,7 +66,10 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline static func handling(
     _ middleware: [Middleware], showing source: Source<State>, above: CommitStages<Action>.Handle?
   ) -> CommitStages<Action>.Handle? {
-    middleware.reversed().reduce(above) { above, middleware in middleware.handling(source, above) }
+    var handle = above
+    // A loop, because generic code wraps a closure once more each time it passes it on.
+    for middleware in middleware.reversed() { handle = middleware.handling(source, handle) }
+    return handle
   }
 }
 

@@ -7,8 +7,12 @@ import Synchronization
 @usableFromInline @safe struct Lazy<Object: AnyObject>: ~Copyable {
   @usableFromInline let reference: LazyReference
 
-  @inlinable init(_ object: Object? = nil) {
-    unsafe reference = LazyReference(object.map { unsafe Unmanaged.passRetained($0).toOpaque() })
+  @inlinable init() {
+    unsafe reference = LazyReference(nil)
+  }
+
+  @inlinable init(_ object: Object) {
+    unsafe reference = LazyReference(Unmanaged.passRetained(object).toOpaque())
   }
 
   @inlinable @inline(__always) var exists: Bool { unsafe reference.pointer.load(ordering: .relaxed) != nil }

@@ -70,7 +70,7 @@ protocol EffectHost: AnyObject, Sendable {
 
   init(
     of runner: any EffectHost, in store: (any AnyObject & Sendable)? = nil, number: Int,
-    within outer: [RunningEffect], doing work: Work? = nil
+    within outer: [RunningEffect], doing work: Work
   ) {
     contents = LockedValue(Contents(work: work))
     self.runner = runner

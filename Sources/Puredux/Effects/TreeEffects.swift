@@ -4,8 +4,6 @@
 @usableFromInline final class TreeEffects: StoreCompanion, @unchecked Sendable {
   private struct Table {
     var entries = Entries()
-    /// The runner that was asked for last, until it has ended: most trees have one.
-    var latest: (id: ObjectIdentifier, runner: EffectRunner)?
     var endingCount = 0
     /// How many calls wait for the effects of a store to finish.
     var finishing: [ObjectIdentifier: Int] = [:]
@@ -50,15 +48,9 @@
   ) {
     let id = ObjectIdentifier(node)
     let runner = table.withLock { table in
-      if let latest = table.latest, latest.id == id { return latest.runner }
-      let runner: EffectRunner
-      if let existing = table.entries.runner(of: id) {
-        runner = existing
-      } else {
-        runner = EffectRunner(of: node)
-        table.entries.change(along: node.path) { $0.runner = runner }
-      }
-      table.latest = (id, runner)
+      if let runner = table.entries.runner(of: id) { return runner }
+      let runner = EffectRunner(of: node)
+      table.entries.change(along: node.path) { $0.runner = runner }
       return runner
     }
     runner.add(work, isObserver: isObserver) { run in
@@ -84,16 +76,11 @@
   private func runnerEnded(of id: ObjectIdentifier) {
     // Released outside the lock.
     var slots: EffectSlots?
-    var runner: EffectRunner?
-    table.withLock { table in
-      guard table.latest?.id == id else { return }
-      runner = table.latest.take()?.runner
-    }
     change(id) { entry in
       entry.runner = nil
       slots = entry.slots.take()
     }
-    withExtendedLifetime((slots, runner)) {}
+    withExtendedLifetime(slots) {}
   }
 
   private func change(_ id: ObjectIdentifier, _ change: (inout Entries.Entry) -> Void) {

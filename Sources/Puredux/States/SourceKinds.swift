@@ -28,8 +28,9 @@ extension Source {
     }
   }
 
-  /// A part or a view of another source's state, computed once per commit for all its followers.
-  @inlinable static func scope<Input: Sendable>(
+  /// A part or a view of another source's state, computed once per commit for all its followers. Not inlined, as
+  /// nothing is gained: what runs at a commit are its closures.
+  @inline(never) @inlinable static func scope<Input: Sendable>(
     of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
   ) -> Source {
     let edge = Edge<Input>(to: upstream) { follower in

@@ -92,6 +92,7 @@
     return await waitUnlessCancelled(isBehind: &isBehind)
   }
 
+  /// Not inlined: a loop has one such wait, and several loops may have states of one type.
   @inline(never) @inlinable func waitUnlessCancelled<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
   ) async -> State? {

@@ -20,7 +20,11 @@
   ) {
     self.node = node
     self.source = source
-    published = emitting.map { source.map($0) } ?? source
+    if let emitting {
+      published = source.map(emitting)
+    } else {
+      published = source
+    }
     // Ties the history to the lifetime of the store.
     guard let history else { return }
     history.attach()

@@ -76,7 +76,7 @@ extension Tree {
     let survey = source(on: self).survey
     return StoreStatistics(
       commits: commitCount.load(ordering: .relaxed),
-      waiting: unsafe batch.entries.count - batchPosition + withRequests { $0.count },
+      waiting: waitingCount,
       childStores: childCount,
       subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
       runningTasks: existingCompanion?.runningCount ?? 0,

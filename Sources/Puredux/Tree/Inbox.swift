@@ -14,13 +14,13 @@
     case leftToVisitor
   }
 
-  /// How many entries an idle inbox keeps room for, and likewise the batch: 128 KB each. What a flood took beyond that
+  /// An idle inbox keeps room for fewer entries than this, and likewise the batch: for 128 KB each. What a flood took
   /// is freed.
-  @inlinable static var keptCapacity: Int { max(1, 131_072 / MemoryLayout<Entry>.stride) }
+  @inlinable static var greatestKept: Int { max(1, 131_072 / MemoryLayout<Entry>.stride) }
 
   @usableFromInline var phase = Phase.idle
-  @usableFromInline var entries: ContiguousArray<Entry> = []
-  @usableFromInline var idleWaiters: ContiguousArray<Waiter> = []
+  @usableFromInline var entries = ContiguousArray<Entry>()
+  @usableFromInline var idleWaiters = ContiguousArray<Waiter>()
 
   @inlinable init() {}
 
@@ -64,7 +64,7 @@
 
   @inlinable mutating func becomeIdle() -> DrainEnd {
     phase = .idle
-    if entries.capacity >= Self.keptCapacity { entries = [] }
+    if entries.capacity >= Self.greatestKept { entries = [] }
     defer { idleWaiters = [] }
     return .idle(idleWaiters)
   }

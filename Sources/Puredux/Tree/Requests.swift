@@ -7,9 +7,9 @@
     case command(Int32)
   }
 
-  /// Entries to be performed one after the other, and what they refer to.
+  /// Entries that are performed one after the other, and what they refer to.
   @usableFromInline struct Batch: Sendable {
-    @usableFromInline var entries: ContiguousArray<Entry> = []
+    @usableFromInline var entries = ContiguousArray<Entry>()
     @usableFromInline var referents = Referents()
 
     @inlinable init() {}
@@ -23,26 +23,31 @@
 
   @usableFromInline var inbox = Inbox<Entry, Waiter<Void>>()
   @usableFromInline var referents = Referents()
-  /// What came before the inbox's entries, in segments of `segmentLength`, so that no entry of a flood is ever moved.
-  @usableFromInline var full: ContiguousArray<Batch> = []
+  /// What came before the inbox's entries, in segments, so that no entry of a flood is ever moved. Empty if the inbox
+  /// is.
+  @usableFromInline var full = ContiguousArray<Batch>()
 
   @inlinable init() {}
 
-  @inlinable static var segmentLength: Int { Inbox<Entry, Waiter<Void>>.keptCapacity }
-
   /// How many entries wait.
-  var count: Int { full.count * Self.segmentLength + inbox.entries.count }
+  var count: Int { full.reduce(inbox.entries.count) { $0 + $1.entries.count } }
 
   /// Adds an action; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ action: Action, from node: StoreNode<Action>) -> Bool {
-    if inbox.entries.count == Self.segmentLength { beginSegment() }
+    if isSegmentFull { beginSegment() }
     return inbox.append(.commit(from: referents.place(ofStore: node), action))
   }
 
   /// Adds a command; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ command: Command) -> Bool {
-    if inbox.entries.count == Self.segmentLength { beginSegment() }
+    if isSegmentFull { beginSegment() }
     return inbox.append(.command(referents.place(ofCommand: command)))
+  }
+
+  /// Whether one more entry would have the others moved, and there are many of them.
+  @inlinable var isSegmentFull: Bool {
+    let count = inbox.entries.count
+    return count == inbox.entries.capacity && count >= Inbox<Entry, Waiter<Void>>.greatestKept
   }
 
   /// Adds the end of a store; true where the caller has to schedule a drain. Where the order comes from elsewhere, the
@@ -53,25 +58,32 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Not specialized, as it is called once in thousands of entries; likewise `takeSegment`.
+  /// Each segment has room for twice as many as the one before: there are few of them, however many entries wait, and
+  /// the C library keeps the memory of one flood for the next. Not specialized, as it is called once in thousands of
+  /// entries; likewise `takeSegment`.
   @usableFromInline mutating func beginSegment() {
     var segment = Batch()
-    segment.entries.reserveCapacity(Self.segmentLength)
+    segment.entries.reserveCapacity(Inbox<Entry, Waiter<Void>>.greatestKept << min(full.count + 1, 7))
     swap(&segment.entries, &inbox.entries)
     swap(&segment.referents, &referents)
     full.append(segment)
   }
 
-  /// Moves what waits, or the first full segment of it, into a finished batch. What is not a full segment takes the
-  /// batch's storage in return.
-  @inlinable mutating func take(into batch: inout Batch) {
-    if inbox.entries.isEmpty { return }
+  /// Moves what waits, or the first full segment of it, into a finished batch; true if there is more. What is not a
+  /// full segment takes the batch's storage in return.
+  @inlinable mutating func take(into batch: inout Batch) -> Bool {
     if !full.isEmpty { return takeSegment(into: &batch) }
+    if inbox.entries.isEmpty { return false }
     inbox.takeAll(into: &batch.entries)
     swap(&referents, &batch.referents)
+    return false
   }
 
-  @usableFromInline mutating func takeSegment(into batch: inout Batch) { batch = full.removeFirst() }
+  @usableFromInline mutating func takeSegment(into batch: inout Batch) -> Bool {
+    batch = full.removeFirst()
+    if full.isEmpty { full = ContiguousArray() }
+    return true
+  }
 }
 
 /// The objects that entries refer to: the stores, each held once for the consecutive actions that come from it, and the

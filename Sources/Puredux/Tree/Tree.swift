@@ -27,12 +27,12 @@ import Synchronization
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
   // SAFETY: used in `withRequests` only, under the lock.
-  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requestsUnderLock = Requests<Action>()
+  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requestsUnderLock: Requests<Action>
   @usableFromInline nonisolated let requestsLock = BriefLock()
   /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under that.
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether something is being done on the executor, and what is owed at its end.
-  @usableFromInline nonisolated let section = Atomic(Section([]))
+  @usableFromInline nonisolated let section = Atomic(Section(rawValue: 0))
   @usableFromInline nonisolated let priority: TaskPriority?
   /// How many entries a drain performs before it lets others onto the executor (G10).
   nonisolated let quantum: UInt16
@@ -53,17 +53,18 @@ import Synchronization
 
   /// The entries being performed, including those that are done.
   ///
-  /// SAFETY: isolated, and accessed by its swaps and copies only, within which nothing of the user's runs but the
-  /// deinitializers of what a flood left: those have no way back in, as each request takes its place in the order.
+  /// SAFETY: isolated, and accessed in this file only, where it is swapped or replaced while it is empty, and read:
+  /// nothing of the user's runs within an access.
   @usableFromInline @exclusivity(unchecked) var batch = Requests<Action>.Batch()
 
   @inlinable init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil,
     carrying carried: CarriedValues? = nil
   ) {
-    self.init(executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: nil) {
-      $0.drain($1)
-    }
+    self.init(
+      executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: nil,
+      requests: Requests()
+    ) { $0.drain($1) }
   }
 
   /// A tree whose order comes from elsewhere. Its drain is not specialized, as it commits nothing itself.
@@ -71,8 +72,10 @@ import Synchronization
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
     sequencer: AnySequencer
   ) {
-    self.init(executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: sequencer) {
-      tree, quantum in
+    self.init(
+      executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: sequencer,
+      requests: Requests()
+    ) { tree, quantum in
       tree.drain(quantum)
       // Visitors are never let in, so that what they ask for takes its place in the order.
       tree.isBusy.store(true, ordering: .relaxed)
@@ -80,17 +83,22 @@ import Synchronization
     isBusy.store(true, ordering: .relaxed)
   }
 
-  /// The initializer that the others call. Not specialized.
+  /// The initializer that the others call. Not specialized, and so given what would look up types.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
-    sequencer: AnySequencer?, performDrain: @escaping @Sendable (isolated Tree, _ quantum: Int) -> Void
+    sequencer: AnySequencer?, requests: Requests<Action>,
+    performDrain: @escaping @Sendable (isolated Tree, _ quantum: Int) -> Void
   ) {
     self.executor = ExecutorReference(executor)
     self.priority = priority
     self.performDrain = performDrain
     quantum = executor.goesStepByStep ? 1 : Self.greatestQuantum
-    let isPlain = companion == nil && carried == nil && sequencer == nil
-    extras = Lazy(isPlain ? nil : Extras(companion: companion, carrying: carried, sequencer: sequencer))
+    unsafe requestsUnderLock = requests
+    if companion == nil, carried == nil, sequencer == nil {
+      extras = Lazy()
+    } else {
+      extras = Lazy(Extras(companion: companion, carrying: carried, sequencer: sequencer))
+    }
   }
 
   @inlinable var batchPosition: Int {
@@ -271,9 +279,11 @@ import Synchronization
     guard enter() else { return section.store([.entered, .owesDrain], ordering: .relaxed) }
     defer { leave() }
     var left = quantum
-    // What waits, a segment at a time.
-    if unsafe batch.entries.isEmpty { withRequests { unsafe $0.take(into: &batch) } }
-    performRest(&left)
+    var isMore = true
+    while isMore, left > 0 {
+      isMore = unsafe batch.entries.isEmpty ? withRequests { unsafe $0.take(into: &batch) } : hasSegments
+      performRest(&left)
+    }
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
     let end = withRequests { requests in
       let end = requests.inbox.drainEnded(withRest: unsafe !batch.entries.isEmpty, visitorExpected: visitorExpected)
@@ -284,10 +294,16 @@ import Synchronization
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters):
-      if unsafe batch.entries.capacity >= Requests<Action>.segmentLength { unsafe batch = Requests<Action>.Batch() }
+      if unsafe batch.entries.capacity >= Inbox<Entry, Waiter<Void>>.greatestKept { unsafe batch = Requests<Action>.Batch() }
       for waiter in waiters { waiter.resume(returning: ()) }
     }
   }
+
+  /// Whether more waits than fits into one segment.
+  @usableFromInline nonisolated var hasSegments: Bool { withRequests { !$0.full.isEmpty } }
+
+  /// How many requests wait, of the batch and behind it.
+  var waitingCount: Int { unsafe batch.entries.count - batchPosition + withRequests { $0.count } }
 
   /// Whether something waits, or a drain is scheduled or running.
   nonisolated var hasWaiting: Bool { withRequests { $0.inbox.phase != .idle } }

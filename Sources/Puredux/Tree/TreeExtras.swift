@@ -38,7 +38,7 @@ extension Tree {
     @usableFromInline init(
       companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil, sequencer: AnySequencer? = nil
     ) {
-      self.companion = Lazy(companion)
+      if let companion { self.companion = Lazy(companion) } else { self.companion = Lazy() }
       self.carried = carried
       self.sequencer = sequencer
     }

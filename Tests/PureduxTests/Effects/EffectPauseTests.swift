@@ -2,10 +2,6 @@ import Testing
 
 @testable import Puredux
 
-extension EffectHost {
-  fileprivate func ended(_ effect: RunningEffect) {}
-}
-
 /// What an effect that pauses is for those who wait for rest.
 @Suite(.timeLimit(.minutes(5))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
@@ -18,11 +14,13 @@ extension EffectHost {
       unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() }
       holds.add(pause.holds)
     }
+
+    func ended(_ effect: RunningEffect) {}
   }
 
   @Test func `an effect that is cancelled as its sleep begins does not rest`() async {
     let host = Canceller()
-    let effect = RunningEffect(of: host, number: 0, within: [])
+    let effect = RunningEffect(of: host, number: 0, within: [], doing: .nothing)
     await Task {
       effect.beginsHere()
       await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
@@ -39,6 +37,8 @@ extension EffectHost {
       identified.all[0].cancel()
       holds.add(pause.holds)
     }
+
+    func ended(_ effect: RunningEffect) {}
   }
 
   @Test func `who cancels an effect that rests has cancelled its task`() async {
@@ -49,14 +49,14 @@ extension EffectHost {
         await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
       }
       host.identified.add(identified)
-      await identified.run(within: RunningEffect(of: host, number: 0, within: []))
+      await identified.run(within: RunningEffect(of: host, number: 0, within: [], doing: .nothing))
       #expect(host.holds.all == [false])
     }
   }
 
   @Test func `of pauses that are held back, the last is told, and those after them at once`() {
     let host = Listener()
-    let effect = RunningEffect(of: host, number: 0, within: [])
+    let effect = RunningEffect(of: host, number: 0, within: [], doing: .nothing)
     let pauses = (1...4).map { _ in EffectPause(for: .time) { true } }
     effect.pauses(by: pauses[0])
     effect.holdPauses()
@@ -87,7 +87,7 @@ extension EffectHost {
     func ended(_ effect: RunningEffect) { ended.add(effect) }
   }
 
-  /// A `Dispatch` that is kept keeps the effect, but not what its work has captured.
+  /// Whoever keeps the effect, as a `Dispatch` does, does not keep what its work has captured.
   @Test func `work is done once, as part of its effect, and let go of when it is done`() async {
     final class Captured: Sendable {}
     let host = Listener()
@@ -126,4 +126,8 @@ extension EffectHost {
     pause.look()
     #expect(!pause.holds)
   }
+}
+
+extension RunningEffect.Work {
+  static var nothing: Self { Self(body: { _ in }) }
 }

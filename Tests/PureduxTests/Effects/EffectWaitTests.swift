@@ -32,7 +32,7 @@ import Testing
   }
 
   private func effects(_ count: Int) -> [RunningEffect] {
-    (0..<count).map { _ in RunningEffect(of: EffectRunner(), number: 0, within: []) }
+    (0..<count).map { _ in RunningEffect(of: EffectRunner(), number: 0, within: [], doing: .nothing) }
   }
 
   @Test func `of two effects that wait for each other the second does not begin, until the first is through`() throws {
@@ -61,7 +61,7 @@ import Testing
   @Test func `two effects of one store that wait for its end are a ring, two waits of one effect are none`() throws {
     let runner = EffectRunner()
     let (first, second) = (
-      RunningEffect(of: runner, number: 0, within: []), RunningEffect(of: runner, number: 1, within: [])
+      RunningEffect(of: runner, number: 0, within: [], doing: .nothing), RunningEffect(of: runner, number: 1, within: [], doing: .nothing)
     )
     let waits = try (0..<2).map { _ in try #require(EffectWait.begin(of: [first], for: [runner])) }
     #expect(EffectWait.begin(of: [second], for: [runner]) == nil)
@@ -71,7 +71,7 @@ import Testing
 
   @Test func `an effect within another waits for neither, and is waited for by that`() throws {
     let outer = effects(1)[0]
-    let inner = RunningEffect(of: EffectRunner(), number: 0, within: [outer])
+    let inner = RunningEffect(of: EffectRunner(), number: 0, within: [outer], doing: .nothing)
     let ending = try #require(EffectWait.begin(of: [outer, inner], for: [outer.effectRunner]))
     let around = try #require(EffectWait.begin(of: [outer], for: [inner.effectRunner]))
     ending.end()
