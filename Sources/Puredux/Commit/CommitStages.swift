@@ -151,8 +151,8 @@ extension CommitStages {
     self.history = history
   }
 
-  /// A root store's stages. Not specialized: what the middleware and the history do is, where they are made. So the step
-  /// around them is not; it takes and returns nothing whose layout it would have to look up.
+  /// A root store's stages. Not specialized, while what the middleware and the history do is, where they are made. The
+  /// step around them takes and returns nothing whose layout would have to be looked up.
   @usableFromInline func stages(
     ofRoot own: OwnState<Owned>, shownBy source: Source<State>, _ commit: @escaping CommitPath<Action>.Commit,
     publish: @escaping () -> Void

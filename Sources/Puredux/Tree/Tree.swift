@@ -294,7 +294,9 @@ import Synchronization
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters):
-      if unsafe batch.entries.capacity >= Inbox<Entry, Waiter<Void>>.greatestKept { unsafe batch = Requests<Action>.Batch() }
+      if unsafe batch.entries.capacity >= Inbox<Entry, Waiter<Void>>.greatestKept {
+        unsafe batch = Requests<Action>.Batch()
+      }
       for waiter in waiters { waiter.resume(returning: ()) }
     }
   }

@@ -61,7 +61,8 @@ import Testing
   @Test func `two effects of one store that wait for its end are a ring, two waits of one effect are none`() throws {
     let runner = EffectRunner()
     let (first, second) = (
-      RunningEffect(of: runner, number: 0, within: [], doing: .nothing), RunningEffect(of: runner, number: 1, within: [], doing: .nothing)
+      RunningEffect(of: runner, number: 0, within: [], doing: .nothing),
+      RunningEffect(of: runner, number: 1, within: [], doing: .nothing)
     )
     let waits = try (0..<2).map { _ in try #require(EffectWait.begin(of: [first], for: [runner])) }
     #expect(EffectWait.begin(of: [second], for: [runner]) == nil)
