@@ -14,12 +14,20 @@ import Synchronization
   @usableFromInline let onCommit: CommitPath<Action>.OnCommit?
   @usableFromInline let sequencer: Sequencer<Action>?
 
-  /// Nil if there are only reducers.
-  @inlinable init?(
+  /// Nil if there are only reducers. Not a failable initializer: that of a class allocates even when it fails.
+  @inlinable static func made(
     handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit? = nil, last: Action? = nil,
     sequencer: Sequencer<Action>? = nil, commit: @escaping CommitPath<Action>.Commit
-  ) {
+  ) -> CommitStages? {
     guard handle != nil || record != nil || onCommit != nil || last != nil || sequencer != nil else { return nil }
+    return CommitStages(
+      handle: handle, record: record, onCommit: onCommit, last: last, sequencer: sequencer, commit: commit)
+  }
+
+  @inlinable init(
+    handle: Handle?, record: Record?, onCommit: CommitPath<Action>.OnCommit?, last: Action?,
+    sequencer: Sequencer<Action>?, commit: @escaping CommitPath<Action>.Commit
+  ) {
     self.handle = handle
     self.record = record
     self.onCommit = onCommit
@@ -45,7 +53,8 @@ import Synchronization
 
   /// The stages of a store's path. SAFETY: there are no others.
   @inlinable static func known(_ stages: AnyCommitStages<Action>?) -> CommitStages? {
-    stages.map { unsafe unsafeDowncast($0, to: CommitStages.self) }
+    guard let stages else { return nil }
+    return unsafe unsafeDowncast(stages, to: CommitStages.self)
   }
 }
 
@@ -164,8 +173,40 @@ extension CommitStages {
         publish()
       }
     }
-    return CommitStages(handle: handle(showing: source, above: nil), record: record, commit: commit)
+    return .made(handle: handle(showing: source, above: nil), record: record, commit: commit)
   }
+
+  /// A child store's stages, specialized; nil if there are none.
+  ///
+  /// - Parameters:
+  ///   - reduce: Applies the store's own reducers.
+  ///   - commitAbove: Commits what the store has reduced in the stores above.
+  @inlinable func stages(
+    ofChild own: OwnState<Owned>, shownBy source: Source<State>, _ commit: @escaping CommitPath<Action>.Commit,
+    reduce: @escaping CommitPath<Action>.Commit, onCommit: CommitPath<Action>.OnCommit?,
+    above: CommitStages<Action>?, commitAbove: @escaping CommitPath<Action>.Commit
+  ) -> CommitStages<Action>? {
+    let recordAbove = above?.record
+    var record: CommitStages<Action>.Record?
+    if let history {
+      record = { [steps = reducer.steps] action, context in
+        history.record(action, context, by: steps, in: own)
+        if let recordAbove { recordAbove(&action, context) } else { commitAbove(&action) }
+      }
+    } else if let recordAbove {
+      record = { action, context in
+        reduce(&action)
+        recordAbove(&action, context)
+      }
+    }
+    return .made(
+      handle: handle(showing: source, above: above?.handle), record: record,
+      onCommit: onCommit?.before(above?.onCommit) ?? above?.onCommit, last: last, sequencer: above?.sequencer,
+      commit: commit)
+  }
+
+  /// Whether there are only reducers.
+  @inlinable var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
   /// What the store's middleware does with an action; without any, what that of the store above does.
   @inlinable func handle(
@@ -189,23 +230,24 @@ extension Source {
 extension CommitPath {
   @usableFromInline typealias Stages = CommitStages<Action>
 
+  // These are functions because an initializer would be given a copy of the features.
+
   /// A root store's path.
-  @inline(__always) @inlinable init<State: Sendable>(
-    root own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>
-  ) {
+  @inline(__always) @inlinable static func root<State: Sendable>(
+    _ own: OwnState<State>, shownBy source: Source<State>, features: StoreFeatures<State, State, Action>
+  ) -> CommitPath {
     let reduce = features.reducer.change
     let commit: Commit = { action in
       own.change { reduce(&$0, &action) }
       if source.hasChannel { source.publish(own) }
     }
-    let isPlain = features.middleware.isEmpty && features.history == nil
     let stages =
-      isPlain
+      features.isPlain
       ? nil
       : features.stages(ofRoot: own, shownBy: source, commit) {
         if source.hasChannel { source.publish(own) }
       }
-    self.init(commit: commit, stages: stages, source: source)
+    return CommitPath(commit: commit, stages: stages, source: source)
   }
 
   /// A root store's path, whose order comes from elsewhere: its middleware decides when the action has come back.
@@ -214,42 +256,29 @@ extension CommitPath {
     sequencer.handleAtCommit = stages?.handle
     self.init(
       commit: path.commit,
-      stages: Stages(handle: nil, record: stages?.record, sequencer: sequencer, commit: path.commit),
+      stages: Stages.made(handle: nil, record: stages?.record, sequencer: sequencer, commit: path.commit),
       source: path.source)
   }
 
   /// A child store's path, which continues with its parent's. What is called for a root store's commits can be changed,
   /// and so belongs to the tree.
-  @inlinable init<Local: Sendable, State: Sendable>(
-    child own: OwnState<Local>, shownBy source: Source<State>, features: StoreFeatures<Local, State, Action>,
+  @inlinable static func child<Local: Sendable, State: Sendable>(
+    _ own: OwnState<Local>, shownBy source: Source<State>, features: StoreFeatures<Local, State, Action>,
     onCommit: OnCommit?, turn: CommitTurn?, under parent: borrowing CommitPath, depth: Int
-  ) {
+  ) -> CommitPath {
     let (commitAbove, above) = parent.above(at: depth, turn)
     let reduce = features.reducer.change
     let commit: Commit = { action in
       own.change { reduce(&$0, &action) }
       commitAbove(&action)
     }
-    let recordAbove = above?.record
-    let record: Stages.Record?
-    if let history = features.history {
-      record = { [steps = features.reducer.steps] action, context in
-        history.record(action, context, by: steps, in: own)
-        if let recordAbove { recordAbove(&action, context) } else { commitAbove(&action) }
-      }
-    } else {
-      record = recordAbove.map { recordAbove in
-        { action, context in
-          own.change { reduce(&$0, &action) }
-          recordAbove(&action, context)
-        }
-      }
-    }
-    let stages = Stages(
-      handle: features.handle(showing: source, above: above?.handle),
-      record: record, onCommit: onCommit?.before(above?.onCommit) ?? above?.onCommit,
-      last: features.last, sequencer: above?.sequencer, commit: commit)
-    self.init(commit: commit, stages: stages, source: source)
+    let stages =
+      features.isPlain && onCommit == nil && above == nil
+      ? nil
+      : features.stages(
+        ofChild: own, shownBy: source, commit, reduce: { action in own.change { reduce(&$0, &action) } },
+        onCommit: onCommit, above: above, commitAbove: commitAbove)
+    return CommitPath(commit: commit, stages: stages, source: source)
   }
 
   /// The closures of a store, for one below it.
@@ -273,7 +302,7 @@ extension CommitPath {
     return (
       commitInTurn,
       above.flatMap {
-        Stages(
+        .made(
           handle: $0.handle, record: recordInTurn, onCommit: $0.onCommit, sequencer: $0.sequencer,
           commit: commitInTurn)
       }
@@ -291,7 +320,7 @@ extension CommitPath {
     let commitAbove: Commit = { action in unsafe commit.next?(&action) }
     return (
       commitAbove,
-      Stages(
+      .made(
         handle: handle.map { handle in { unsafe handle.next?(&$0, $1) } },
         record: record.map { record in { unsafe record.next?(&$0, $1) } },
         onCommit: tell.map { tell in

@@ -59,8 +59,8 @@ extension Command {
     unsafe unconfined = value
   }
 
-  /// Passes the value to a closure, in place.
-  @inlinable func withValue<Result: ~Copyable, Failure: Error>(
+  /// Passes the value to a closure, in place. Always inlined: where it is not specialized, it would look up types.
+  @inline(__always) @inlinable func withValue<Result: ~Copyable, Failure: Error>(
     on tree: isolated any TreeIsolation, _ body: (borrowing Value) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try unsafe body(unconfined)

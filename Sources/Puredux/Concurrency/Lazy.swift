@@ -23,8 +23,12 @@ import Synchronization
     return unsafe Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
   }
 
-  @inlinable func callAsFunction(orMake make: () -> Object) -> Object {
-    if let object = withObject({ $0 }) { return object }
+  @inlinable @inline(__always) func callAsFunction(orMake make: () -> Object) -> Object {
+    withObject { $0 } ?? made(make)
+  }
+
+  /// Kept out of the code that finds the object, which then has no types to look up where it is not specialized.
+  @inlinable @inline(never) func made(_ make: () -> Object) -> Object {
     let made = unsafe Unmanaged.passRetained(make())
     let (isStored, winner) = unsafe reference.pointer.compareExchange(
       expected: nil, desired: made.toOpaque(), ordering: .acquiringAndReleasing)

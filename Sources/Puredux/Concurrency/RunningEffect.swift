@@ -2,6 +2,8 @@ import Synchronization
 
 /// An object that runs effects.
 protocol EffectHost: AnyObject, Sendable {
+  /// The store that the effects belong to, if any.
+  var store: (any AnyObject & Sendable)? { get }
   func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
   /// The work is done.
   func ended(_ effect: RunningEffect)
@@ -36,17 +38,14 @@ protocol EffectHost: AnyObject, Sendable {
   @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
 }
 
-/// An effect that runs, or has run: identifies the tasks that are part of it. An object and not just an address, as an
-/// address is reused.
-@usableFromInline final class RunningEffect: Sendable {
-  /// What is to be done. A structure, because generic code wraps a bare closure once more.
-  struct Work: Sendable {
-    let body: @Sendable (RunningEffect) async -> Void
-  }
-
+/// An effect that runs, is about to, or has run: identifies the tasks that are part of it. An object and not just an
+/// address, as an address is reused. What it does is up to the classes that inherit from it.
+///
+/// SAFETY: what changes is atomic, or behind the lock. The compiler does not check a class that can be inherited from.
+@usableFromInline class RunningEffect: @unchecked Sendable {
   private struct Contents {
-    /// What is to be done, until it begins.
-    var work: Work?
+    /// The effects that its runner is part of, because they made the store.
+    var outer: [RunningEffect] = []
     /// How often pauses are held back, and the newest of those that are.
     var holdCount = 0
     var newest: EffectPause?
@@ -56,50 +55,47 @@ protocol EffectHost: AnyObject, Sendable {
   @TaskLocal static var current: RunningEffect?
 
   /// The object that runs it.
-  let runner: any EffectHost
-  /// The store that it belongs to, if any.
-  let store: (any AnyObject & Sendable)?
-  /// Its number among the effects of its runner.
-  let number: Int
-  /// The effects that its runner is part of, because they made the store.
-  let outer: [RunningEffect]
+  final let runner: any EffectHost
+  private let place = Atomic(0)
+  private let hasBegun = Atomic(false)
   private let isOver = Atomic(false)
-  private let contents: LockedValue<Contents>
+  private let contents = LockedValue(Contents())
   /// Distinguishes the task that does the work from its child tasks and from the tasks that it has made.
   private let mainTask = Atomic(0)
 
-  init(
-    of runner: any EffectHost, in store: (any AnyObject & Sendable)? = nil, number: Int,
-    within outer: [RunningEffect], doing work: Work
-  ) {
-    contents = LockedValue(Contents(work: work))
-    self.runner = runner
-    self.store = store
-    self.number = number
-    self.outer = outer
+  init(of runner: any EffectHost) { self.runner = runner }
+
+  /// Does the work, in the current task and as `current`, and tells the runner; once. This one has none to do.
+  func run() async {
+    if begins() { runner.ended(self) }
   }
 
-  /// Does the work, once, in the current task. A task that captures nothing but this object needs no other.
-  func run() async {
-    guard let work = contents.withLock({ $0.work.take() }) else { return }
-    await Self.$current.withValue(self) { await work.body(self) }
-    runner.ended(self)
+  /// Whether the work is to be done now: true once.
+  final func begins() -> Bool { !hasBegun.exchange(true, ordering: .relaxed) }
+
+  /// Its number among the effects of its runner.
+  final var number: Int { place.load(ordering: .relaxed) }
+
+  /// Its runner is about to make its task.
+  final func starts(as number: Int, within outer: [RunningEffect]) {
+    place.store(number, ordering: .relaxed)
+    if !outer.isEmpty { contents.withLock { $0.outer = outer } }
   }
 
   /// Written under the runner's lock.
-  var hasEnded: Bool { isOver.load(ordering: .relaxed) }
+  final var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
   /// Records that the current task does the work of this effect.
-  func beginsHere() { mainTask.store(Self.currentTask, ordering: .relaxed) }
+  final func beginsHere() { mainTask.store(Self.currentTask, ordering: .relaxed) }
 
   /// Whether the current task is the one that does the work.
-  @usableFromInline var isHere: Bool { mainTask.load(ordering: .relaxed) == Self.currentTask }
+  @usableFromInline final var isHere: Bool { mainTask.load(ordering: .relaxed) == Self.currentTask }
 
   /// SAFETY: only a number is kept of the task.
   private static var currentTask: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }
 
   /// Reports that it waits for something.
-  func pauses(by pause: EffectPause) {
+  final func pauses(by pause: EffectPause) {
     // What it replaces is released outside the lock.
     let (isHeld, replaced) = contents.withLock { contents -> (Bool, EffectPause?) in
       guard contents.holdCount > 0 else { return (false, nil) }
@@ -111,9 +107,9 @@ protocol EffectHost: AnyObject, Sendable {
   }
 
   /// Holds pauses back until each call of this has been matched by one of `releasePauses`.
-  func holdPauses() { contents.withLock { $0.holdCount += 1 } }
+  final func holdPauses() { contents.withLock { $0.holdCount += 1 } }
 
-  func releasePauses() {
+  final func releasePauses() {
     // Held until the newest has been told, so that none overtakes it.
     while let newest = contents.withLock({ contents in
       if contents.holdCount == 1, let newest = contents.newest.take() { return newest }
@@ -122,11 +118,33 @@ protocol EffectHost: AnyObject, Sendable {
     }) { runner.effect(self, pausesBy: newest) }
   }
 
-  func end() { isOver.store(true, ordering: .relaxed) }
+  final func end() { isOver.store(true, ordering: .relaxed) }
 
   /// The effects that the current task is part of and that still run.
   static var ofCurrentTask: [RunningEffect] {
     guard let current else { return [] }
-    return (current.outer + [current]).filter { !$0.hasEnded }
+    return (current.contents.withLock { $0.outer } + [current]).filter { !$0.hasEnded }
+  }
+}
+
+/// An effect that calls a closure.
+///
+/// SAFETY: the closure is set by the initializer, and taken where `begins` is true, which it is once. The compiler does
+/// not check subclasses of `RunningEffect`.
+final class ClosureEffect: RunningEffect, @unchecked Sendable {
+  typealias Body = @Sendable (RunningEffect) async -> Void
+
+  /// Nil once it has begun: whoever keeps the effect, as a `Dispatch` does, does not keep what its work has captured.
+  private var body: Body?
+
+  init(of runner: any EffectHost, _ body: @escaping Body) {
+    self.body = body
+    super.init(of: runner)
+  }
+
+  override func run() async {
+    guard begins() else { return }
+    if let body = body.take() { await Self.$current.withValue(self) { await body(self) } }
+    runner.ended(self)
   }
 }

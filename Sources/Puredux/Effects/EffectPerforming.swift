@@ -1,18 +1,69 @@
 extension StoreNode {
   /// Performs an effect of an action that was given to this store. Only on the tree's executor, in commit order.
-  @usableFromInline func perform(_ effect: Effect<Action>) { effects.perform(effect, of: self) }
+  @inlinable func perform(_ effect: Effect<Action>) {
+    guard case .work(let work) = effect.content, !isSpecial else { return performDetail(of: effect) }
+    perform(work)
+  }
+
+  /// Work that carries nothing along.
+  @inlinable func perform(_ work: @escaping Effect<Action>.Work) {
+    effects.start(of: self, making: { ActionEffect(of: $0, in: self, work) })
+  }
+
+  @usableFromInline func performDetail(of effect: Effect<Action>) { effects.perform(effect, of: self) }
+}
+
+/// An effect that is work and nothing else: in one object, and one function, as the frames of several would not fit
+/// into the memory that a task is made with.
+///
+/// SAFETY: the phase is set by the initializer, and changed where `begins` is true, which it is once. The compiler does
+/// not check subclasses of `RunningEffect`.
+@usableFromInline final class ActionEffect<Action: Sendable>: RunningEffect, @unchecked Sendable {
+  private enum Phase {
+    case waiting(Effect<Action>.Work)
+    /// As in a `ClosureEffect`, what the work has captured is no longer kept.
+    case begun
+  }
+
+  private let node: StoreNode<Action>
+  /// An enumeration, as an optional would wrap the closure once more.
+  private var phase: Phase
+
+  @usableFromInline init(of runner: EffectRunner, in node: StoreNode<Action>, _ work: @escaping Effect<Action>.Work) {
+    self.node = node
+    phase = .waiting(work)
+    super.init(of: runner)
+  }
+
+  override func run() async {
+    guard begins() else { return }
+    if case .waiting(let work) = phase {
+      phase = .begun
+      await Self.$current.withValue(self) {
+        beginsHere()
+        do {
+          try await work(Dispatch(.effect(node, self, nil)))
+        } catch {
+          if !Task.isCancelled, !node.hasEnded {
+            node.effects.settings.report(EffectReport(.failed(error), store: node.id))
+          }
+        }
+      }
+    }
+    runner.ended(self)
+  }
 }
 
 extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
-    if case .work(let work) = effect.content, node.carriedContext == nil { return perform(work, of: node) }
+    if case .work(let work) = effect.content, node.carriedContext == nil { return node.perform(work) }
     switch effect.detail {
     case .all(let parts): for part in parts { perform(part, of: node) }
     case .cancel(let id): cancel(id, of: node)
     case .run(var run):
       run.context = node.carriedContext
       guard run.id != nil || !run.owners.isEmpty else {
-        let work: EffectRunner.Effect = { [settings, run] running in
+        let work: ClosureEffect.Body = { [settings, run] running in
           await run.perform(for: node, within: running, Dispatch(.effect(node, running, nil)), nil, settings)
         }
         return start(work, of: node)
@@ -25,20 +76,6 @@ extension TreeEffects {
       if let id = run.id { return add(effect, id, run.policy, of: node) }
       start({ running in await effect.run(within: running, of: node) {} }, of: node)
     }
-  }
-
-  /// Work and nothing else: in one function, as the frames of several would not fit into the memory that a task is made
-  /// with.
-  private func perform<Action>(_ work: @escaping Effect<Action>.Work, of node: StoreNode<Action>) {
-    start(
-      { [self] running in
-        running.beginsHere()
-        do {
-          try await work(Dispatch(.effect(node, running, nil)))
-        } catch {
-          if !Task.isCancelled, !node.hasEnded { settings.report(EffectReport(.failed(error), store: node.id)) }
-        }
-      }, of: node)
   }
 
   private func add(_ effect: IdentifiedEffect, _ id: EffectID, _ policy: EffectPolicy, of node: any AnyStoreNode) {

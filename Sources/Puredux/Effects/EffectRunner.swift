@@ -2,17 +2,14 @@ import Synchronization
 
 /// Runs one effect group: carries out what it decides, and nothing else.
 @usableFromInline final class EffectRunner: EffectHost {
-  @usableFromInline typealias Effect = @Sendable (RunningEffect) async -> Void
-  private typealias Work = RunningEffect.Work
-  private typealias Instruction = EffectInstruction<Work>
-  private typealias Group = EffectGroup<Work, Waiter<Instruction>, Waiter<Void>>
+  private typealias Instruction = EffectInstruction<RunningEffect>
+  private typealias Group = EffectGroup<RunningEffect, Waiter<Instruction>, Waiter<Void>>
 
   /// The store whose effects these are, if they belong to one.
-  private let store: (any AnyObject & Sendable)?
+  let store: (any AnyObject & Sendable)?
+  private let group = LockedValue(Group())
 
   @usableFromInline init(of store: (any AnyObject & Sendable)? = nil) { self.store = store }
-
-  private let group = LockedValue(Group())
 
   /// How many effects have been added and have not ended.
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
@@ -20,10 +17,10 @@ import Synchronization
   var effectCount: Int { group.withLock { $0.unfinishedCount - $0.observerCount } }
 
   /// Adds an effect. If it is the first, `spawn` has to have `run()` called in a task.
-  @usableFromInline func add(
-    _ effect: @escaping Effect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
+  func add(
+    _ effect: RunningEffect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
   ) {
-    switch group.withLock({ $0.add(Work(body: effect), isObserver: isObserver) }) {
+    switch group.withLock({ $0.add(effect, isObserver: isObserver) }) {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)
@@ -38,10 +35,10 @@ import Synchronization
       while true {
         switch await next() {
         case .start(let effects):
-          for work in effects {
-            let running = RunningEffect(of: self, in: store, number: count, within: outer, doing: work)
+          for effect in effects {
+            effect.starts(as: count, within: outer)
             count += 1
-            tasks.addTask { await running.run() }
+            tasks.addTask { await effect.run() }
           }
         case .cancel: tasks.cancelAll()
         case .leave: return

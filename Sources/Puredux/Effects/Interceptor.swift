@@ -21,16 +21,32 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline struct Asked {
     /// Called before each commit, if the interceptor needs the state at that point; and, without a source, after each
     /// commit that it is not asked about, to forget that state.
-    @usableFromInline let prepare: ((inout Action, Source<State>?) -> Void)?
+    let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in place, as reducers are.
-    @usableFromInline let decide: (inout Action, EffectContext<State, Action>) -> Effect<Action>?
+    let decide: Decide
+    /// Makes what a store calls after each commit, of what decides. Specialized where an interceptor is made: a store
+    /// without interceptors has none of this code.
+    let makeTell: (EffectMoment<State, Action>, @escaping Decide) -> Tell
 
-    @inlinable init(
-      prepare: ((inout Action, Source<State>?) -> Void)?,
-      decide: @escaping (inout Action, EffectContext<State, Action>) -> Effect<Action>?
+    @usableFromInline typealias Decide = (inout Action, EffectContext<State, Action>) -> Effect<Action>?
+    @usableFromInline typealias Tell = (inout Action, StoreNode<Action>) -> Void
+
+    @inlinable init(prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide) {
+      self.init(prepare: prepare, decide: decide) { moment, decide in
+        { action, node in
+          let effect = moment.asking(about: node) { decide(&action, EffectContext(moment)) }
+          if let effect { node.perform(effect) }
+        }
+      }
+    }
+
+    @usableFromInline init(
+      prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide,
+      makeTell: @escaping (EffectMoment<State, Action>, @escaping Decide) -> Tell
     ) {
       self.prepare = prepare
       self.decide = decide
+      self.makeTell = makeTell
     }
   }
 
@@ -173,14 +189,12 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// What a store calls at each commit that the interceptor is asked about, with the state that the source shows.
-  @inlinable func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
+  @usableFromInline func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
     guard let asked = makeAsked?() else { return nil }
-    let moment = EffectMoment<State, Action>(source: source)
-    return CommitPath<Action>.OnCommit(
-      prepare: asked.prepare.map { prepare in { prepare(&$0, source) } },
-      tell: { [decide = asked.decide] action, node in
-        if let effect = moment.asking(about: node, { decide(&action, EffectContext(moment)) }) { node.perform(effect) }
-      })
+    var prepareHere: ((inout Action) -> Void)?
+    if let prepare = asked.prepare { prepareHere = { prepare(&$0, source) } }
+    let tell = asked.makeTell(EffectMoment(source: source), asked.decide)
+    return CommitPath<Action>.OnCommit(prepare: prepareHere, tell: tell)
   }
 
   /// Runs every action that is an `AsyncAction`.
@@ -206,7 +220,8 @@ extension Interceptor.Asked {
         let effect = first(&action, context)
         guard let other = second(&action, context) else { return effect }
         return effect.map { .all($0, other) } ?? other
-      })
+      },
+      makeTell: makeTell)
   }
 }
 

@@ -56,7 +56,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
       switch step {
       case .cancel(let work): work.cancel()
       case .start(let work, let id):
-        let effect: EffectRunner.Effect = { [self] running in
+        let effect: ClosureEffect.Body = { [self] running in
           await work.run(within: running, of: node) { [self] in
             carryOut(turns.withLock { $0.ended(work, for: id) })
           }

@@ -33,7 +33,8 @@
 
   private func spawn(_ run: @escaping @Sendable () async -> Void) {
     if let trunk {
-      trunk.add({ _ in await run() }, spawn: { _ in })
+      // It takes effects until the root store has ended, when nothing is started any more.
+      trunk.add(ClosureEffect(of: trunk) { _ in await run() }, spawn: { _ in })
     } else {
       Task.detached(priority: priority, operation: run)
     }
@@ -43,8 +44,13 @@
   /// task of that store.
   ///
   /// - Parameter isObserver: Whether it ends when the states of the store do, and is not waited for before that.
+  func start(_ body: @escaping ClosureEffect.Body, of node: any AnyStoreNode, isObserver: Bool = false) {
+    start(of: node, isObserver: isObserver, making: { ClosureEffect(of: $0, body) })
+  }
+
+  /// Likewise, for an effect that is made for its runner.
   @usableFromInline func start(
-    _ work: @escaping EffectRunner.Effect, of node: any AnyStoreNode, isObserver: Bool = false
+    of node: any AnyStoreNode, isObserver: Bool = false, making make: (EffectRunner) -> RunningEffect
   ) {
     let id = ObjectIdentifier(node)
     let runner = table.withLock { table in
@@ -53,7 +59,7 @@
       table.entries.change(along: node.path) { $0.runner = runner }
       return runner
     }
-    runner.add(work, isObserver: isObserver) { run in
+    runner.add(make(runner), isObserver: isObserver) { run in
       spawn {
         await run()
         self.runnerEnded(of: id)

@@ -16,9 +16,10 @@
   //
   // SAFETY: reached through the source, which lives on its tree's executor, where one section is entered at a time
   // (`Tree.enter`); or from the release of a store for which nothing is in progress (`Tree.release`). What runs during
-  // an access (a publication resumes consumers and releases states, whose deinitializers may run; a list is copied
-  // before it is traversed) has no way back to the same variable: its requests to the tree wait for the executor, and
-  // publishing is part of a section.
+  // an access (a publication resumes consumers and releases states, whose deinitializers may run) has no way back to
+  // the same variable: its requests to the tree wait for the executor, and publishing is part of a section. Where a
+  // list of attachments is traversed and mappings and comparisons are called, it is moved out or copied; elsewhere
+  // nothing of the user's is called.
 
   /// Whether there are subscribers whose place in the order has come.
   @usableFromInline @exclusivity(unchecked) final var hasSubscribers = false

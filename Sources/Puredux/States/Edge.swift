@@ -70,7 +70,8 @@
   }
 
   override final func detach() -> AnySource? {
-    guard let ended = attachment.take(), let upstream = unsafe upstream else { return nil }
+    guard let ended = attachment, let upstream = unsafe upstream else { return nil }
+    attachment = nil
     changeAttachments(of: upstream) { attachments in
       let place = ended.place
       guard place < attachments.count, attachments[place] === ended else { return }

@@ -65,15 +65,22 @@
   @inlinable final func publish(_ state: State, _ propagation: inout Propagation) {
     withChannel { channel in
       if unsafe channel.hasSubscribers { channel.publish(state) }
-      let attachments = unsafe channel.attachments
-      if attachments.isEmpty { return }
+      if unsafe channel.attachments.isEmpty { return }
       guard propagation.depth < Depth.reach else {
-        propagation.waiting.append { propagation in Self.pass(state, to: attachments, &propagation) }
+        propagation.waiting.append { [attachments = unsafe channel.attachments] propagation in
+          Self.pass(state, to: attachments, &propagation)
+        }
         return
       }
+      // Moved out and back, which counts no references. Sources attach and detach in commands, which are sections of
+      // their own, so that none does meanwhile.
+      var attachments = ContiguousArray<Edge<State>.Attachment>()
+      unsafe swap(&attachments, &channel.attachments)
       propagation.depth += 1
       Self.pass(state, to: attachments, &propagation)
       propagation.depth -= 1
+      assert(unsafe channel.attachments.isEmpty)
+      unsafe swap(&attachments, &channel.attachments)
     }
   }
 

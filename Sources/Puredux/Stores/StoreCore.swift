@@ -45,7 +45,7 @@
     let own = OwnState(initialState)
     let source = Source.root(own)
     self.init(
-      root: CommitPath(root: own, shownBy: source, features: features), shownBy: source, tree: tree,
+      root: CommitPath.root(own, shownBy: source, features: features), shownBy: source, tree: tree,
       emitting: features.emitting, history: features.history)
   }
 
@@ -57,7 +57,7 @@
     let own = OwnState(initialState)
     let source = Source.root(own)
     self.init(
-      root: CommitPath(sequencing: CommitPath(root: own, shownBy: source, features: features), by: sequencer),
+      root: CommitPath(sequencing: CommitPath.root(own, shownBy: source, features: features), by: sequencer),
       shownBy: source, tree: tree, emitting: features.emitting, history: features.history)
   }
 
@@ -72,8 +72,8 @@
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
     let path = node.path.map(with: source) { path, source in
       turn?.source = source
-      return CommitPath(
-        child: own, shownBy: source, features: features, onCommit: interceptor?.onCommit(showing: source), turn: turn,
+      return CommitPath.child(
+        own, shownBy: source, features: features, onCommit: interceptor?.onCommit(showing: source), turn: turn,
         under: path, depth: depth)
     }
     let child = StoreCore<Composed, Action>(

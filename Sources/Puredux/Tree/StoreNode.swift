@@ -131,7 +131,7 @@ import Synchronization
     let effects = (effect.map { [$0] } ?? []).filter { !$0.hasEnded } + RunningEffect.ofCurrentTask
     guard !effects.isEmpty else { return true }
     return firstOnPath { closed in
-      closed.isClosedHere && !effects.contains { ($0.store as? any AnyStoreNode)?.isAt(orBelow: closed) == true }
+      closed.isClosedHere && !effects.contains { ($0.runner.store as? any AnyStoreNode)?.isAt(orBelow: closed) == true }
     } != nil
   }
 
@@ -160,7 +160,7 @@ import Synchronization
     tree.enqueue(command, for: self, by: effect)
   }
 
-  @usableFromInline func hosts(_ effect: RunningEffect) -> Bool { (effect.store as? StoreNode)?.tree === tree }
+  @usableFromInline func hosts(_ effect: RunningEffect) -> Bool { (effect.runner.store as? StoreNode)?.tree === tree }
 
   @usableFromInline var existingCompanion: StoreCompanion? { tree.existingCompanion }
 

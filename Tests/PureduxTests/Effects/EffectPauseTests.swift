@@ -6,6 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
   private final class Canceller: EffectHost {
+    let store: (any AnyObject & Sendable)? = nil
     let holds = Record<Bool>()
 
     func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
@@ -20,7 +21,7 @@ import Testing
 
   @Test func `an effect that is cancelled as its sleep begins does not rest`() async {
     let host = Canceller()
-    let effect = RunningEffect(of: host, number: 0, within: [], doing: .nothing)
+    let effect = RunningEffect(of: host)
     await Task {
       effect.beginsHere()
       await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
@@ -30,6 +31,7 @@ import Testing
 
   /// Cancels an effect that has an id as soon as it pauses.
   private final class IdentifiedCanceller: EffectHost {
+    let store: (any AnyObject & Sendable)? = nil
     let identified = Record<IdentifiedEffect>()
     let holds = Record<Bool>()
 
@@ -49,14 +51,14 @@ import Testing
         await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
       }
       host.identified.add(identified)
-      await identified.run(within: RunningEffect(of: host, number: 0, within: [], doing: .nothing))
+      await identified.run(within: RunningEffect(of: host))
       #expect(host.holds.all == [false])
     }
   }
 
   @Test func `of pauses that are held back, the last is told, and those after them at once`() {
     let host = Listener()
-    let effect = RunningEffect(of: host, number: 0, within: [], doing: .nothing)
+    let effect = RunningEffect(of: host)
     let pauses = (1...4).map { _ in EffectPause(for: .time) { true } }
     effect.pauses(by: pauses[0])
     effect.holdPauses()
@@ -80,6 +82,7 @@ import Testing
   }
 
   private final class Listener: EffectHost {
+    let store: (any AnyObject & Sendable)? = nil
     let pauses = Record<EffectPause>()
     let ended = Record<RunningEffect>()
 
@@ -87,9 +90,9 @@ import Testing
     func ended(_ effect: RunningEffect) { ended.add(effect) }
   }
 
-  /// Whoever keeps the effect, as a `Dispatch` does, does not keep what its work has captured.
+  private final class Captured: Sendable {}
+
   @Test func `work is done once, as part of its effect, and let go of when it is done`() async {
-    final class Captured: Sendable {}
     let host = Listener()
     let seen = Record<RunningEffect?>()
     weak var captured: Captured?
@@ -97,12 +100,10 @@ import Testing
     do {
       let kept = Captured()
       captured = kept
-      effect = RunningEffect(
-        of: host, number: 7, within: [],
-        doing: RunningEffect.Work { effect in
-          seen.add(RunningEffect.current)
-          withExtendedLifetime((effect, kept)) {}
-        })
+      effect = ClosureEffect(of: host) { effect in
+        seen.add(RunningEffect.current)
+        withExtendedLifetime((effect, kept)) {}
+      }
     }
     #expect(captured != nil)
     await effect.run()
@@ -111,6 +112,37 @@ import Testing
     #expect(seen.all.count == 1 && seen.all[0] === effect)
     #expect(host.ended.all.count == 1 && host.ended.all[0] === effect)
     #expect(RunningEffect.current == nil)
+  }
+
+  private struct Weak: Sendable {
+    weak var captured: Captured?
+  }
+
+  @Test(arguments: [false, true])
+  func `who keeps the dispatch of an effect does not keep what its work has captured`(hasID: Bool) async throws {
+    let dispatches = Record<Dispatch<Int>>()
+    let made = Record<Weak>()
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, _ in
+        guard action == 1 else { return nil }
+        let captured = Captured()
+        made.add(Weak(captured: captured))
+        let effect = Effect<Int>.run { dispatch in
+          dispatches.add(dispatch)
+          dispatch(2)
+          withExtendedLifetime(captured) {}
+        }
+        return hasID ? effect.id("only") : effect
+      }
+    ) { $0 += $1 }
+    try await root.send(1)
+    await root.settled()
+    #expect(await root.state == 3)
+    #expect(made.all.count == 1 && made.all[0].captured == nil)
+    #expect(dispatches.all.count == 1)
+    await root.shutdown()
+    withExtendedLifetime(dispatches) {}
   }
 
   /// The clock is the user's, and may take its time to say what time it is.
@@ -126,8 +158,4 @@ import Testing
     pause.look()
     #expect(!pause.holds)
   }
-}
-
-extension RunningEffect.Work {
-  static var nothing: Self { Self(body: { _ in }) }
 }

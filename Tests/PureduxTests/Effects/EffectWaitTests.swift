@@ -32,7 +32,7 @@ import Testing
   }
 
   private func effects(_ count: Int) -> [RunningEffect] {
-    (0..<count).map { _ in RunningEffect(of: EffectRunner(), number: 0, within: [], doing: .nothing) }
+    (0..<count).map { _ in RunningEffect(of: EffectRunner()) }
   }
 
   @Test func `of two effects that wait for each other the second does not begin, until the first is through`() throws {
@@ -61,8 +61,7 @@ import Testing
   @Test func `two effects of one store that wait for its end are a ring, two waits of one effect are none`() throws {
     let runner = EffectRunner()
     let (first, second) = (
-      RunningEffect(of: runner, number: 0, within: [], doing: .nothing),
-      RunningEffect(of: runner, number: 1, within: [], doing: .nothing)
+      RunningEffect(of: runner), RunningEffect(of: runner)
     )
     let waits = try (0..<2).map { _ in try #require(EffectWait.begin(of: [first], for: [runner])) }
     #expect(EffectWait.begin(of: [second], for: [runner]) == nil)
@@ -70,9 +69,13 @@ import Testing
     try #require(EffectWait.begin(of: [second], for: [runner])).end()
   }
 
-  @Test func `an effect within another waits for neither, and is waited for by that`() throws {
+  @Test func `an effect within another waits for neither, and is waited for by that`() async throws {
     let outer = effects(1)[0]
-    let inner = RunningEffect(of: EffectRunner(), number: 0, within: [outer], doing: .nothing)
+    let callers = Record<[RunningEffect]>()
+    let inner = ClosureEffect(of: EffectRunner()) { _ in callers.add(RunningEffect.ofCurrentTask) }
+    inner.starts(as: 0, within: [outer])
+    await inner.run()
+    #expect(callers.all.count == 1 && callers.all[0].elementsEqual([outer, inner], by: ===))
     let ending = try #require(EffectWait.begin(of: [outer, inner], for: [outer.effectRunner]))
     let around = try #require(EffectWait.begin(of: [outer], for: [inner.effectRunner]))
     ending.end()

@@ -58,6 +58,35 @@ private struct Fetch: AppAction, AsyncAction {
     #expect(twice.all.sorted() == [-1, 1])
   }
 
+  @Test func `of several, each decides before any effect of that commit is performed`() async throws {
+    let calls = Record<String>()
+    let asleep = Gate()
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, _ in
+        calls.add("first \(action)")
+        if action == 2 { return .cancel("sleep") }
+        return .run { _ in
+          await withTaskCancellationHandler {
+            asleep.open()
+            try? await Task.sleep(for: .seconds(86_400))
+          } onCancel: {
+            calls.add("cancelled")
+          }
+        }.id("sleep")
+      },
+      .effects { action, _ in
+        calls.add("second \(action)")
+        return nil
+      }
+    ) { $0 += $1 }
+    root.dispatch(1)
+    await asleep.wait()
+    try await root.send(2)
+    #expect(calls.all == ["first 1", "second 1", "first 2", "second 2", "cancelled"])
+    await root.shutdown()
+  }
+
   @Test func `an interceptor for a pattern is handed what the pattern found`() async {
     enum Action: Sendable { case load(Int), loaded(Int) }
     let root = RootStore<[Int], Action>(

@@ -122,4 +122,35 @@ import Testing
     await withStore(initialState: 0, reducer: { (_: inout Int, _: Int) in }) { _ in }
     await RootStore<Int, Int>(initialState: 0, reducer: { _, _ in }).shutdown()
   }
+
+  @Test func `a proxy of a store that an effect made does not keep the store of that effect`() async throws {
+    final class Captured: Sendable {}
+    struct Weak: Sendable { weak var captured: Captured? }
+    let proxies = Record<Store<Int, Int>>()
+    let over = Gate()
+    let weak: Weak
+    do {
+      let captured = Captured()
+      weak = Weak(captured: captured)
+      let root = RootStore<Int, Int>(
+        initialState: 0,
+        interceptor: { _, _ in
+          await withStore(initialState: 0, interceptor: { (_: Int, _) in }, reducer: { $0 += $1 }) { inner in
+            proxies.add(inner.store())
+            try? await inner.send(1)
+          }
+          over.open()
+        }
+      ) { [captured] state, action in
+        withExtendedLifetime(captured) {}
+        state += action
+      }
+      root.dispatch(1)
+      await over.wait()
+      await root.shutdown()
+    }
+    #expect(proxies.all.count == 1 && proxies.all[0].dispatch(1) == .terminated)
+    #expect(weak.captured == nil)
+    withExtendedLifetime(proxies) {}
+  }
 }

@@ -268,7 +268,7 @@ extension LogOptions {
     var options = LogOptions()
     options.retryInterval = .milliseconds(5)
     options.patience = .milliseconds(50)
-    options.endingLimit = .seconds(100)
+    options.endingLimit = .seconds(600)
     return options
   }
 }

@@ -29,8 +29,13 @@ struct Ratios {
       print("Give it the files that the harness has written.")
       exit(2)
     }
-    let results = try CommandLine.arguments.dropFirst().flatMap {
-      try JSONDecoder().decode([Result].self, from: Data(contentsOf: URL(filePath: $0)))
+    let files = CommandLine.arguments.dropFirst().map { URL(filePath: $0) }
+    let results = try files.filter { $0.pathExtension == "json" }.flatMap {
+      try JSONDecoder().decode([Result].self, from: Data(contentsOf: $0))
+    }
+    // The harness leaves out lines whose iterations take more than a second.
+    let expected = try files.filter { $0.pathExtension == "txt" }.flatMap {
+      try String(contentsOf: $0, encoding: .utf8).split(separator: "\n").map(String.init)
     }
     guard !results.isEmpty else {
       print("Nothing was measured; the filter is matched against a line's whole name.")
@@ -63,6 +68,10 @@ struct Ratios {
         "| \(parts[0]) | \(show(ours.percentile(0.5)))\(unit) | \(parts[1]) | \(show(theirs.percentile(0.5)))\(unit) "
           + "| \(show(ratio)) | \(show(ratios[0])) to \(show(ratios[ratios.count - 1])) | \(bound.map(show) ?? "") "
           + "| \(bound == nil ? "" : isMissed ? "missed" : "kept") |")
+    }
+    let numbers = Set(results.map(\.number))
+    for line in expected where !numbers.contains(Int(line.prefix { $0 != " " }) ?? 0) {
+      missed.append("\(line): not measured")
     }
     print("\n\(results.count) lines; \(missed.count) bounds missed")
     for line in missed { print("- \(line)") }
