@@ -59,7 +59,7 @@ import Testing
     order.add("closed")
     let closing = Task { await store.shutdown() }
     await clock.untilAsleep(2)
-    clock.advance(by: .seconds(100))
+    clock.advance(by: LogOptions.quick.endingLimit)
     await closing.value
     await ending.value
     #expect(order.all == ["closed", "child"])
@@ -282,7 +282,7 @@ import Testing
     log.breaksOff.withLock { $0 = false }
     let ending = Task { await store.shutdown() }
     while phases.all.last != .ended {
-      clock.advance(by: .seconds(100))
+      clock.advance(by: LogOptions.quick.endingLimit)
       await Task.yield()
     }
     await ending.value
