@@ -14,13 +14,14 @@ protocol EffectHost: AnyObject, Sendable {
   enum Cause { case states, time }
 
   let cause: Cause
-  /// Whether the effect still has to wait, as far as can be seen now.
-  private let isPending: @Sendable () -> Bool
+  /// Whether the effect still has to wait, as far as can be seen now. By the time that this has acquired a lock, the
+  /// pause may be over, and what the lock protects gone.
+  let isPending: @Sendable (EffectPause) -> Bool
   private let isOver = Atomic(false)
   /// What `look` found.
   private let isDue = Atomic(false)
 
-  init(for cause: Cause, while isPending: @escaping @Sendable () -> Bool) {
+  init(for cause: Cause, while isPending: @escaping @Sendable (EffectPause) -> Bool) {
     self.cause = cause
     self.isPending = isPending
   }
@@ -28,12 +29,14 @@ protocol EffectHost: AnyObject, Sendable {
   /// Whether the effect still has to wait. For a sleep, this is what `look` found: the clock may be the user's, and
   /// this is called under a lock.
   var holds: Bool {
-    if isOver.load(ordering: .acquiring) { return false }
-    return cause == .time ? !isDue.load(ordering: .relaxed) : isPending()
+    if hasEnded { return false }
+    return cause == .time ? !isDue.load(ordering: .relaxed) : isPending(self)
   }
 
+  var hasEnded: Bool { isOver.load(ordering: .acquiring) }
+
   /// Checks whether its time has come: for good, as one who looked before may write after one who looked later.
-  func look() { if !isPending() { isDue.store(true, ordering: .relaxed) } }
+  func look() { if !isPending(self) { isDue.store(true, ordering: .relaxed) } }
 
   @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
 }

@@ -20,7 +20,7 @@ struct EffectClock: Sendable {
   /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
   func wait(until time: Duration, in effect: RunningEffect?) async {
     announce?(time)
-    let pause = EffectPause(for: .time) { elapsed() < time }
+    let pause = EffectPause(for: .time) { _ in elapsed() < time }
     await withTaskCancellationHandler {
       // Not before: whoever cancels the effect ends the pause, and what is cancelled does not rest.
       if let effect, effect.isHere { effect.pauses(by: pause) }

@@ -8,7 +8,7 @@ package struct EffectRest: Sendable {
   package init?(while isPending: @escaping @Sendable () -> Bool) {
     guard let effect = RunningEffect.current, effect.isHere else { return nil }
     self.effect = effect
-    pause = EffectPause(for: .time, while: isPending)
+    pause = EffectPause(for: .time, while: { _ in isPending() })
   }
 
   package func begin() { effect.pauses(by: pause) }

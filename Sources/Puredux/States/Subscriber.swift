@@ -14,9 +14,6 @@
   @usableFromInline let cursorNumber: Int32
   /// The effect of the same tree that subscribed, if one did.
   @usableFromInline let follower: RunningEffect?
-  /// Revoked when this object is gone; one for all subscribers that no effect has made.
-  private let isGone: Revocation
-  private static let never = Revocation()
 
   /// Has not taken its place in the order: `perform` must be called when it has, or `refuse`.
   init(
@@ -24,7 +21,6 @@
     by follower: RunningEffect? = nil
   ) {
     self.follower = follower
-    isGone = follower == nil ? Self.never : Revocation()
     self.source = source
     self.queue = queue
     cursorNumber = Int32(source.channelOfSource.subscribe(buffering))
@@ -131,9 +127,10 @@
   /// If the task is an effect's own, that waits for a state until one is handed over.
   @usableFromInline func beginPause(of observer: RunningEffect?) -> EffectPause? {
     guard let effect = follower ?? observer, effect.isHere else { return nil }
-    // Does not capture this object, which the closure's caller must not be the one to release.
-    let pause = EffectPause(for: .states) { [channel, cursor, isGone] in
-      !isGone.isRevoked && channel.log.withLock { $0.cursors.isAwaited(cursor) }
+    // Does not capture this object, which the closure's caller must not be the one to release. The cursor is given up
+    // under the lock and after the pause has ended, as this object lives until then: if it has not, it is still there.
+    let pause = EffectPause(for: .states) { [channel, cursor] pause in
+      channel.log.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor) }
     }
     effect.pauses(by: pause)
     return pause
@@ -177,7 +174,6 @@
 
   deinit {
     dropAhead()
-    if follower != nil { isGone.revoke() }
     if channel.remove(cursor) { detach() }
   }
 

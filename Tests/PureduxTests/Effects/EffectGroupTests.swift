@@ -73,7 +73,7 @@ import Testing
   /// A pause that can be asked about, as often as the answers go; then it holds.
   private func pause(for cause: EffectPause.Cause, _ answers: [Bool] = []) -> EffectPause {
     let left = LockedValue(answers[...])
-    return EffectPause(for: cause) { left.withLock { $0.popFirst() ?? true } }
+    return EffectPause(for: cause) { _ in left.withLock { $0.popFirst() ?? true } }
   }
 
   private func over() -> EffectPause {

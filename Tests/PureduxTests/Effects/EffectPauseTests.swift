@@ -59,7 +59,7 @@ import Testing
   @Test func `of pauses that are held back, the last is told, and those after them at once`() {
     let host = Listener()
     let effect = RunningEffect(of: host)
-    let pauses = (1...4).map { _ in EffectPause(for: .time) { true } }
+    let pauses = (1...4).map { _ in EffectPause(for: .time) { _ in true } }
     effect.pauses(by: pauses[0])
     effect.holdPauses()
     effect.pauses(by: pauses[1])
@@ -88,6 +88,50 @@ import Testing
 
     func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) { pauses.add(pause) }
     func ended(_ effect: RunningEffect) { ended.add(effect) }
+  }
+
+  /// A loop over a store's states, as the work of an effect.
+  private struct Loop {
+    let host = Listener()
+    let subscriber: Subscriber
+    let end: Task<Void, Never>
+
+    init(over root: RootStore<Int, Int>, until last: Int) {
+      let effect = RunningEffect(of: host)
+      let subscriber = Subscriber(to: root.store().source.map { $0 }, .unbounded, through: root.core.node)
+      _ = root.core.node.enqueue(subscriber)
+      self.subscriber = subscriber
+      end = Task {
+        effect.beginsHere()
+        while let state: Int = await subscriber.next(for: effect), state < last {}
+      }
+    }
+
+    var waits: Bool { host.pauses.all.last?.holds == true }
+  }
+
+  /// Someone may have found that a wait is not over, and then acquire the lock after all of it is gone.
+  @Test(arguments: [false, true])
+  func `whoever looks late at the wait of a loop that is gone finds that it is over`(isFollowed: Bool) async throws {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let others = isFollowed ? root.states() : nil
+    let pause: EffectPause
+    do {
+      let loop = Loop(over: root, until: 1)
+      while !loop.waits { await Task.yield() }
+      try await root.send(1)
+      await loop.end.value
+      pause = try #require(loop.host.pauses.all.last)
+    }
+    while await root.statistics.subscriptions > (isFollowed ? 1 : 0) { await Task.yield() }
+    #expect(!pause.isPending(pause))
+    // Its place has become another's, which waits.
+    let loop = Loop(over: root, until: 2)
+    while !loop.waits { await Task.yield() }
+    #expect(!pause.isPending(pause))
+    try await root.send(1)
+    await loop.end.value
+    withExtendedLifetime(others) {}
   }
 
   private final class Captured: Sendable {}
@@ -149,7 +193,7 @@ import Testing
   @Test func `who looked before the time had come does not undo what one who looked later has seen`() {
     let pauses = Record<EffectPause>()
     let answers = LockedValue([true, false])
-    let pause = EffectPause(for: .time) {
+    let pause = EffectPause(for: .time) { _ in
       let isPending = answers.withLock { $0.removeFirst() }
       if isPending { pauses.all[0].look() }
       return isPending
