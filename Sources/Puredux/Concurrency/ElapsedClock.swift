@@ -1,27 +1,71 @@
 /// A clock whose times are durations since it was made, whatever its instants are.
 package struct ElapsedClock: Sendable {
-  package let now: @Sendable () -> Duration
-  private let sleeping: @Sendable (Duration) async throws -> Void
+  private let elapsed: @Sendable () -> Duration
+  private let sleep: @Sendable (_ until: Duration) async throws -> Void
+  /// Of a clock that is told of a sleep before.
+  private let announce: (@Sendable (_ until: Duration) -> Void)?
 
-  package init(_ clock: any Clock<Duration>) { self.init(opening: clock) }
-
-  private init(opening clock: some Clock<Duration>) {
+  package init(_ clock: some Clock<Duration>) {
     let start = clock.now
-    now = { start.duration(to: clock.now) }
-    sleeping = { try await clock.sleep(for: $0) }
+    announce = (clock as? any AnnouncedClock)?.announcing(from: start)
+    elapsed = { start.duration(to: clock.now) }
+    sleep = { try await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
   }
 
-  /// False if the task is cancelled. A clock that cannot sleep is replaced by one that can. More than a hundred years
-  /// count as a hundred years.
-  package func sleep(for duration: Duration) async -> Bool {
-    let duration = min(duration, .longest)
-    do {
-      try await sleeping(duration)
-    } catch {
-      try? await ContinuousClock().sleep(for: duration)
+  package var now: Duration { elapsed() }
+
+  /// Returns when this clock reaches a time, or, if it cannot sleep, when the continuous clock does; at once when the
+  /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
+  ///
+  /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
+  func wait(until time: Duration, in effect: RunningEffect? = nil) async {
+    announce?(time)
+    let pause = EffectPause(for: .time) { _ in elapsed() < time }
+    await withTaskCancellationHandler {
+      // Not before: whoever cancels the effect ends the pause, and what is cancelled does not rest.
+      if let effect, effect.isHere { effect.pauses(by: pause) }
+      do {
+        try await sleep(time)
+      } catch {
+        if !Task.isCancelled { await ContinuousClock().wait(min(time - now, .longest)) }
+      }
+    } onCancel: {
+      pause.end()
     }
+    pause.end()
+  }
+
+  func wait(_ duration: Duration, in effect: RunningEffect? = nil) async {
+    if duration > .zero { await wait(until: now + min(duration, .longest), in: effect) }
+  }
+
+  /// Returns when a duration has passed, as above, and lets others run even if it is none. False if the task is
+  /// cancelled.
+  package func sleep(for duration: Duration) async -> Bool {
+    await wait(until: now + max(.zero, min(duration, .longest)))
     return !Task.isCancelled
   }
+}
+
+/// A clock that is told of a sleep before an effect counts as asleep, and so knows each sleeper when a store has
+/// settled.
+package protocol AnnouncedClock: Clock where Duration == Swift.Duration {
+  /// The next `sleep(until:)` with this deadline is the one that is announced.
+  func announceSleep(until deadline: Instant)
+}
+
+extension AnnouncedClock {
+  /// Announces a sleep until a time has elapsed since an instant of this clock.
+  fileprivate func announcing(from start: any InstantProtocol) -> (@Sendable (_ until: Swift.Duration) -> Void)? {
+    guard let start = start as? Instant else { return nil }
+    return { announceSleep(until: start.advanced(by: $0)) }
+  }
+}
+
+extension Clock<Duration> {
+  /// Returns when a duration has passed by this clock, or, if it cannot sleep, by the continuous one; at once when the
+  /// caller is cancelled.
+  func wait(_ duration: Duration) async { await ElapsedClock(self).wait(duration) }
 }
 
 extension Duration {

@@ -202,13 +202,13 @@ extension Effect.Run {
 
 /// The settings of a tree's effects, which are given with their store.
 @usableFromInline struct EffectSettings: Sendable {
-  let clock: EffectClock
+  let clock: ElapsedClock
   let report: @Sendable (EffectReport) -> Void
 
   @usableFromInline init(
     clock: any Clock<Duration> = ContinuousClock(), report: (@Sendable (EffectReport) -> Void)? = nil
   ) {
-    self.clock = EffectClock(clock)
+    self.clock = ElapsedClock(clock)
     self.report = report ?? { EffectReport.print($0) }
   }
 }

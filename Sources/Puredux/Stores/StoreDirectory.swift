@@ -262,7 +262,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
   /// - Parameter pause: How much later than that it is to be looked at.
   private func appendIdle(_ key: Key, pause: Duration = .zero) {
     guard let entry = entries[key] else { return }
-    idle.append(Idle(key: key, generation: entry.generation, time: time.now() + pause))
+    idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
     // Most of them may be idle no more: there is one for each time that a store was not used.
     if idle.count > 2 * entries.count + 64 {
       for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
@@ -276,7 +276,7 @@ actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable
   /// Lets go of those whose time is over, as long as there are any that nobody uses.
   private func sweep() async {
     while let first = idle.isEmpty ? nil : idle[0] {
-      let rest = first.time + idleLimit - time.now()
+      let rest = first.time + idleLimit - time.now
       if rest > .zero {
         _ = await time.sleep(for: rest)
       } else {

@@ -104,10 +104,10 @@ private struct Sending {
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
     let elapsed = ElapsedClock(clock)
-    let start = elapsed.now()
+    let start = elapsed.now
     var found = await read(log, states: options.ignoresSnapshots ? nil : states)
     // A log that is away, or lags, is tried again for a while: its servers may just be starting.
-    while case .failure(.unavailable) = found, elapsed.now() - start < options.openingLimit {
+    while case .failure(.unavailable) = found, elapsed.now - start < options.openingLimit {
       guard await elapsed.sleep(for: options.retryInterval) else { throw CancellationError() }
       found = await read(log, states: options.ignoresSnapshots ? nil : states)
     }
@@ -160,7 +160,7 @@ private struct Sending {
       sending.withLock { $0.rejected += 1 }
       return .rejected(reason: "The action cannot be encoded.")
     }
-    let now = clock.now()
+    let now = clock.now
     let refused = sending.withLock { sending -> StoreError? in
       if let stop = sending.stop { return .stopped(stop) }
       if bytes.count + 4 > sending.outbox.limits.bytes {
@@ -181,7 +181,7 @@ private struct Sending {
   private func pump() {
     while true {
       // The clock is somebody's code, which is not called under the lock.
-      let now = clock.now()
+      let now = clock.now
       let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
         // A replica that has stopped writes nothing more: what it has applied may be wrong.
         guard sending.stop == nil, !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
@@ -197,7 +197,7 @@ private struct Sending {
   }
 
   private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
-    let now = clock.now()
+    let now = clock.now
     let (changed, isRefused) = sending.withLock { sending in
       let before = sending.outbox.trouble
       switch outcome {
@@ -219,7 +219,7 @@ private struct Sending {
 
   /// The log does not take the first action that waits, and never will: it is rejected, and the others go on.
   private func rejectRefused(in turn: Turn) {
-    let now = clock.now()
+    let now = clock.now
     let isDropped = sending.withLock { sending in
       guard sending.outbox.dropRefused(at: now) else { return false }
       sending.writer = .random(in: 1 ... .max)
@@ -235,7 +235,7 @@ private struct Sending {
   /// Tries again what has failed or is missing, as long as something waits.
   private func watch() async {
     while await clock.sleep(for: options.retryInterval) {
-      let now = clock.now()
+      let now = clock.now
       let isOver = sending.withLock { sending in
         guard !sending.outbox.isEmpty, !sending.hasEnded, sending.stop == nil else {
           sending.watcher = nil
@@ -386,7 +386,7 @@ private struct Sending {
   private func apply(
     _ outlines: [Outline], _ actions: [Action?], in turn: Turn, of tree: SequencedTree<State, Action>
   ) {
-    let now = clock.now()
+    let now = clock.now
     var next = 0
     for outline in outlines {
       let (position, first) = (outline.position, next)
@@ -473,7 +473,7 @@ private struct Sending {
   }
 
   private var statistics: LogStatistics {
-    let now = clock.now()
+    let now = clock.now
     return sending.withLock { sending in
       LogStatistics(
         phase: sending.phase, position: sending.seen.position,
@@ -505,7 +505,7 @@ private struct Sending {
   }
 
   private func enter(_ phase: Phase, in turn: Turn) {
-    let now = clock.now()
+    let now = clock.now
     let observers = sending.withLock { sending -> [Int: AsyncStream<Phase>.Continuation]? in
       if sending.phase == phase { return nil }
       switch sending.phase {

@@ -24,7 +24,7 @@ import Testing
     let effect = RunningEffect(of: host)
     await Task {
       effect.beginsHere()
-      await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
+      await ElapsedClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
     }.value
     #expect(host.holds.all == [true, false])
   }
@@ -48,7 +48,7 @@ import Testing
       let host = IdentifiedCanceller()
       let identified = IdentifiedEffect { effect, _ in
         effect.beginsHere()
-        await EffectClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
+        await ElapsedClock(ContinuousClock()).wait(.seconds(86_400), in: effect)
       }
       host.identified.add(identified)
       await identified.run(within: RunningEffect(of: host))
