@@ -73,6 +73,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private var phase = Phase.unused
   private var isCancelled = false
+  /// The runner has cancelled the effects: until then, those that seem to rest are about to go on.
+  private var haveBeenCancelled = false
   private var pending: ContiguousArray<Effect> = []
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
@@ -145,6 +147,12 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     }
   }
 
+  /// The runner has cancelled the effects. Returns the waiters that waited only for this.
+  mutating func cancelled() -> ContiguousArray<EndWaiter> {
+    haveBeenCancelled = true
+    return popIdleWaiters()
+  }
+
   private mutating func wakeRunner() -> Wake? {
     guard let waiter = runner, let instruction = nextInstruction() else { return nil }
     runner = nil
@@ -186,6 +194,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// Whether all is idle except what is exempt.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
+    if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
     let known = exempt.isEmpty ? standings.count : standings.count { number, _ in !exempt.contains(number) }
     return known == unfinishedCount - exempt.count
       && standings.allSatisfy { number, standing in exempt.contains(number) || standing.isIdle(idleness) }

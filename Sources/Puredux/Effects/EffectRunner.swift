@@ -40,7 +40,9 @@ import Synchronization
             count += 1
             tasks.addTask { await effect.run() }
           }
-        case .cancel: tasks.cancelAll()
+        case .cancel:
+          tasks.cancelAll()
+          for waiter in group.withLock({ $0.cancelled() }) { waiter.resume(returning: ()) }
         case .leave: return
         }
       }

@@ -173,6 +173,8 @@ final class ObserverSubscription: Sendable {
     _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
     _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
   ) async -> ObserverCalls.Turn? {
+    // As in `IdentifiedEffect.run`: whoever cancels before the task is known does not find it at rest.
+    running.holdPauses()
     let task = Task { [calls] in
       running.beginsHere()
       var next: ObserverCalls.Turn?
@@ -191,6 +193,7 @@ final class ObserverSubscription: Sendable {
       return life.isCancelled
     }
     if isCancelled { task.cancel() }
+    running.releasePauses()
     let next = await withTaskCancellationHandler {
       await task.value
     } onCancel: {

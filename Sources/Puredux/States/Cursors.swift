@@ -393,9 +393,10 @@
     }
   }
 
-  /// Whether a consumer waits for a cursor's next state; the first one counts.
-  func isAwaited(_ id: Int) -> Bool {
-    cursors[id].parkedAt.index != nil || (cursors[id].phase == .subscribing && queues[id] != nil)
+  /// Whether this consumer still waits at a cursor: others may wait there when it has been handed its state.
+  func isAwaited(_ id: Int, by waiter: AnyWaiter) -> Bool {
+    if let index = cursors[id].parkedAt.index, parked[index].waiter == waiter { return true }
+    return queues[id]?.all.contains(waiter) ?? false
   }
 
   private mutating func park(_ waiter: AnyWaiter, of id: Int) {

@@ -114,23 +114,24 @@
     var pause: EffectPause?
     defer { pause?.end() }
     return await Waiter<State?>.wait { waiter in
-      let taken: Log.Taken<State> = takeOrWait(AnyWaiter(waiter))
+      let consumer = AnyWaiter(waiter)
+      let taken: Log.Taken<State> = takeOrWait(consumer)
       if case .nothing = taken { isBehind = false } else { isBehind = true }
       switch taken {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: pause = beginPause(of: observer)
+      case .nothing: pause = beginPause(of: observer, as: consumer)
       }
     }
   }
 
   /// If the task is an effect's own, that waits for a state until one is handed over.
-  @usableFromInline func beginPause(of observer: RunningEffect?) -> EffectPause? {
+  @usableFromInline func beginPause(of observer: RunningEffect?, as consumer: AnyWaiter) -> EffectPause? {
     guard let effect = follower ?? observer, effect.isHere else { return nil }
     // Does not capture this object, which the closure's caller must not be the one to release. The cursor is given up
     // under the lock and after the pause has ended, as this object lives until then: if it has not, it is still there.
     let pause = EffectPause(for: .states) { [channel, cursor] pause in
-      channel.log.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor) }
+      channel.log.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
     }
     effect.pauses(by: pause)
     return pause

@@ -296,6 +296,8 @@ private struct Sending {
 
   private func follow() async {
     var hasFailed = false
+    // Until when it last had something of the log, as far as it has been seen.
+    var latest = (position: applying.withLock { $0.fold.position }, time: clock.now)
     while !Task.isCancelled, let tree = tree.withLock({ $0 }) {
       let delivery = sending.withLock { sending in
         sending.delivery += 1
@@ -313,6 +315,10 @@ private struct Sending {
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
+        let position = applying.withLock { $0.fold.position }
+        if position > latest.position { latest = (position, clock.now) }
+        // Who opens the store does not wait longer than that; it makes no difference once it is open.
+        if clock.now - latest.time >= options.openingLimit { endRecovery(problem) }
         await tree.turn { turn in
           self.sending.withLock { $0.deliveryTrouble = problem.trouble }
           self.enter(.waiting(problem.trouble), in: turn)
@@ -553,16 +559,14 @@ private struct Sending {
 
   private func rootClosed() {
     tree.withLock { $0 }?.perform { _ in
-      guard !self.sending.withLock({ $0.outbox.isEmpty }) else { return }
+      // The first one's time counts, however often the end is asked for.
+      let begins = self.sending.withLock { !$0.outbox.isEmpty && $0.endingLimit == nil && !$0.hasEnded }
+      guard begins else { return }
       let limit = Task.detached {
         guard await self.clock.sleep(for: self.options.endingLimit) else { return }
         self.tree.withLock { $0 }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
       }
-      let isOver = self.sending.withLock { sending in
-        sending.endingLimit = limit
-        return sending.hasEnded
-      }
-      if isOver { limit.cancel() }
+      self.sending.withLock { $0.endingLimit = limit }
     }
   }
 

@@ -22,9 +22,15 @@ package final class BatchQueue<Item: Sendable>: Sendable {
       defer { waiting.isScheduled = true }
       return !waiting.isScheduled
     }
-    guard schedules else { return }
+    if schedules { schedule(perform) }
+  }
+
+  /// One batch for each turn of the queue, which others use, too.
+  private func schedule(_ perform: @escaping @Sendable ([Item]) -> Void) {
     queue.async { [self] in
-      while let items = next() { perform(items) }
+      guard let items = next() else { return }
+      perform(items)
+      schedule(perform)
     }
   }
 

@@ -174,6 +174,24 @@ import Testing
     #expect(isLeave(group.next(orPark: "runner")))
   }
 
+  @Test func `what is about to be cancelled does not rest, until it waits all the same`() {
+    var group = Group()
+    for effect in 1...2 { _ = group.add(effect) }
+    _ = group.next(orPark: "runner")
+    for effect in 0...1 { _ = group.effect(effect, pausesBy: pause(for: .states)) }
+    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(group.next(orPark: "runner") == nil)
+    #expect(isCancel(group.end(cancelling: true).wake?.instruction))
+    #expect(!group.isIdle(.nothingRuns, except: []))
+    #expect(!group.isIdle(.nothingRuns, except: [0]))
+    #expect(group.isIdle(.nothingRuns, except: [0, 1]))
+    #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
+    // Cancelling ends a pause, unless it is one that goes on regardless.
+    #expect(Array(group.cancelled()) == ["waiter"])
+    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(isLeave(group.next(orPark: "runner")))
+  }
+
   @Test func `cancelling overtakes finishing, and finishing does not overtake cancelling`() {
     var group = Group()
     _ = group.add(1)

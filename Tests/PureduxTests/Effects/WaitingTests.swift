@@ -1,5 +1,6 @@
-import Puredux
 import Testing
+
+@testable import Puredux
 
 /// Who waits for whom in a shutdown that is called from within the tree's own tasks.
 @Suite(.timeLimit(.minutes(5))) struct WaitingTests {
@@ -265,6 +266,78 @@ import Testing
     for scene in scenes { scene.root.dispatch(1) }
     for scene in scenes { await scene.root.shutdown() }
     for scene in scenes { #expect(scene.events.all == ["shutdown"]) }
+  }
+
+  /// A store with an effect that follows the states of the root, and says so and waits when it comes to one that is 1.
+  private func follower(of root: RootStore<Int, Int>, _ scene: Scene, _ goOn: Gate) -> StateStore<Int, Int> {
+    let above = root.store()
+    return root.childStore(
+      initialState: 0, stateMapping: { state, _ in state },
+      interceptors: .effects { _, _ in
+        .run { _ in
+          for await state in above.states() where state == 1 {
+            scene.done.open()
+            await goOn.wait()
+            scene.events.add(Task.isCancelled ? "cancelled" : "worked")
+            return
+          }
+        }
+      }
+    ) { _, _ in }
+  }
+
+  @Test func `finishing, an effect that goes on while others are waited for is not cancelled`() async throws {
+    let scene = Scene()
+    let (observing, observed, goOn, clock) = (Gate(), Gate(), Gate(), ManualClock())
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let child = follower(of: root, scene, goOn)
+    let grandchild = child.childStore(initialState: 0, stateMapping: { state, _ in state }) { _, _ in }
+    grandchild.subscribe(
+      observer: Observer { _ in
+        observing.open()
+        await observed.wait()
+        return .dead
+      })
+    try await child.send(0)
+    await observing.wait()
+    let ending = Task { await child.shutdown(interceptors: .finish(within: .seconds(10)), clock: clock) }
+    while !child.core.node.hasEnded { await Task.yield() }
+    // Closed, the child's effects have been seen to wait, and its grandchild's are waited for.
+    for _ in 0..<100 { _ = await root.state }
+    try await root.send(1)
+    await scene.done.wait()
+    observed.open()
+    for _ in 0..<100 { _ = await root.state }
+    goOn.open()
+    await ending.value
+    #expect(scene.events.all == ["worked"])
+    await root.shutdown()
+  }
+
+  @Test func `what waits in turn does not begin when its store has closed`() async throws {
+    let scene = Scene()
+    let (goOn, held) = (Gate(), HeldExecutor())
+    let root = RootStore<Int, Int>(
+      initialState: 0, executor: .serial(held),
+      interceptors: .effects { action, _ in
+        .run { _ in
+          scene.events.add("\(action)")
+          if action == 1 { await goOn.wait() }
+        }.id("in turn", .inTurn())
+      }
+    ) { _, _ in }
+    try await root.send(1)
+    try await root.send(2)
+    held.hold()
+    let ending = Task { await root.shutdown() }
+    let node = root.core.node
+    while !node.hasEnded { await Task.yield() }
+    goOn.open()
+    // The first ends, and the end of the store has not come to the effects.
+    while node.existingEffects?.runningCount != 0 { await Task.yield() }
+    held.letGo()
+    await ending.value
+    #expect(scene.events.all == ["1"])
   }
 
   @Test func `finishing, an interceptor waits for the others and goes on uncancelled`() async {

@@ -81,6 +81,27 @@ private final class LogDriver {
 
   // MARK: Subscribing
 
+  @Test(arguments: [true, false])
+  func `a consumer that has been handed a state waits no more, whoever waits behind it`(isLate: Bool) {
+    let (first, second) = (AnyWaiter(bits: 1), AnyWaiter(bits: 2))
+    var cursors = Cursors()
+    let id = cursors.subscribe(.unbounded)
+    if isLate { _ = cursors.activate(id, hasFirst: false) }
+    for waiter in [first, second] { cursors.wait(waiter, at: id) }
+    #expect([first, second].allSatisfy { cursors.isAwaited(id, by: $0) })
+    if isLate {
+      var woken: ContiguousArray<Cursors.Parked> = []
+      _ = cursors.publish(waking: &woken)
+      #expect(woken.map(\.waiter) == [first])
+    } else if case .handedTo(let waiter) = cursors.activate(id, hasFirst: true) {
+      #expect(waiter == first)
+    } else {
+      Issue.record("not handed over")
+    }
+    #expect(!cursors.isAwaited(id, by: first))
+    #expect(cursors.isAwaited(id, by: second))
+  }
+
   @Test(arguments: policies)
   fileprivate func `a cursor sees nothing before it is activated, then its first state and what follows`(
     policy: Policy
