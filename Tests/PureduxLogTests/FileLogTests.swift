@@ -158,6 +158,42 @@ import Testing
     #expect(throws: LogError.self) { try FileLog(directory: "/proc/nowhere") }
   }
 
+  /// The process that wrote it may have died before it was on the disk.
+  @Test("what is found in the last file is on the disk before it is reported")
+  func syncedWhenOpened() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    _ = try await append([1], to: log["tree"])
+    await log.close()
+    let fails = Atomic(true)
+    let faults = DiskFaults { call, _ in
+      call == .sync && fails.load(ordering: .relaxed) ? EIO : nil
+    }
+    let again = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
+    await #expect(throws: LogError.self) { _ = try await again["tree"].head() }
+    fails.store(false, ordering: .relaxed)
+    #expect(try await again["tree"].head() == 1)
+    #expect(try await read(again["tree"]) == [[1]])
+    await again.close()
+  }
+
+  @Test("what else waits for a queue comes between two batches")
+  func batches() async {
+    let queue = DispatchQueue(label: "batches")
+    let batches = BatchQueue<Int>(queue)
+    let done = Record<String>()
+    let gate = Gate()
+    // Each batch has the next follow it, as acknowledgements have what waits sent.
+    @Sendable func perform(_ numbers: [Int]) {
+      done.add("\(numbers)")
+      if numbers == [0] { queue.async { done.add("other") } }
+      if numbers[0] < 3 { batches.add(numbers[0] + 1, perform: perform) } else { gate.open() }
+    }
+    batches.add(0, perform: perform)
+    await gate.wait()
+    #expect(done.all == ["[0]", "other", "[1]", "[2]", "[3]"])
+  }
+
   @Test("every key has a directory of its own, and one that is too long is refused")
   func keys() async throws {
     let directory = try TemporaryDirectory()

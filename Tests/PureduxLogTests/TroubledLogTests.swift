@@ -41,6 +41,46 @@ import Testing
     #expect(await store.statistics.log?.phase == .ended)
   }
 
+  @Test("a shutdown that is asked for again does not begin the limit anew, and leaves nothing behind")
+  func shutdownTwice() async throws {
+    let (log, clock) = (GatedLog(), ManualClock())
+    let store = try await ledger(log, clock: clock)
+    store.dispatch("a")
+    await log.untilHeld(1)
+    let ending = Task { await store.shutdown() }
+    // The watcher, and the limit.
+    await clock.untilAsleep(2)
+    let others = (0..<3).map { _ in Task { await store.shutdown() } }
+    for _ in 0..<10 { _ = await store.statistics }
+    let sleeps = clock.sleepCount
+    await log.open()
+    await ending.value
+    for other in others { await other.value }
+    #expect(sleeps == 2)
+    // Those that slept are cancelled.
+    while clock.nextDeadline != nil { await Task.yield() }
+  }
+
+  @Test("an opening whose log goes away while it is read is given up after its limit")
+  func goneWhileOpening() async throws {
+    let (log, clock) = (UndeliveringLog(headPosition: 3), ManualClock())
+    log.breaksOff.withLock { $0 = true }
+    var options = LogOptions.quick
+    options.openingLimit = .milliseconds(12)
+    let phases = Record<LogStatistics.Phase>()
+    let opening = Task { [options] in
+      try await ledger(log, options: options, clock: clock, onPhase: { phases.add($0) })
+    }
+    for attempt in 1...3 {
+      await log.followed.untilCount(attempt)
+      await clock.untilAsleep(1)
+      clock.advance(by: .milliseconds(5))
+    }
+    await #expect(throws: LogError.unavailable("It broke off.")) { _ = try await opening.value }
+    for _ in 0..<1000 where phases.all.last != .ended { await Task.yield() }
+    #expect(phases.all.prefix(2) == [.recovering(0, of: 3), .waiting(.unavailable)])
+  }
+
   @Test("a child's shutdown waits for the log, and ends with the root's")
   func childWithoutLog() async throws {
     let (log, clock) = (GatedLog(), ManualClock())
@@ -415,6 +455,9 @@ private final class UndeliveringLog: OrderedLog {
   let told = Gate()
   let breaksOff = LockedValue(false)
   private let stream = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
+  private let headPosition: UInt64
+
+  init(headPosition: UInt64 = 0) { self.headPosition = headPosition }
 
   func breakOff() { stream.withLock { $0 }?.finish(throwing: LogError.unavailable("It broke off.")) }
 
@@ -435,7 +478,7 @@ private final class UndeliveringLog: OrderedLog {
     }
   }
 
-  func head() async throws(LogError) -> UInt64 { 0 }
+  func head() async throws(LogError) -> UInt64 { headPosition }
   func truncate(through position: UInt64) async throws(LogError) {}
 }
 

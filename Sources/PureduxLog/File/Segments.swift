@@ -101,8 +101,8 @@ struct Segments {
       allocated = end
     } else {
       allocated = max(size, end)
-      // Who wrote the last records may have died before they were on the disk: they are told of from now on.
-      if owner.options.syncs { try onDisk { () throws(Disk.Failure) in try file.sync() } }
+      // Who wrote the last records may have died before they were on the disk. From now on they are reported.
+      try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
     last = file
   }

@@ -25,7 +25,7 @@ package final class BatchQueue<Item: Sendable>: Sendable {
     if schedules { schedule(perform) }
   }
 
-  /// One batch for each turn of the queue, which others use, too.
+  /// One batch for each turn of the queue, which serves others, too: they do not wait for the end of a flood.
   private func schedule(_ perform: @escaping @Sendable ([Item]) -> Void) {
     queue.async { [self] in
       guard let items = next() else { return }
