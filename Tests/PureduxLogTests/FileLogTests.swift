@@ -177,6 +177,31 @@ import Testing
     await again.close()
   }
 
+  @Test("what was appended before a log was closed is answered before that returns")
+  func answeredBeforeClosed() async throws {
+    let directory = try TemporaryDirectory()
+    let (writing, goOn) = (Gate(), Latch())
+    let faults = DiskFaults { call, _ in
+      if call == .write {
+        writing.open()
+        goOn.wait()
+      }
+      return nil
+    }
+    let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
+    let answers = Record<Void>()
+    log["tree"].append([1]) { _ in answers.add(()) }
+    await writing.wait()
+    log["tree"].append([2]) { _ in answers.add(()) }
+    let closing = Task {
+      await log.close()
+      return answers.all.count
+    }
+    for _ in 0..<100 { await Task.yield() }
+    goOn.open()
+    #expect(await closing.value == 2)
+  }
+
   @Test("what else waits for a queue comes between two batches")
   func batches() async {
     let queue = DispatchQueue(label: "batches")

@@ -2,7 +2,7 @@
 package struct ElapsedClock: Sendable {
   private let elapsed: @Sendable () -> Duration
   private let sleep: @Sendable (_ until: Duration) async throws -> Void
-  /// Of a clock that is told of a sleep before.
+  /// Nil unless the clock is told of each sleep before it begins.
   private let announce: (@Sendable (_ until: Duration) -> Void)?
 
   package init(_ clock: some Clock<Duration>) {
@@ -42,7 +42,7 @@ package struct ElapsedClock: Sendable {
   /// Returns when a duration has passed, as above, and lets others run even if it is none. False if the task is
   /// cancelled.
   package func sleep(for duration: Duration) async -> Bool {
-    await wait(until: now + max(.zero, min(duration, .longest)))
+    if duration > .zero { await wait(duration) } else { await Task.yield() }
     return !Task.isCancelled
   }
 }

@@ -192,7 +192,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (false, idleWaiterCount)
   }
 
-  /// Whether all is idle except what is exempt.
+  /// Whether all is idle except what is exempt. What is to be cancelled is not, until it has been.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
     if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
     let known = exempt.isEmpty ? standings.count : standings.count { number, _ in !exempt.contains(number) }

@@ -117,10 +117,9 @@ extension TreeEffects {
     _ effect: IdentifiedEffect, in slot: EffectSlot, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
     await effect.run(within: running, of: node) { [self] in
-      let steps = slot.turns.withLock { $0.ended(effect) }
-      guard node.hasEnded else { return carryOut(steps, in: slot, of: node) }
-      // What waited behind it does not begin, even if the end of the store has not come to its effects yet.
-      for case .start(let effect) in steps { effect.cancel() }
+      // Nothing begins behind it when the store has closed, even if its end has not come to the effects yet.
+      let isLast = node.hasEnded
+      carryOut(slot.turns.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
     }
   }
 

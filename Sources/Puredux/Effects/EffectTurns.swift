@@ -88,6 +88,12 @@ struct EffectTurns<Work: AnyObject> {
     return steps
   }
 
+  /// Likewise, when nothing is to begin any more.
+  mutating func endedLast(_ work: Work) -> [Step] {
+    running.removeValue(forKey: ObjectIdentifier(work))
+    return waiting.popAll().map { .leaveOut($0.work) }
+  }
+
   /// What a timer is to do, when it starts and whenever it wakes.
   mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {
     guard let (work, policy, current) = held, current.task === timer, let time else { return .end }

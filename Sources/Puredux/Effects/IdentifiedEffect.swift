@@ -27,8 +27,8 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
     let task = Task { await work(running, self) }
     life.withLock { $0.task = task }
     if isRevoked { task.cancel() }
-    running.releasePauses()
     await withTaskCancellationHandler {
+      running.releasePauses()
       await task.value
     } onCancel: {
       task.cancel()

@@ -193,9 +193,9 @@ final class ObserverSubscription: Sendable {
       return life.isCancelled
     }
     if isCancelled { task.cancel() }
-    running.releasePauses()
     let next = await withTaskCancellationHandler {
-      await task.value
+      running.releasePauses()
+      return await task.value
     } onCancel: {
       task.cancel()
     }

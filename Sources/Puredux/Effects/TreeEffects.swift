@@ -215,15 +215,18 @@
     return true
   }
 
-  /// Whether a store and all stores below it are idle, except for some effects.
-  func isIdle(_ idleness: EffectIdleness, below node: any AnyStoreNode, except callers: [RunningEffect]) -> Bool {
-    runners(below: node).allSatisfy { $0.workload(idleness, except: callers).isIdle }
-  }
-
-  /// Returns when each effect of a store and of all stores below it has been found waiting for a state, one store after
-  /// the other; at once when the caller is cancelled.
-  func untilFollowing(below node: any AnyStoreNode) async {
-    for runner in runners(below: node) { await runner.untilIdle(.allFollow, except: []) }
+  /// Cancels the effects that only wait for states that do not end with the store, such as those of a store above it.
+  /// Does nothing if the caller is part of an effect, which would be cancelled, too.
+  func cancelFollowers(below node: any AnyStoreNode) async {
+    guard RunningEffect.ofCurrentTask.isEmpty else { return }
+    var areFollowing = false
+    while !areFollowing, !Task.isCancelled {
+      let runners = runners(below: node)
+      for runner in runners { await runner.untilIdle(.allFollow, except: []) }
+      // One may have been handed a state, and work, while another was waited for.
+      areFollowing = runners.allSatisfy { $0.workload(.allFollow, except: []).isIdle }
+    }
+    if !Task.isCancelled { end(below: node, cancelling: true) }
   }
 
   /// Whether a caller waits for the effects of some store to be at rest.

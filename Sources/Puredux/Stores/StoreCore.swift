@@ -182,43 +182,13 @@
   private func finishEffects() async {
     guard let effects = node.existingEffects else { return await close(cancelling: false, isolation: nil) }
     effects.finishBegan(of: node)
-    var isOver: Bool
-    repeat {
-      isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
-      if !isOver || Task.isCancelled { break }
-    } while await !ifIdle(.nothingWorks, effects, { node.tree.close(node, cancelling: false) })
+    let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
     // A call that cannot wait leaves the end to one that does.
     let isLast = effects.finishEnded(of: node)
     if isOver || isLast {
       await close(cancelling: false, isolation: nil)
-      await cancelFollowers(effects)
+      await effects.cancelFollowers(below: node)
     }
     await effects.untilEnded(below: node)
-  }
-
-  /// Cancels the effects that only wait for states that do not end with the store, such as those of a store above it.
-  /// Does nothing if the caller is part of an effect, which would be cancelled, too.
-  private func cancelFollowers(_ effects: TreeEffects) async {
-    guard RunningEffect.ofCurrentTask.isEmpty else { return }
-    repeat {
-      await effects.untilFollowing(below: node)
-      if Task.isCancelled { return }
-    } while await !ifIdle(.allFollow, effects, { effects.end(below: node, cancelling: true) })
-  }
-
-  /// Does something if the effects are idle, and returns whether they are. On the executor, as states are handed over
-  /// only there: none is woken in between.
-  private func ifIdle(
-    _ idleness: EffectIdleness, _ effects: TreeEffects, _ body: @escaping @Sendable () -> Void
-  ) async -> Bool {
-    let callers = RunningEffect.ofCurrentTask
-    let isIdle = try? await node.tree.run(isolation: nil) { [node] _ throws(StoreError) in
-      let isIdle = effects.isIdle(idleness, below: node, except: callers)
-      if isIdle { body() }
-      return isIdle
-    }
-    // After the end of the tree, nothing is handed over any more.
-    if isIdle == nil { body() }
-    return isIdle ?? true
   }
 }

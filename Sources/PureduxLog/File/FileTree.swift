@@ -46,6 +46,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {
+        self.appends.performAll { self.writeAll($0) }
         self.files.withLock { files in
           files?.close()
           files = nil

@@ -101,7 +101,7 @@ struct Segments {
       allocated = end
     } else {
       allocated = max(size, end)
-      // Who wrote the last records may have died before they were on the disk. From now on they are reported.
+      // Who wrote the last records may have died before they were on the disk. From now on, readers are given them.
       try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
     last = file

@@ -11,7 +11,7 @@ public struct LogOptions: Sendable {
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
   public var sendLimit: Duration?
   /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
-  /// that throws.
+  /// that throws. Counted anew when the log has been found, and when it has delivered something.
   public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long.
   public var retryInterval = Duration.milliseconds(250)

@@ -28,18 +28,21 @@ package final class BatchQueue<Item: Sendable>: Sendable {
   /// One batch for each turn of the queue, which serves others, too: they do not wait for the end of a flood.
   private func schedule(_ perform: @escaping @Sendable ([Item]) -> Void) {
     queue.async { [self] in
-      guard let items = next() else { return }
-      perform(items)
-      schedule(perform)
+      performAll(perform)
+      let goesOn = waiting.withLock { waiting in
+        waiting.isScheduled = !waiting.items.isEmpty
+        return waiting.isScheduled
+      }
+      if goesOn { schedule(perform) }
     }
   }
 
-  /// What waits; nil where nothing does, and the next that is added is scheduled anew.
-  private func next() -> [Item]? {
-    waiting.withLock { waiting in
-      waiting.isScheduled = !waiting.items.isEmpty
+  /// Does what waits now, ahead of its turn. Only on the queue.
+  package func performAll(_ perform: ([Item]) -> Void) {
+    let items = waiting.withLock { waiting in
       defer { waiting.items = [] }
-      return waiting.isScheduled ? waiting.items : nil
+      return waiting.items
     }
+    if !items.isEmpty { perform(items) }
   }
 }

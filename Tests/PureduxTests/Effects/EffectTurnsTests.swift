@@ -30,9 +30,9 @@ private struct Turns {
 
   mutating func cancel() { carryOut(machine.cancelAll()) }
 
-  mutating func end(_ number: Int) {
+  mutating func end(_ number: Int, isLast: Bool = false) {
     guard let job = running.removeValue(forKey: number) else { return }
-    carryOut(machine.ended(job))
+    carryOut(isLast ? machine.endedLast(job) : machine.ended(job))
   }
 
   mutating func advance(by duration: Duration) {
@@ -70,6 +70,16 @@ private struct Turns {
 }
 
 @Suite struct EffectTurnsTests {
+  @Test(arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1)])
+  func `behind the last that may begin nothing does, and nothing is kept`(policy: EffectPolicy) {
+    var turns = Turns()
+    for number in 1...3 { turns.add(number, policy) }
+    turns.end(1, isLast: true)
+    #expect(turns.begun == [1])
+    #expect(turns.leftOut == [2, 3])
+    #expect(turns.machine.count == 0)
+  }
+
   @Test func `an earlier time takes the place of a later one`() {
     var turns = Turns()
     turns.add(1, .debounced(for: .seconds(10)))
