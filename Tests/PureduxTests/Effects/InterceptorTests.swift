@@ -69,7 +69,7 @@ private struct Fetch: AppAction, AsyncAction {
         return .run { _ in
           await withTaskCancellationHandler {
             asleep.open()
-            try? await Task.sleep(for: .seconds(86_400))
+            await untilCancelled()
           } onCancel: {
             calls.add("cancelled")
           }
