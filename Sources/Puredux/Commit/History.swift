@@ -60,12 +60,16 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     @inlinable init(entries: SegmentedQueue<Entry>) { self.entries = entries }
   }
 
+  /// What the reducers of a store do with its state, and their names.
+  @usableFromInline typealias Steps = [(reducer: String?, reduce: CommitStep<Action>.Reduce)]
+
   /// How many commits it keeps.
   public let limit: Int
   @usableFromInline let contents: LockedValue<Contents>
   /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
-  @usableFromInline let recording:
-    @Sendable (History, Action, CommitStages<Action>.Context, [Reducer<State, Action>], OwnState<State>) -> Void
+  @usableFromInline let recording: @Sendable (History, Action, CommitStages<Action>, Steps, OwnState<State>) -> Void
+  /// `CommitStages.committing`, likewise.
+  @usableFromInline let commit: @Sendable (inout Action, AnyCommitStages<Action>) -> Void
 
   /// - Parameter limit: How many commits it keeps; a limit below one counts as one.
   @inlinable public init(limit: Int) {
@@ -73,7 +77,8 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     // A short history has short segments, so that dropped entries take up little room.
     let segmentLength = min(max(self.limit, 16), 256)
     contents = LockedValue(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
-    recording = { history, action, context, steps, own in history.recordNow(action, context, by: steps, in: own) }
+    recording = { history, action, stages, steps, own in history.recordNow(action, stages, by: steps, in: own) }
+    commit = CommitStages.committing
   }
 
   /// The commits that it has kept, the oldest first. A value: filter it, or replay it.
@@ -125,27 +130,27 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   /// Runs the reducers on the state one by one, and keeps the state after each.
   @usableFromInline func record(
-    _ action: Action, _ context: CommitStages<Action>.Context, by steps: [Reducer<State, Action>],
+    _ action: Action, _ stages: CommitStages<Action>, by steps: Steps,
     in own: OwnState<State>
   ) {
-    recording(self, action, context, steps, own)
+    recording(self, action, stages, steps, own)
   }
 
   @inlinable func recordNow(
-    _ action: Action, _ context: CommitStages<Action>.Context, by steps: [Reducer<State, Action>],
+    _ action: Action, _ stages: CommitStages<Action>, by steps: Steps,
     in own: OwnState<State>
   ) {
     guard let before = own.value else { return }
-    let position = context.node?.tree.commitCount.load(ordering: .relaxed) ?? 0
+    let position = stages.node?.tree.commitCount.load(ordering: .relaxed) ?? 0
     var made: [Entry.Step] = []
     var reduced = action
     for step in steps {
-      own.change { step.change(&$0, &reduced) }
-      if let state = own.value { made.append(Entry.Step(reducer: step.name, state: state)) }
+      step.reduce(own, &reduced)
+      if let state = own.value { made.append(Entry.Step(reducer: step.reducer, state: state)) }
     }
     add(
       Entry(
-        action: action, store: context.storeID, position: position + 1,
+        action: action, store: stages.storeID, position: position + 1,
         stateBefore: before, steps: made))
   }
 

@@ -28,7 +28,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// store, or, if there is none, the commit. A closure, which is specialized where the middleware is made: a store
   /// without any has none of this.
   @usableFromInline let handling:
-    @Sendable (_ source: Source<State>, _ above: CommitStages<Action>.Handle?) -> CommitStages<Action>.Handle
+    @Sendable (_ source: Source<State>, _ above: AnyCommitStages<Action>.Handle?) -> AnyCommitStages<Action>.Handle
 
   @inlinable public init(
     _ handle:
@@ -39,17 +39,17 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     handling = { source, above in
       // Not one closure that checks: calling a closure that is known to exist counts no references.
       guard let above else {
-        return { action, context in
-          handle(action, MiddlewareContext(source: source, context: context)) { passed in
+        return { action, stages in
+          handle(action, MiddlewareContext(source: source, stages: stages)) { passed in
             var passed = passed
-            context.commit(&passed)
+            CommitStages.known(stages).commit(&passed)
           }
         }
       }
-      return { action, context in
-        handle(action, MiddlewareContext(source: source, context: context)) { passed in
+      return { action, stages in
+        handle(action, MiddlewareContext(source: source, stages: stages)) { passed in
           var passed = passed
-          above(&passed, context)
+          above(&passed, stages)
         }
       }
     }
@@ -58,14 +58,16 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// Combines several into one: in order before the reducers, in reverse order after them.
   public init(_ middleware: [Middleware]) {
     handling = { source, above in
-      Self.handling(middleware, showing: source, above: above) ?? { action, context in context.commit(&action) }
+      Self.handling(middleware, showing: source, above: above) ?? { action, stages in
+        CommitStages.known(stages).commit(&action)
+      }
     }
   }
 
   /// What handles an action in a store with this middleware; nil if there is none, nor any above.
   @usableFromInline static func handling(
-    _ middleware: [Middleware], showing source: Source<State>, above: CommitStages<Action>.Handle?
-  ) -> CommitStages<Action>.Handle? {
+    _ middleware: [Middleware], showing source: Source<State>, above: AnyCommitStages<Action>.Handle?
+  ) -> AnyCommitStages<Action>.Handle? {
     var handle = above
     // A loop, because generic code wraps a closure once more each time it passes it on.
     for middleware in middleware.reversed() { handle = middleware.handling(source, handle) }
@@ -77,11 +79,11 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
 /// longer, it dispatches nothing (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @usableFromInline let source: Source<State>
-  @usableFromInline let context: CommitStages<Action>.Context
+  @usableFromInline let stages: AnyCommitStages<Action>
 
-  @inlinable init(source: Source<State>, context: CommitStages<Action>.Context) {
+  @inlinable init(source: Source<State>, stages: AnyCommitStages<Action>) {
     self.source = source
-    self.context = context
+    self.stages = stages
   }
 
   /// The state of the store that the middleware belongs to: the one before the commit until `next` is called, and then
@@ -98,17 +100,17 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   }
 
   /// The store that the action was given to: the middleware's own, or one below it.
-  @inlinable public var store: StoreID { context.storeID }
+  @inlinable public var store: StoreID { stages.storeID }
 
   /// Whether the action has been committed: false before `next`, and false after it if other middleware has stopped the
   /// action.
-  @inlinable public var isCommitted: Bool { context.isCommitted }
+  @inlinable public var isCommitted: Bool { stages.isCommitted }
 
   /// Dispatches to the store that the action was given to.
-  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: context.node) }
+  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: stages.node) }
 
   /// Gives the reason why the action is stopped: `send` throws `StoreError.rejected` with it.
   @inlinable public func reject(_ reason: RejectionReason) {
-    context.reject(reason)
+    stages.reject(reason)
   }
 }

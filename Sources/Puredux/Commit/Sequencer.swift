@@ -18,8 +18,8 @@ private struct SubmittedAction {
 /// (`Tree.enter`), and each access is over before anything of the user's is called. It belongs to one tree.
 @usableFromInline package final class Sequencer<Action: Sendable>: AnySequencer, @unchecked Sendable {
   @usableFromInline typealias Process = AnyCommitStages<Action>.Process
-  @usableFromInline typealias Handle = CommitStages<Action>.Handle
-  @usableFromInline typealias Context = CommitStages<Action>.Context
+  @usableFromInline typealias Handle = AnyCommitStages<Action>.Handle
+  @usableFromInline typealias Stages = CommitStages<Action>
 
   /// What the log's side does.
   @usableFromInline package struct LogSide: Sendable {
@@ -50,12 +50,11 @@ private struct SubmittedAction {
   }
 
   @usableFromInline let log: LogSide
-  /// The middleware of the root store, and how an action goes through that.
+  /// What the middleware of the root store does with an action.
   @usableFromInline var handleAtCommit: Handle?
-  @usableFromInline var rootContext: Context?
   /// Commits an action by the root store alone, and without effects. A closure, made where the actions are known, as
   /// a replay consists of nothing else.
-  private let commitQuietly: (Action, Handle?, Context) -> Void
+  private let commitQuietly: (Action, Handle?, Stages) -> Void
 
   private var pending = Queue<SubmittedAction>()
   private var hasEnded = false
@@ -68,16 +67,16 @@ private struct SubmittedAction {
   private var committing: Action?
 
   @inlinable package convenience init(_ log: LogSide) {
-    self.init(log) { action, handle, context in
-      guard let handle else { return context.commitQuietly(action) }
-      unsafe context.divert = { $1.commitQuietly($0) }
+    self.init(log) { action, handle, stages in
+      guard let handle else { return stages.commitQuietly(action) }
+      unsafe stages.divert = { stages.commitQuietly($0) }
       var action = action
-      handle(&action, context)
-      unsafe context.divert = nil
+      handle(&action, stages)
+      unsafe stages.divert = nil
     }
   }
 
-  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Handle?, Context) -> Void) {
+  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Handle?, Stages) -> Void) {
     self.log = log
     self.commitQuietly = commitQuietly
     super.init()
@@ -96,25 +95,24 @@ private struct SubmittedAction {
   // MARK: Submitting
 
   /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
-  @usableFromInline func process(_ handle: Handle?, _ context: Context) -> Process {
-    // The root's comes first.
-    if rootContext == nil { rootContext = context }
-    return { [self] action, node in
-      context.begin(at: node)
-      if var action = committing.take() { return commit(&action, context) }
-      return submit(&action, from: node, handle, context)
+  @usableFromInline func process(_ handle: Handle?) -> Process {
+    { [self] action, node, stages in
+      let stages = Stages.known(stages)
+      stages.begin(at: node)
+      if var action = committing.take() { return commit(&action, stages) }
+      return submit(&action, from: node, handle, stages)
     }
   }
 
   private func submit(
-    _ action: inout Action, from node: StoreNode<Action>, _ handle: Handle?, _ context: Context
+    _ action: inout Action, from node: StoreNode<Action>, _ handle: Handle?, _ stages: Stages
   ) -> StoreError? {
     submittedCount = 0
     failure = nil
-    unsafe context.divert = { [self] action, _ in submit(action, from: node) }
-    if let handle { handle(&action, context) } else { submit(action, from: node) }
-    unsafe context.divert = nil
-    let rejection = context.end()
+    unsafe stages.divert = { [self] in submit($0, from: node) }
+    if let handle { handle(&action, stages) } else { submit(action, from: node) }
+    unsafe stages.divert = nil
+    let rejection = stages.end()
     guard submittedCount > 0 else { return failure ?? rejection }
     if let visit {
       pending.update(pending.count - 1) { $0?.visit = visit }
@@ -160,17 +158,19 @@ private struct SubmittedAction {
 
   // MARK: Committing
 
-  private func commit(_ action: inout Action, _ context: Context) -> StoreError? {
-    if let handleAtCommit { handleAtCommit(&action, context) } else { context.commit(&action) }
-    return context.end()
+  private func commit(_ action: inout Action, _ stages: Stages) -> StoreError? {
+    if let handleAtCommit { handleAtCommit(&action, stages) } else { stages.commit(&action) }
+    return stages.end()
   }
 
   /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without effects.
   private func commitForeign(_ action: Action, at root: StoreNode<Action>) {
-    guard !hasEnded, let rootContext else { return }
-    rootContext.begin(at: root)
-    commitQuietly(action, handleAtCommit, rootContext)
-    _ = rootContext.end()
+    guard !hasEnded else { return }
+    root.withStages { stages in
+      stages.begin(at: root)
+      commitQuietly(action, handleAtCommit, stages)
+      _ = stages.end()
+    }
   }
 
   /// Commits the first of what has been submitted here and is not committed yet.

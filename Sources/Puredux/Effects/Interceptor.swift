@@ -189,12 +189,12 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// What a store calls at each commit that the interceptor is asked about, with the state that the source shows.
-  @usableFromInline func onCommit(showing source: Source<State>) -> CommitPath<Action>.OnCommit? {
+  @usableFromInline func onCommit(showing source: Source<State>) -> CommitStep<Action>.OnCommit? {
     guard let asked = makeAsked?() else { return nil }
     var prepareHere: ((inout Action) -> Void)?
     if let prepare = asked.prepare { prepareHere = { prepare(&$0, source) } }
     let tell = asked.makeTell(EffectMoment(source: source), asked.decide)
-    return CommitPath<Action>.OnCommit(prepare: prepareHere, tell: tell)
+    return CommitStep<Action>.OnCommit(prepare: prepareHere, tell: tell)
   }
 
   /// Runs every action that is an `AsyncAction`.

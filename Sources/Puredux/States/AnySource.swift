@@ -9,10 +9,18 @@
   @usableFromInline final let own: AnyOwnState?
   /// Its followers. Made with the first of them.
   @usableFromInline final let channel = Lazy<AnyChannel>()
+  /// Whether there may be anything to publish to, which is checked by every commit. Never true of a store that has
+  /// never been followed.
+  @inlinable final var hasChannel: Bool { channel.exists }
 
   @inlinable init(edge: AnyEdge?, own: AnyOwnState?) {
     self.edge = edge
     self.own = own
+  }
+
+  /// As `AnyOwnState.known(of:)`. SAFETY: likewise.
+  @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
+    unsafe unsafeDowncast(self, to: Source<State>.self)
   }
 
   @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }

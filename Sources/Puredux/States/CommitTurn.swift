@@ -1,5 +1,5 @@
 /// Has a child store that follows a part of its parent's state publish the commits on its own path, too: those leave
-/// the part as it is, as a rule. Compiled once, as `CommitPath.above` is: it is a small part of what such a commit
+/// the part as it is, as a rule. Compiled once, as `CommitStep.above` is: it is a small part of what such a commit
 /// costs.
 @usableFromInline final class CommitTurn {
   /// The child's, which keeps this object.
@@ -9,13 +9,13 @@
   @usableFromInline init() {}
 
   /// The child is on the path of the commit that begins.
-  func begin() { isOpen = true }
+  @usableFromInline func begin() { isOpen = true }
 
   /// The part has changed, and so the child has published this commit.
   @usableFromInline func isPublished() { isOpen = false }
 
   /// Publishes the commit, if that has not happened.
-  func end() {
+  @usableFromInline func end() {
     guard isOpen else { return }
     isOpen = false
     source?.publishHere()

@@ -4,6 +4,14 @@
 
   /// Drops the state: its store has been released.
   func release() {}
+
+  /// The state that a store owns, for closures that are given what they were made for, as those of a commit are. They
+  /// do not capture it: what captures only constants is compiled for these.
+  ///
+  /// SAFETY: the closures of a `CommitStep` are made with it, for the type of the state that it holds.
+  @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> OwnState<Value> {
+    unsafe unsafeDowncast(self, to: OwnState<Value>.self)
+  }
 }
 
 /// The state that a store owns: a root store's, and the local part of a child store's.

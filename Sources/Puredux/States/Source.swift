@@ -54,9 +54,6 @@
 
   // MARK: Publishing
 
-  /// Whether there may be anything to publish to, which is checked by every commit. Never true of a store that has
-  /// never been followed.
-  @inlinable final var hasChannel: Bool { channel.exists }
   @inlinable final var hasSubscribers: Bool {
     withChannel { unsafe $0.hasSubscribers || !$0.attachments.isEmpty } ?? false
   }

@@ -39,10 +39,10 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
-      carrying: carrying,
+      executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
       interceptor: .all(interceptor, interceptors),
-      features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history))
+      features: StoreFeatures(
+        root: initialState, middleware: middleware, emission: emits, history: history, reducer: reducer))
   }
 
   /// With several reducers, which run in order.
@@ -56,23 +56,22 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     history: History<State, Action>? = nil
   ) {
     self.init(
-      initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
-      carrying: carrying,
+      executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history))
+        root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history))
   }
 
   /// The initializer that all others call.
   @inlinable init(
-    initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
+    executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, trunk: EffectRunner? = nil,
     interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>
   ) {
     let effects = TreeEffects.custom(
       priority: priority, clock: clock, reporting: reporting, trunk: trunk)
     let tree = Tree<Action>(executor: executor, priority: priority, companion: effects, carrying: carrying)
-    core = StoreCore(root: initialState, tree: tree, features: features)
+    core = StoreCore(root: features, tree: tree)
     if let interceptor { core.intercept(with: interceptor) }
   }
 

@@ -11,10 +11,9 @@ extension RootStore {
       executor: executor, priority: priority, companion: effects, carrying: carrying, sequencer: sequencer)
     self.init(
       core: StoreCore(
-        root: initialState, tree: tree,
-        features: StoreFeatures(
-          reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
-        sequencer: sequencer))
+        root: StoreFeatures(
+          root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history),
+        tree: tree, sequencer: sequencer))
   }
 
   /// Its tree, for who commits what comes. Keeps the tree's objects, but not the store alive.

@@ -33,51 +33,51 @@
 
   /// Likewise, of a root store.
   @usableFromInline init(
-    root path: consuming CommitPath<Action>, shownBy source: Source<State>, tree: Tree<Action>,
+    root step: consuming CommitStep<Action>, shownBy source: Source<State>, tree: Tree<Action>,
     emitting: (@Sendable (Source<State>) -> Source<State>)?, history: History<State, Action>?
   ) {
     self.init(
-      node: StoreNode(tree: tree, parent: nil, path: Confined(storing: path)), source: Confined(storing: source),
+      node: StoreNode(tree: tree, parent: nil, step: Confined(storing: step)), source: Confined(storing: source),
       emitting: emitting, history: history)
   }
 
-  @inlinable init(root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>) {
-    let own = OwnState(initialState)
+  @inlinable init(root features: StoreFeatures<State, State, Action>, tree: Tree<Action>) {
+    let own = OwnState(features.initialState)
     let source = Source.root(own)
     self.init(
-      root: CommitPath.root(own, shownBy: source, features: features), shownBy: source, tree: tree,
-      emitting: features.emitting, history: features.history)
+      root: features.step(own, shownBy: source), shownBy: source, tree: tree, emitting: features.emitting,
+      history: features.history)
   }
 
   /// The core of a root store whose order comes from elsewhere.
   @inlinable init(
-    root initialState: State, tree: Tree<Action>, features: StoreFeatures<State, State, Action>,
-    sequencer: Sequencer<Action>
+    root features: StoreFeatures<State, State, Action>, tree: Tree<Action>, sequencer: Sequencer<Action>
   ) {
-    let own = OwnState(initialState)
+    let own = OwnState(features.initialState)
     let source = Source.root(own)
     self.init(
-      root: CommitPath(sequencing: CommitPath.root(own, shownBy: source, features: features), by: sequencer),
-      shownBy: source, tree: tree, emitting: features.emitting, history: features.history)
+      root: CommitStep(sequencing: features.step(own, shownBy: source), by: sequencer), shownBy: source, tree: tree,
+      emitting: features.emitting, history: features.history)
   }
 
   /// - Parameter isOfPart: Whether the state is a part of what the store shows, so that a commit may leave it as it is.
   @inlinable func child<Local: Sendable, Composed: Sendable>(
-    isOfPart: Bool, initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    isOfPart: Bool, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
-    let own = OwnState(initialState)
+    let own = OwnState(features.initialState)
     let depth = node.depth + 1
     let turn = isOfPart ? CommitTurn() : nil
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
-    let path = node.path.map(with: source) { path, source in
+    let step = node.step.map(with: source) { step, source in
       turn?.source = source
-      return CommitPath.child(
-        own, shownBy: source, features: features, onCommit: interceptor?.onCommit(showing: source), turn: turn,
-        under: path, depth: depth)
+      return features.step(
+        own, shownBy: source, onCommit: interceptor?.onCommit(showing: source), turn: turn, under: node,
+        above: step.stages.map { CommitStages.known($0) }, depth: depth)
     }
     let child = StoreCore<Composed, Action>(
-      node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, path: path), source: source,
+      node: StoreNode(tree: node.tree, parent: node, goesUp: !isOfPart, isGivenLast: features.last != nil, step: step),
+      source: source,
       emitting: features.emitting, history: features.history)
     if let effects = interceptor?.stateEffects, !effects.isEmpty { child.follow(effects) }
     return child

@@ -35,10 +35,10 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   ) {
     self.init(
       root: RootStore(
-        initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
-        carrying: carrying,
+        executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
         interceptor: .all(interceptor, interceptors),
-        features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history)))
+        features: StoreFeatures(
+          root: initialState, middleware: middleware, emission: emits, history: history, reducer: reducer)))
   }
 
   /// With several reducers, which run in order.
@@ -53,11 +53,10 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   ) {
     self.init(
       root: RootStore(
-        initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
-        carrying: carrying,
+        executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
         interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(
-          reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history)))
+          root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history)))
   }
 
   @inlinable public var anchor: StoreAnchor<State, Action> { root.anchor }

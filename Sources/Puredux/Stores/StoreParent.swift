@@ -34,12 +34,12 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   public var anchor: StoreAnchor<State, Action> { self }
 
   @inlinable func child<Local: Sendable, Composed: Sendable>(
-    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StateStore<Composed, Action> {
     StateStore(
       core: core.child(
-        isOfPart: isPart, initialState: initialState, stateMapping: stateMapping, interceptor: interceptor,
+        isOfPart: isPart, stateMapping: stateMapping, interceptor: interceptor,
         features: features),
       parent: store)
   }
@@ -118,10 +118,10 @@ extension StoreParent {
     reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<Composed, Action> {
     anchor.child(
-      initialState: initialState, stateMapping: stateMapping,
+      stateMapping: stateMapping,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd))
+        child: initialState, middleware: middleware, emission: emits, history: history, last: atEnd, reducer: reducer))
   }
 
   /// With several reducers, which run in order.
@@ -134,10 +134,11 @@ extension StoreParent {
     history: History<Local, Action>? = nil, atEnd: Action? = nil
   ) -> StateStore<Composed, Action> {
     anchor.child(
-      initialState: initialState, stateMapping: stateMapping,
+      stateMapping: stateMapping,
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history, last: atEnd))
+        child: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history, last: atEnd)
+    )
   }
 
   /// A child store with local state of its own, whose state is the tuple of this store's state and its own.
@@ -149,9 +150,9 @@ extension StoreParent {
     reducer: @escaping @Sendable (inout Local, Action) -> Void
   ) -> StateStore<(State, Local), Action> {
     anchor.child(
-      initialState: initialState, stateMapping: { ($0, $1) },
+      stateMapping: { ($0, $1) },
       interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
-        reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history, last: atEnd))
+        child: initialState, middleware: middleware, emission: emits, history: history, last: atEnd, reducer: reducer))
   }
 }

@@ -18,11 +18,13 @@
   isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
-  try await withStore(
-    initialState: initialState, executor: executor, priority: priority,
-    clock: clock, reporting: reporting, carrying: carrying, interceptor: .all(interceptor, interceptors),
-    features: StoreFeatures(reducer: Reducer(reducer), middleware: middleware, emission: emits, history: history),
-    isolation: isolation, body)
+  let trunk = EffectRunner()
+  let store = RootStore(
+    executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying, trunk: trunk,
+    interceptor: .all(interceptor, interceptors),
+    features: StoreFeatures(
+      root: initialState, middleware: middleware, emission: emits, history: history, reducer: reducer))
+  return try await with(store, trunk, isolation: isolation, body)
 }
 
 /// With several reducers, which run in order.
@@ -36,25 +38,19 @@
   isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
-  try await withStore(
-    initialState: initialState, executor: executor, priority: priority,
-    clock: clock, reporting: reporting, carrying: carrying, interceptor: .all(interceptor, interceptors),
-    features: StoreFeatures(
-      reducer: Reducer(combining: reducers), middleware: middleware, emission: emits, history: history),
-    isolation: isolation, body)
-}
-
-@inlinable func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
-  reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, interceptor: Interceptor<State, Action>?,
-  features: StoreFeatures<State, State, Action>, isolation: isolated (any Actor)?,
-  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
-) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
-    initialState: initialState, executor: executor, priority: priority, clock: clock, reporting: reporting,
-    carrying: carrying,
-    trunk: trunk, interceptor: interceptor, features: features)
+    executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying, trunk: trunk,
+    interceptor: .all(interceptor, interceptors),
+    features: StoreFeatures(
+      root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history))
+  return try await with(store, trunk, isolation: isolation, body)
+}
+
+@inlinable func with<State: Sendable, Action: Sendable, Result, Failure: Error>(
+  _ store: RootStore<State, Action>, _ trunk: EffectRunner, isolation: isolated (any Actor)?,
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
+) async throws(Failure) -> Result {
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }
     let outcome: Swift.Result<Result, Failure>

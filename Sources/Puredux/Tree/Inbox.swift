@@ -1,10 +1,10 @@
 /// The requests that wait for their turn in a tree's one order (G1): a pure state machine, run under the requests'
 /// lock.
 ///
-/// Whoever appends to an idle inbox schedules one drain; everything appended until that drain has ended is part of its
+/// Whoever requests something of an idle tree schedules one drain; everything requested until that drain has ended is part of its
 /// work. A *visitor* is a `send` or a read on its way to the executor: while one is expected, a drain that has used up
 /// its quantum does not queue up again before the visitor has arrived, so that no flood can keep a visitor out (G10).
-@usableFromInline struct Inbox<Entry, Waiter> {
+@usableFromInline struct Inbox<Waiter> {
   @usableFromInline enum Phase: Equatable, Sendable {
     /// Nothing waits, and no drain is scheduled or running.
     case idle
@@ -14,28 +14,16 @@
     case leftToVisitor
   }
 
-  /// An idle inbox keeps room for fewer entries than this, and likewise the batch: for 128 KB each. What a flood took
-  /// is freed.
-  @inlinable static var greatestKept: Int { max(1, 131_072 / MemoryLayout<Entry>.stride) }
-
   @usableFromInline var phase = Phase.idle
-  @usableFromInline var entries = ContiguousArray<Entry>()
   @usableFromInline var idleWaiters = ContiguousArray<Waiter>()
 
   @inlinable init() {}
 
-  /// Adds an entry; true if the caller has to schedule a drain.
-  @inlinable mutating func append(_ entry: Entry) -> Bool {
-    entries.append(entry)
+  /// Something has been requested; true if the caller has to schedule a drain.
+  @inlinable mutating func request() -> Bool {
     guard phase == .idle else { return false }
     phase = .draining
     return true
-  }
-
-  /// Moves all entries into an empty batch, whose storage the inbox takes in return.
-  @inlinable mutating func takeAll(into batch: inout ContiguousArray<Entry>) {
-    guard !entries.isEmpty else { return }
-    swap(&entries, &batch)
   }
 
   /// What to do at the end of a drain.
@@ -48,9 +36,9 @@
     case idle(ContiguousArray<Waiter>)
   }
 
-  /// A drain has ended, with or without entries left over.
+  /// A drain has ended, with or without requests left over.
   @inlinable mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> DrainEnd {
-    guard rest || !entries.isEmpty else { return becomeIdle() }
+    guard rest else { return becomeIdle() }
     phase = visitorExpected ? .leftToVisitor : .draining
     return visitorExpected ? .leftToVisitor : .again
   }
@@ -64,7 +52,6 @@
 
   @inlinable mutating func becomeIdle() -> DrainEnd {
     phase = .idle
-    if entries.capacity >= Self.greatestKept { entries = [] }
     defer { idleWaiters = [] }
     return .idle(idleWaiters)
   }
@@ -76,4 +63,4 @@
   }
 }
 
-extension Inbox: Sendable where Entry: Sendable, Waiter: Sendable {}
+extension Inbox: Sendable where Waiter: Sendable {}

@@ -1,53 +1,63 @@
 /// The requests that wait in a tree's inbox.
 @usableFromInline struct Requests<Action: Sendable>: Sendable {
-  /// Plain memory if the action is: an inbox of entries is then moved and emptied as such.
-  @usableFromInline enum Entry: Sendable {
-    /// The store first, by its place among the referents, which makes an entry smaller.
-    case commit(from: Int32, Action)
-    case command(Int32)
-  }
-
-  /// Entries that are performed one after the other, and what they refer to.
+  /// Requests that are performed one after the other: the actions side by side, and the runs that say what they are
+  /// given to, and which commands come between them.
   @usableFromInline struct Batch: Sendable {
-    @usableFromInline var entries = ContiguousArray<Entry>()
-    @usableFromInline var referents = Referents()
+    @usableFromInline var actions = ContiguousArray<Action>()
+    @usableFromInline var runs = Runs()
 
     @inlinable init() {}
 
+    @inlinable var isEmpty: Bool { runs.isEmpty }
+    @inlinable var count: Int { actions.count + runs.commandCount }
+
     /// Empties it, and keeps its storage.
     @inlinable mutating func removeAll() {
-      entries.removeAll(keepingCapacity: true)
-      referents.removeAll()
+      actions.removeAll(keepingCapacity: true)
+      runs.removeAll()
     }
   }
 
-  @usableFromInline var inbox = Inbox<Entry, Waiter<Void>>()
-  @usableFromInline var referents = Referents()
-  /// What came before the inbox's entries, in segments, so that no entry of a flood is ever moved. Empty if the inbox
-  /// is.
+  /// An idle inbox keeps room for fewer actions than this, and likewise the batch: for 128 KB each. What a flood took
+  /// is freed.
+  @inlinable static var greatestKept: Int { max(1, 131_072 / MemoryLayout<Action>.stride) }
+
+  @usableFromInline var inbox = Inbox<Waiter<Void>>()
+  @usableFromInline var waiting = Batch()
+  /// The store that the last of them is given to; nil if that is a command, and if nothing waits.
+  @usableFromInline var last: ObjectIdentifier?
+  /// What came before those, in segments, so that no action of a flood is ever moved. Empty if nothing waits.
   @usableFromInline var full = ContiguousArray<Batch>()
 
   @inlinable init() {}
 
-  /// How many entries wait.
-  var count: Int { full.reduce(inbox.entries.count) { $0 + $1.entries.count } }
+  var count: Int { full.reduce(waiting.count) { $0 + $1.count } }
 
   /// Adds an action; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ action: Action, from node: StoreNode<Action>) -> Bool {
     if isSegmentFull { beginSegment() }
-    return inbox.append(.commit(from: referents.place(ofStore: node), action))
+    if last != ObjectIdentifier(node) { beginRun(of: node) }
+    waiting.actions.append(action)
+    return inbox.request()
+  }
+
+  @usableFromInline mutating func beginRun(of node: StoreNode<Action>) {
+    waiting.runs.appendStore(node, at: waiting.actions.count)
+    last = ObjectIdentifier(node)
   }
 
   /// Adds a command; true if the caller has to schedule a drain.
-  @inlinable mutating func append(_ command: Command) -> Bool {
+  @usableFromInline mutating func append(_ command: Command) -> Bool {
     if isSegmentFull { beginSegment() }
-    return inbox.append(.command(referents.place(ofCommand: command)))
+    waiting.runs.appendCommand(command, at: waiting.actions.count)
+    last = nil
+    return inbox.request()
   }
 
-  /// Whether one more entry would have the others moved, and there are many of them.
+  /// Whether one more action would have the others moved, and there are many of them.
   @inlinable var isSegmentFull: Bool {
-    let count = inbox.entries.count
-    return count == inbox.entries.capacity && count >= Inbox<Entry, Waiter<Void>>.greatestKept
+    let count = waiting.actions.count
+    return count == waiting.actions.capacity && count >= Self.greatestKept
   }
 
   /// Adds the end of a store; true where the caller has to schedule a drain. Where the order comes from elsewhere, the
@@ -58,14 +68,15 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Each segment has room for twice as many as the one before: there are few of them, however many entries wait, and
-  /// the C library keeps the memory of one flood for the next. Not specialized, as it is called once in thousands of
-  /// entries; likewise `takeSegment`.
+  /// Each segment has room for four times as many as the one before, up to 128 times: there are few of them, however
+  /// many requests wait, and together they are less than twice the largest, so that the C library keeps the memory of one
+  /// flood for the next (it gives back what exceeds twice the largest block that was freed). Not specialized, as it is
+  /// called once in thousands of requests; likewise `takeSegment`.
   @usableFromInline mutating func beginSegment() {
     var segment = Batch()
-    segment.entries.reserveCapacity(Inbox<Entry, Waiter<Void>>.greatestKept << min(full.count + 1, 7))
-    swap(&segment.entries, &inbox.entries)
-    swap(&segment.referents, &referents)
+    segment.actions.reserveCapacity(Self.greatestKept << min(2 * (full.count + 1), 7))
+    swap(&segment, &waiting)
+    last = nil
     full.append(segment)
   }
 
@@ -73,9 +84,9 @@
   /// full segment takes the batch's storage in return.
   @inlinable mutating func take(into batch: inout Batch) -> Bool {
     if !full.isEmpty { return takeSegment(into: &batch) }
-    if inbox.entries.isEmpty { return false }
-    inbox.takeAll(into: &batch.entries)
-    swap(&referents, &batch.referents)
+    if waiting.isEmpty { return false }
+    swap(&waiting, &batch)
+    last = nil
     return false
   }
 
@@ -84,50 +95,83 @@
     if full.isEmpty { full = ContiguousArray() }
     return true
   }
+
+  /// What to do at the end of a drain, with or without requests left over.
+  @inlinable mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> Inbox<Waiter<Void>>.DrainEnd {
+    let isAll = !rest && waiting.isEmpty
+    if isAll, waiting.actions.capacity >= Self.greatestKept { waiting.actions = [] }
+    return inbox.drainEnded(withRest: !isAll, visitorExpected: visitorExpected)
+  }
 }
 
-/// The objects that entries refer to: the stores, each held once for the consecutive actions that come from it, and the
-/// commands.
+/// What the actions side by side are given to, each store held once for the consecutive actions from it, and the
+/// commands between them.
 ///
 /// Independent of the type of the actions, so that it is compiled once.
-@usableFromInline struct Referents: Sendable {
+@usableFromInline struct Runs: Sendable {
+  @usableFromInline struct Run: Sendable {
+    /// The store's node, or the command.
+    @usableFromInline var object: any AnyObject & Sendable
+    /// How many actions come before it.
+    @usableFromInline let start: Int32
+    /// How many commands come before it; if it is a command itself, the complement of that.
+    @usableFromInline let commands: Int32
+
+    @inlinable var isCommand: Bool { commands < 0 }
+  }
+
   /// Takes the place of a command that has been performed.
   private final class Performed: Sendable {
     static let marker = Performed()
   }
 
-  @usableFromInline var objects: ContiguousArray<any AnyObject & Sendable> = []
+  @usableFromInline var all: ContiguousArray<Run> = []
 
   @inlinable init() {}
 
-  @inlinable mutating func place<Action>(ofStore node: StoreNode<Action>) -> Int32 {
-    let last = objects.count &- 1
-    if last >= 0, objects[last] === node { return Int32(truncatingIfNeeded: last) }
-    objects.append(node)
-    return Int32(truncatingIfNeeded: last &+ 1)
+  @inlinable var isEmpty: Bool { all.isEmpty }
+  @inlinable var count: Int { all.count }
+
+  @usableFromInline var commandCount: Int { commandCount(before: all.count) }
+
+  /// How many of the first so many runs are commands.
+  func commandCount(before place: Int) -> Int {
+    guard place > 0 else { return 0 }
+    let last = all[place - 1]
+    return last.isCommand ? Int(~last.commands) + 1 : Int(last.commands)
   }
 
-  @usableFromInline mutating func place(ofCommand command: Command) -> Int32 {
-    objects.append(command)
-    return Int32(truncatingIfNeeded: objects.count &- 1)
+  mutating func appendStore(_ node: any AnyObject & Sendable, at start: Int) {
+    all.append(
+      Run(
+        object: node, start: Int32(truncatingIfNeeded: start), commands: Int32(truncatingIfNeeded: commandCount)))
   }
 
-  @inlinable mutating func removeAll() {
+  mutating func appendCommand(_ command: Command, at start: Int) {
+    all.append(
+      Run(
+        object: command, start: Int32(truncatingIfNeeded: start), commands: ~Int32(truncatingIfNeeded: commandCount)))
+  }
+
+  /// Where the actions of a run end, of so many.
+  @inlinable func end(of place: Int, in count: Int) -> Int { place + 1 < all.count ? Int(all[place + 1].start) : count }
+
+  @usableFromInline mutating func removeAll() {
     // What a flood took is freed.
-    objects.removeAll(keepingCapacity: objects.capacity <= 64)
+    all.removeAll(keepingCapacity: all.capacity <= 64)
   }
 
-  /// SAFETY: the entry of an action refers to a node of the tree that has these requests.
-  @inlinable func node<Action>(at place: Int32) -> StoreNode<Action> {
-    unsafe unsafeDowncast(objects[Int(place)], to: StoreNode<Action>.self)
+  /// SAFETY: what is no command is a node of the tree that has these requests.
+  @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
+    unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
   }
 
   /// Performs a command, once, and lets go of it: a subscription must not be kept alive after its sequence is gone.
   ///
-  /// SAFETY: the entry of a command refers to a command.
-  @usableFromInline mutating func perform(at place: Int32, on tree: isolated any TreeIsolation) {
-    var command = unsafe unsafeDowncast(objects[Int(place)], to: Command.self)
-    objects[Int(place)] = Performed.marker
+  /// SAFETY: called for commands.
+  @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {
+    var command = unsafe unsafeDowncast(all[place].object, to: Command.self)
+    all[place].object = Performed.marker
     if isKnownUniquelyReferenced(&command) { command.performUnheld(on: tree) } else { command.perform(on: tree) }
   }
 }

@@ -4,20 +4,25 @@ import Synchronization
 ///
 /// It outlives its store, so that proxies can hold it and find out that the store is gone. As a command, it is the end
 /// of a released store.
-@usableFromInline final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
+@usableFromInline @safe final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
   @usableFromInline let tree: Tree<Action>
   // SAFETY: changed only by the deinitializer, when nothing else can access it.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
-  @usableFromInline let path: Confined<CommitPath<Action>>
+  @usableFromInline let step: Confined<CommitStep<Action>>
+  /// The node where an action goes from here: the parent, unless this step has it go there itself. SAFETY: as for
+  /// `climb`.
+  @usableFromInline let above: Unmanaged<StoreNode>?
   /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
   /// the third, whether it is given an action at its end; in the fourth, whether dispatching asks more of the tree; in
   /// 20 more, how many stores there are above; in the rest, its number.
   @usableFromInline let bits: Atomic<UInt64>
 
   @usableFromInline init(
-    tree: Tree<Action>, parent: StoreNode?, isGivenLast: Bool = false, path: consuming Confined<CommitPath<Action>>
+    tree: Tree<Action>, parent: StoreNode?, goesUp: Bool = true, isGivenLast: Bool = false,
+    step: consuming Confined<CommitStep<Action>>
   ) {
     self.tree = tree
+    unsafe above = goesUp ? parent.map { unsafe Unmanaged.passUnretained($0) } : nil
     unsafe self.parent = parent
     var depth: UInt64 = 0
     if let parent {
@@ -28,7 +33,7 @@ import Synchronization
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
     let carries = parent?.isSpecial ?? tree.isSpecial
     bits = Atomic((number << 24) | (depth << 4) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
-    self.path = path
+    self.step = step
     super.init()
   }
 
@@ -70,16 +75,25 @@ import Synchronization
     return unsafe parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedAbove
   }
 
-  /// Without reference counting on the way up, which would cost more than the reducers there.
-  ///
-  /// SAFETY: this node holds its parent, which holds the next, and none of them lets go before it is itself destroyed.
   @inlinable var isClosedAbove: Bool {
-    var next = unsafe parent.map { unsafe Unmanaged.passUnretained($0) }
+    var isOpen = true
+    climb { node in
+      isOpen = !node.isClosedHere
+      return isOpen
+    }
+    return !isOpen
+  }
+
+  /// Calls a closure with this node and with each above it, up to the root's, for as long as it returns true. Without
+  /// reference counting, which would cost more than the reducers on the way.
+  ///
+  /// SAFETY: a node holds its parent, which holds the next, and none of them lets go before it is itself destroyed.
+  @inlinable @inline(__always) func climb(_ body: (StoreNode) -> Bool) {
+    var next = unsafe Optional(Unmanaged.passUnretained(self))
     while let node = unsafe next {
-      if unsafe node._withUnsafeGuaranteedRef({ $0.isClosedHere }) { return true }
+      guard unsafe node._withUnsafeGuaranteedRef({ body($0) }) else { return }
       unsafe next = node._withUnsafeGuaranteedRef { unsafe $0.parent.map { unsafe Unmanaged.passUnretained($0) } }
     }
-    return false
   }
 
   /// Closes the store. Only under the requests' lock.
@@ -147,7 +161,7 @@ import Synchronization
   /// The end of a released store: its state is dropped, too.
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
     end(on: tree, cancelling: true)
-    path.withValue(on: tree) { $0.source.release() }
+    step.withValue(on: tree) { $0.source.release() }
   }
 
   // MARK: Whatever the actions are

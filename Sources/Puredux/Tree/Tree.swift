@@ -6,8 +6,6 @@ import Synchronization
 /// on the tree's executor. `send` and reads go to the executor themselves, and are performed at once if nothing waits;
 /// otherwise they take their place behind what was requested before them.
 @usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
-  @usableFromInline typealias Entry = Requests<Action>.Entry
-
   /// Keeps reentrant callers out: code that the tree calls and that gets back onto the executor before it returns, as
   /// `Task.immediate` does, and executors that run jobs inside jobs. Such a caller takes its place in the order and
   /// waits (`LateVisit`), as a visitor to a busy tree does, so that nobody sees a half-done commit.
@@ -42,8 +40,9 @@ import Synchronization
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
   /// How many nodes there are whose stores are closed: while there is none, no store looks at those above it.
   @usableFromInline nonisolated let closedCount = Atomic<UInt32>(0)
-  /// How much of the batch is done. SAFETY: as for the batch; a number is read or set.
-  @usableFromInline @exclusivity(unchecked) var batchOffset: Int32 = 0
+  /// How far the batch is done: its next run, and its next action. SAFETY: as for the batch; a number is read or set.
+  @usableFromInline @exclusivity(unchecked) var nextRun: Int32 = 0
+  @usableFromInline @exclusivity(unchecked) var nextAction: Int32 = 0
   @usableFromInline nonisolated let extras: Lazy<Extras>
   /// `drain`, compiled where the tree is made, for its actions: all drains are scheduled with this.
   nonisolated let performDrain: @Sendable (isolated Tree, _ quantum: Int) -> Void
@@ -99,11 +98,6 @@ import Synchronization
     } else {
       extras = Lazy(Extras(companion: companion, carrying: carried, sequencer: sequencer))
     }
-  }
-
-  @inlinable var batchPosition: Int {
-    get { unsafe Int(batchOffset) }
-    set { unsafe batchOffset = Int32(truncatingIfNeeded: newValue) }
   }
 
   /// Numbered from one.
@@ -230,10 +224,10 @@ import Synchronization
     // subscribers, and only its own release touches what it owns.
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
-    case .endedBefore: unsafe node.path.unconfined.source.release()
+    case .endedBefore: unsafe node.step.unconfined.source.release()
     case .alone:
-      unsafe node.path.unconfined.source.close()
-      unsafe node.path.unconfined.source.release()
+      unsafe node.step.unconfined.source.close()
+      unsafe node.step.unconfined.source.release()
       existingCompanion?.end(below: node, cancelling: true)
     }
   }
@@ -281,12 +275,12 @@ import Synchronization
     var left = quantum
     var isMore = true
     while isMore, left > 0 {
-      isMore = unsafe batch.entries.isEmpty ? withRequests { unsafe $0.take(into: &batch) } : hasSegments
+      isMore = unsafe batch.isEmpty ? withRequests { unsafe $0.take(into: &batch) } : hasSegments
       performRest(&left)
     }
     let visitorExpected = departed.load(ordering: .relaxed) != ended.load(ordering: .relaxed)
     let end = withRequests { requests in
-      let end = requests.inbox.drainEnded(withRest: unsafe !batch.entries.isEmpty, visitorExpected: visitorExpected)
+      let end = requests.drainEnded(withRest: unsafe !batch.isEmpty, visitorExpected: visitorExpected)
       if requests.inbox.phase == .idle { isBusy.store(false, ordering: .relaxed) }
       return end
     }
@@ -294,7 +288,7 @@ import Synchronization
     case .again: scheduleDrain()
     case .leftToVisitor: break
     case .idle(let waiters):
-      if unsafe batch.entries.capacity >= Inbox<Entry, Waiter<Void>>.greatestKept {
+      if unsafe batch.actions.capacity >= Requests<Action>.greatestKept {
         unsafe batch = Requests<Action>.Batch()
       }
       for waiter in waiters { waiter.resume(returning: ()) }
@@ -305,7 +299,10 @@ import Synchronization
   @usableFromInline nonisolated var hasSegments: Bool { withRequests { !$0.full.isEmpty } }
 
   /// How many requests wait, of the batch and behind it.
-  var waitingCount: Int { unsafe batch.entries.count - batchPosition + withRequests { $0.count } }
+  var waitingCount: Int {
+    let done = unsafe Int(nextAction) + batch.runs.commandCount(before: Int(nextRun))
+    return unsafe batch.count - done + withRequests { $0.count }
+  }
 
   /// Whether something waits, or a drain is scheduled or running.
   nonisolated var hasWaiting: Bool { withRequests { $0.inbox.phase != .idle } }
@@ -319,83 +316,80 @@ import Synchronization
 
   /// Performs the rest of the batch, as far as the quantum allows.
   @inlinable func performRest(_ quantum: inout Int) {
-    if unsafe batch.entries.isEmpty { return }
+    if unsafe batch.isEmpty { return }
     var performing = Requests<Action>.Batch()
     unsafe swap(&performing, &batch)
-    let count = performing.entries.count
-    let end = batchPosition + min(quantum, count - batchPosition)
-    quantum -= end - batchPosition
-    var position = batchPosition
-    while position < end {
-      switch performing.entries[position] {
-      case .commit(let store, _):
-        position = commitRun(from: store, performing.referents, in: performing.entries, position..<end)
-      case .command(let place):
-        position += 1
-        performCommand(at: place, of: &performing.referents, left: count - position)
+    let (runs, actions) = (performing.runs.count, performing.actions.count)
+    var (run, action) = unsafe (Int(nextRun), Int(nextAction))
+    while run < runs, quantum > 0 {
+      if performing.runs.all[run].isCommand {
+        quantum -= 1
+        run += 1
+        perform(run - 1, of: &performing.runs, left: actions - action)
+      } else {
+        let end = performing.runs.end(of: run, in: actions)
+        let part = action..<min(end, action + quantum)
+        commit(part, of: &performing.actions, from: performing.runs.node(at: run))
+        quantum -= part.count
+        action = part.upperBound
+        if action == end { run += 1 }
       }
     }
-    batchPosition = end == count ? 0 : end
-    if end == count { performing.removeAll() }
+    if run == runs {
+      performing.removeAll()
+      (run, action) = (0, 0)
+    }
+    unsafe (nextRun, nextAction) = (Int32(truncatingIfNeeded: run), Int32(truncatingIfNeeded: action))
     unsafe swap(&performing, &batch)
   }
 
-  /// - Parameter left: How much of the batch is left then, for a command that asks for it.
-  @usableFromInline func performCommand(at place: Int32, of referents: inout Referents, left: Int) {
-    batchPosition = -left
-    referents.perform(at: place, on: self)
+  /// Performs a command.
+  ///
+  /// - Parameter left: How many actions of the batch are left then, for a command that asks how much waits.
+  @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
+    let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
+    unsafe (nextRun, nextAction) = (0, -Int32(truncatingIfNeeded: rest))
+    runs.perform(at: run, on: self)
   }
 
-  /// Commits the consecutive actions from one store, and returns where they end. Whatever a commit needs is looked up
-  /// once for all of them.
-  @inlinable func commitRun(
-    from store: Int32, _ referents: Referents, in entries: ContiguousArray<Entry>, _ range: Range<Int>
-  ) -> Int {
-    let node: StoreNode<Action> = referents.node(at: store)
+  /// Commits consecutive actions from one store, in place. Whatever a commit needs is looked up once for all of them.
+  @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
     let onCommit = onCommit
-    var position = range.lowerBound
-    node.path.withValue(on: self) { path in
-      while position < range.upperBound, case .commit(let next, let action) = entries[position], next == store {
-        var action = action
-        _ = commit(&action, from: node, path, onCommit)
-        position += 1
+    let hasStages = node.step.withValue(on: self) { $0.stages != nil }
+    var actions = actions.mutableSpan
+    for place in range {
+      if hasStages {
+        _ = commit(&actions[place], from: node, onCommit)
+      } else {
+        commitPlain(&actions[place], from: node, onCommit)
       }
     }
-    return position
   }
 
   /// Commits an action. If middleware stops it, returns the corresponding error.
-  @inlinable @inline(__always) func commit(
-    _ action: inout Action, from node: StoreNode<Action>, _ path: borrowing CommitPath<Action>,
-    _ onCommit: CommitPath<Action>.OnCommit?
+  @inlinable func commit(
+    _ action: inout Action, from node: StoreNode<Action>, _ onCommit: CommitStep<Action>.OnCommit?
   ) -> StoreError? {
-    if path.stages != nil { return path.stages?.process(&action, node) }
+    if node.step.withValue(on: self, { $0.stages != nil }) {
+      return node.step.withValue(on: self) { $0.stages?.process(&action, from: node) }
+    }
+    commitPlain(&action, from: node, onCommit)
+    return nil
+  }
+
+  /// Commits an action whose path has no stages.
+  @inlinable @inline(__always) func commitPlain(
+    _ action: inout Action, from node: StoreNode<Action>, _ onCommit: CommitStep<Action>.OnCommit?
+  ) {
     onCommit?.prepare?(&action)
-    path.commit(&action)
+    node.commit(&action)
     countCommit()
     onCommit?.tell(&action, node)
-    return nil
   }
 
   /// Only on the executor.
   @inlinable nonisolated func countCommit() {
     commitCount.store(commitCount.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-  }
-
-  /// Commits an action that passes through stages, counts it and reports it.
-  ///
-  /// SAFETY: called by closures that the tree calls on its executor.
-  @inline(__always) @inlinable nonisolated func commit(
-    _ action: inout Action, from node: StoreNode<Action>, _ onPath: CommitPath<Action>.OnCommit?,
-    by commit: (inout Action) -> Void
-  ) {
-    let onCommit = extras.withObject { unsafe $0.onExecutor.unconfined.onCommit } ?? nil
-    onPath?.prepare?(&action)
-    onCommit?.prepare?(&action)
-    commit(&action)
-    countCommit()
-    onPath?.tell(&action, node)
-    onCommit?.tell(&action, node)
   }
 
   // MARK: Visitors
@@ -485,8 +479,7 @@ import Synchronization
   ) throws(StoreError) {
     guard isPlaced || !node.refuses() else { throw .terminated }
     let onCommit = onCommit
-    let rejection = node.path.withValue(on: self) { commit(&action, from: node, $0, onCommit) }
-    if let rejection { throw rejection }
+    if let rejection = commit(&action, from: node, onCommit) { throw rejection }
   }
 
   /// Like `accept`, for callers that are on the executor unknown to the compiler, which is checked at run time.
@@ -530,15 +523,18 @@ import Synchronization
   }
 
   /// What is called for every commit.
-  @inlinable var onCommit: CommitPath<Action>.OnCommit? {
-    extras.withObject { extras in unsafe extras.onExecutor(on: self).onCommit } ?? nil
+  @inlinable var onCommit: CommitStep<Action>.OnCommit? { onCommitOfExecutor }
+
+  /// The same, for closures that the tree calls on its executor. SAFETY: they have to run there.
+  @inlinable nonisolated var onCommitOfExecutor: CommitStep<Action>.OnCommit? {
+    extras.withObject { extras in unsafe extras.onExecutor.unconfined.onCommit } ?? nil
   }
 
   /// Has `onCommit` called for every commit later in the order, in place of what was called before.
   ///
   /// - Parameter work: Begins at that place, too, and ends when something else replaces it.
   @usableFromInline nonisolated func tell(
-    _ onCommit: Confined<CommitPath<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
+    _ onCommit: Confined<CommitStep<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
     let extras = madeExtras
     extras.expectsOnCommit.store(true, ordering: .relaxed)
@@ -592,7 +588,7 @@ import Synchronization
 extension StoreNode {
   /// Commits the action that the store is given at its end, if there is one that has not been committed.
   func commitLast(on tree: isolated any TreeIsolation) {
-    guard let action = path.withValue(on: tree, { $0.stages?.last.take() }) else { return }
+    guard let action = step.withValue(on: tree, { $0.stages?.last.take() }) else { return }
     // If middleware stops it, there is nobody to tell.
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
@@ -600,7 +596,7 @@ extension StoreNode {
   /// Ends the store, after the last action that it accepted.
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     if isGivenLast { commitLast(on: tree) }
-    path.withValue(on: tree) { $0.source.close() }
+    step.withValue(on: tree) { $0.source.close() }
     if depth == 0 {
       self.tree.extras.withObject { extras in
         extras.onExecutor(on: tree).forget()

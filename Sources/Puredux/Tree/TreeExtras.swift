@@ -10,7 +10,7 @@ extension Tree {
     /// same variable.
     @usableFromInline final class OnExecutor {
       /// Called for every commit.
-      @usableFromInline @exclusivity(unchecked) var onCommit: CommitPath<Action>.OnCommit?
+      @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
       /// What goes on for as long as `onCommit` is called.
       @exclusivity(unchecked) var work: TreeWork?
 

@@ -41,7 +41,7 @@ private struct InboxSystem: Interleaved {
     let visit: Visit
   }
 
-  typealias Machine = Inbox<Entry, IdleWaiter>
+  typealias Machine = Inbox<IdleWaiter>
 
   struct Visit: Hashable {
     /// How many entries had been ordered when it set out.
@@ -122,6 +122,8 @@ private struct InboxSystem: Interleaved {
     var awaited: [LateVisit: Wait] = [:]
     /// The user's code has been called for an entry and has not returned.
     var isPerforming = false
+    /// `Requests`: what waits.
+    var waiting: [Entry] = []
     var batch: [Entry] = []
     var batchPosition = 0
     /// How many entries have got a place in the order, and those of them that are not done.
@@ -183,7 +185,7 @@ private struct InboxSystem: Interleaved {
     case .drainEnds(let visitorExpected):
       record.drains -= 1
       let rest = mistake != .drainForgetsTheRest && !record.batch.isEmpty
-      let end = machine.drainEnded(withRest: rest, visitorExpected: visitorExpected)
+      let end = machine.drainEnded(withRest: rest || !record.waiting.isEmpty, visitorExpected: visitorExpected)
       if mistake == .idleIsSetOutsideTheLock, case .idle(let waiters) = end { return .step(.setIdle(Array(waiters))) }
       if machine.phase == .idle { record.isBusy = false }
       return try finish(end, by: me)
@@ -291,7 +293,8 @@ private struct InboxSystem: Interleaved {
   private mutating func append(_ entry: Entry) -> Bool {
     record.ordered += 1
     record.pending.append(entry)
-    let schedules = machine.append(entry)
+    record.waiting.append(entry)
+    let schedules = machine.request()
     if schedules { record.isBusy = true }
     return schedules
   }
@@ -324,9 +327,7 @@ private struct InboxSystem: Interleaved {
   }
 
   private mutating func takeBatch() {
-    var taken = ContiguousArray(record.batch)
-    machine.takeAll(into: &taken)
-    record.batch = Array(taken)
+    if !record.waiting.isEmpty { swap(&record.waiting, &record.batch) }
   }
 
   private mutating func performRest(by me: Int) throws(Violation) -> Next<Step> {
@@ -363,7 +364,7 @@ private struct InboxSystem: Interleaved {
   }
 
   func checkEnd() throws(Violation) {
-    guard record.pending.isEmpty, record.batch.isEmpty, machine.entries.isEmpty else {
+    guard record.pending.isEmpty, record.batch.isEmpty, record.waiting.isEmpty else {
       throw Violation("something is left")
     }
     guard machine.phase == .idle, !record.isBusy, record.section == [], record.known.isEmpty else {

@@ -83,17 +83,17 @@ import Testing
       executor.letGo()
     }
     await tree.untilIdle()
-    let kept = Inbox<Tree<[64 of Int]>.Entry, Waiter<Void>>.greatestKept
-    #expect(kept * MemoryLayout<Tree<[64 of Int]>.Entry>.stride <= 131_072)
-    let batch = try await tree.run { _ throws(StoreError) in tree.assumeIsolated { $0.batch.entries.capacity } }
+    let kept = Requests<[64 of Int]>.greatestKept
+    #expect(kept * MemoryLayout<[64 of Int]>.stride <= 131_072)
+    let batch = try await tree.run { _ throws(StoreError) in tree.assumeIsolated { $0.batch.actions.capacity } }
     #expect(batch < kept)
-    #expect(tree.withRequests { $0.inbox.entries.capacity } < kept)
+    #expect(tree.withRequests { $0.waiting.actions.capacity } < kept)
     #expect(tree.withRequests { $0.full.capacity } == 0)
   }
 
   @Test func `a flood of several segments keeps its order, whoever it comes from`() async throws {
     typealias Large = [64 of Int]
-    let length = Inbox<Requests<Large>.Entry, Waiter<Void>>.greatestKept
+    let length = Requests<Large>.greatestKept
     let executor = HeldExecutor()
     let root = RootStore<[Int], Large>(initialState: [], executor: .serial(executor)) { $0.append($1[0]) }
     let child = root.childStore(initialState: 0) { $0 += $1[0] }
@@ -101,9 +101,9 @@ import Testing
     executor.hold()
     var expected: [Int] = []
     var sequences: [(StateSequence<[Int]>, begins: Int)] = []
-    for number in 0..<(length * 20) {
+    for number in 0..<(length * 30) {
       // Runs of one store across the ends of segments, and subscriptions on both sides of these and elsewhere.
-      if tree.withRequests({ $0.inbox.entries.count + 1 >= $0.inbox.entries.capacity }) || number % 500 == 7 {
+      if tree.withRequests({ $0.waiting.actions.count + 1 >= $0.waiting.actions.capacity }) || number % 500 == 7 {
         sequences.append((root.states(bufferingPolicy: .bufferingOldest(1)), begins: expected.count))
       }
       expected.append(number)

@@ -1,0 +1,186 @@
+/// What a store is made of, before it has its place in a tree. In a child store, the state that it owns and the state
+/// that it shows differ.
+@usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
+  @usableFromInline let initialState: Owned
+  /// What the store does in a commit, made where its reducer is known.
+  @usableFromInline let reduce: @Sendable (AnyOwnState, inout Action) -> Void
+  /// Of a root store.
+  @usableFromInline let publish: (@Sendable (AnyOwnState, AnySource) -> Void)?
+  /// The single reducers, for a history. Empty if there is one.
+  @usableFromInline let reducers: [Reducer<Owned, Action>]
+  @usableFromInline let middleware: [Middleware<State, Action>]
+  /// Leaves out what the store does not publish. Made where it is known whether there is such a rule.
+  @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
+  @usableFromInline let history: History<Owned, Action>?
+  /// The action that a child store is given at its end.
+  @usableFromInline let last: Action?
+  /// `CommitStages.committing`, specialized. A root store that needs it has that of its history.
+  @usableFromInline let commit: (@Sendable (inout Action, AnyCommitStages<Action>) -> Void)?
+
+  @inlinable init(
+    _ initialState: Owned, reducers: [Reducer<Owned, Action>], middleware: [Middleware<State, Action>],
+    emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
+    publish: (@Sendable (AnyOwnState, AnySource) -> Void)?,
+    commit: (@Sendable (inout Action, AnyCommitStages<Action>) -> Void)?,
+    reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void
+  ) {
+    self.initialState = initialState
+    self.reduce = reduce
+    self.publish = publish
+    self.reducers = reducers
+    self.middleware = middleware
+    if let unchanged = emission.unchanged {
+      emitting = { .emitting(from: $0, except: unchanged) }
+    } else {
+      emitting = nil
+    }
+    self.history = history
+    self.last = last
+    self.commit = commit
+  }
+
+  /// Of a child store.
+  @inlinable init(
+    child initialState: Owned, middleware: [Middleware<State, Action>], emission: Emission<State>,
+    history: History<Owned, Action>?, last: Action?, reducer: @escaping @Sendable (inout Owned, Action) -> Void
+  ) {
+    self.init(
+      initialState, reducers: [], middleware: middleware, emission: emission, history: history, last: last,
+      publish: nil, commit: CommitStages.committing
+    ) { own, action in
+      own.known(of: Owned.self).change { reducer(&$0, action) }
+    }
+  }
+
+  /// Of a child store with several reducers.
+  @inlinable init(
+    child initialState: Owned, reducers: [Reducer<Owned, Action>], middleware: [Middleware<State, Action>],
+    emission: Emission<State>, history: History<Owned, Action>?, last: Action?
+  ) {
+    let reducer = Reducer(combining: reducers)
+    self.init(
+      initialState, reducers: reducer.steps, middleware: middleware, emission: emission, history: history, last: last,
+      publish: nil, commit: CommitStages.committing, reduce: reducer.changing)
+  }
+
+  /// Whether there are only reducers.
+  @usableFromInline var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
+
+  private var committing: AnyCommitStages<Action>.Handle {
+    if let commit { return commit }
+    if let history { return history.commit }
+    return CommitStages.committing
+  }
+
+  /// What the store does in a commit. Not specialized, while what the reducers, the middleware and the history do is,
+  /// where they are made.
+  ///
+  /// - Parameters:
+  ///   - turn: If it follows only a part of its parent's state.
+  ///   - parent: Its parent's node, which its own will hold.
+  ///   - above: The stages of its parent.
+  @usableFromInline func step(
+    _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
+    turn: CommitTurn? = nil,
+    under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil, depth: Int = 0
+  ) -> CommitStep<Action> {
+    var stages: CommitStages<Action>?
+    var reduce = reduce
+    if isPlain, onCommit == nil, above == nil {
+      if let turn, let parent { reduce = Self.reducing(reduce, in: turn, under: parent) }
+    } else {
+      var record: CommitStages<Action>.Record?
+      if let history {
+        var steps: History<Owned, Action>.Steps = reducers.map { ($0.name, $0.changing) }
+        if reducers.isEmpty { steps.append((nil, { [reduce] in reduce($0, &$1) })) }
+        record = { [own, steps] action, stages in history.record(action, stages, by: steps, in: own) }
+      }
+      var handle = above?.handled
+      // The release of this store must not recursively release what all of those above do.
+      if Depth.isBreak(depth), let next = handle.map(Chained.init) { handle = { unsafe next.next?(&$0, $1) } }
+      stages = CommitStages(
+        handle: Middleware.handling(middleware, showing: source, above: handle), commit: committing, record: record,
+        onCommit: onCommit, turn: turn, last: last, sequencer: above?.sequencer, above: above)
+    }
+    return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
+  }
+
+  /// Has an action go up from within the step: the turn ends when it has been published.
+  ///
+  /// SAFETY: the node that has this step holds its parent, and lets go of it only when it is itself destroyed; a closure
+  /// that held it, too, would release it recursively.
+  private static func reducing(
+    _ reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void, in turn: CommitTurn,
+    under parent: StoreNode<Action>
+  ) -> @Sendable (AnyOwnState, inout Action) -> Void {
+    let parent = unsafe Unmanaged.passUnretained(parent)
+    nonisolated(unsafe) let turn = turn
+    return { own, action in
+      reduce(own, &action)
+      unsafe turn.begin()
+      unsafe parent._withUnsafeGuaranteedRef { $0.commit(&action) }
+      unsafe turn.end()
+    }
+  }
+}
+
+extension StoreFeatures where Owned == State {
+  /// Of a root store.
+  @inlinable init(
+    root initialState: State, middleware: [Middleware<State, Action>], emission: Emission<State>,
+    history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
+  ) {
+    self.init(
+      initialState, reducers: [], middleware: middleware, emission: emission, history: history, last: nil,
+      publish: Self.publishing, commit: nil
+    ) { own, action in
+      own.known(of: State.self).change { reducer(&$0, action) }
+    }
+  }
+
+  /// Of a root store with several reducers.
+  @inlinable init(
+    root initialState: State, reducers: [Reducer<State, Action>], middleware: [Middleware<State, Action>],
+    emission: Emission<State>, history: History<State, Action>?
+  ) {
+    let reducer = Reducer(combining: reducers)
+    self.init(
+      initialState, reducers: reducer.steps, middleware: middleware, emission: emission, history: history, last: nil,
+      publish: Self.publishing, commit: nil, reduce: reducer.changing)
+  }
+
+  /// Publishes the state of a root store.
+  @inlinable static var publishing: @Sendable (AnyOwnState, AnySource) -> Void {
+    { own, source in source.known(of: State.self).publish(own.known(of: State.self)) }
+  }
+}
+
+extension Reducer {
+  /// What the reducer does with the state that a store owns.
+  @inlinable var changing: @Sendable (AnyOwnState, inout Action) -> Void {
+    { [change] own, action in own.known(of: State.self).change { change(&$0, &action) } }
+  }
+}
+
+extension Source {
+  /// Publishes the state of a root store, if it has followers.
+  @inlinable func publish(_ own: OwnState<State>) {
+    guard hasSubscribers, let state = own.value else { return }
+    var propagation = AnySource.Propagation()
+    publish(state, &propagation)
+    propagation.finish()
+  }
+}
+
+extension CommitStep {
+  /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back.
+  @usableFromInline init(sequencing step: consuming CommitStep, by sequencer: Sequencer<Action>) {
+    let stages = step.stages.map { CommitStages.known($0) }
+    sequencer.handleAtCommit = stages?.handled
+    self.init(
+      step.own, reduce: step.reduce,
+      stages: CommitStages(
+        handle: nil, commit: CommitStages.committing, record: stages?.record, sequencer: sequencer),
+      source: step.source, publish: step.publish)
+  }
+}
