@@ -8,9 +8,7 @@ import Synchronization
 
   // Of this store alone.
   @usableFromInline let record: Record?
-  /// What is called for commits, before and after.
-  @usableFromInline let prepare: ((inout Action) -> Void)?
-  @usableFromInline let tell: ((inout Action, StoreNode<Action>) -> Void)?
+  @usableFromInline let onCommit: CommitStep<Action>.OnCommit?
   /// If the store follows only a part of its parent's state.
   @usableFromInline let turn: CommitTurn?
 
@@ -34,8 +32,7 @@ import Synchronization
     last: Action? = nil, sequencer: Sequencer<Action>? = nil, above: CommitStages? = nil
   ) {
     self.record = record
-    prepare = onCommit?.prepare
-    tell = onCommit?.tell
+    self.onCommit = onCommit
     self.turn = turn
     self.sequencer = sequencer
     handled = handle
@@ -130,7 +127,7 @@ extension StoreNode {
   /// Calls what the stores of the path have called before their commits.
   @inline(never) @inlinable func prepare(_ action: inout Action) {
     climb { node in
-      node.withStages { if $0.prepare != nil { $0.prepare?(&action) } }
+      node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action) } }
       return true
     }
   }
@@ -138,7 +135,9 @@ extension StoreNode {
   /// Calls what the stores of the path have called for their commits.
   @inline(never) @inlinable func tell(_ action: inout Action) {
     climb { node in
-      node.withStages { if $0.tell != nil { $0.tell?(&action, self) } }
+      node.withStages { stages in
+        if stages.onCommit != nil { stages.onCommit?.tell(&action, self) }
+      }
       return true
     }
   }

@@ -24,29 +24,36 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in place, as reducers are.
     let decide: Decide
-    /// Makes what a store calls after each commit, of what decides. Specialized where an interceptor is made: a store
-    /// without interceptors has none of this code.
-    let makeTell: (EffectMoment<State, Action>, @escaping Decide) -> Tell
+    /// What a store calls after each commit.
+    let tell: Tell
+    /// Makes the same of another closure that decides. Specialized where an interceptor is made: a store without
+    /// interceptors has none of this code.
+    let makeTell: (@escaping Decide) -> Tell
 
     @usableFromInline typealias Decide = (inout Action, EffectContext<State, Action>) -> Effect<Action>?
-    @usableFromInline typealias Tell = (inout Action, StoreNode<Action>) -> Void
+    @usableFromInline typealias Tell = CommitStep<Action>.OnCommit.Tell
 
     @inlinable init(prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide) {
-      self.init(prepare: prepare, decide: decide) { moment, decide in
-        { action, node in
-          let effect = moment.asking(about: node) { decide(&action, EffectContext(moment)) }
-          if let effect { node.perform(effect) }
-        }
-      }
+      self.init(prepare: prepare, decide: decide, tell: Self.telling(decide)) { Self.telling($0) }
     }
 
     @usableFromInline init(
-      prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide,
-      makeTell: @escaping (EffectMoment<State, Action>, @escaping Decide) -> Tell
+      prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide, tell: @escaping Tell,
+      makeTell: @escaping (@escaping Decide) -> Tell
     ) {
       self.prepare = prepare
       self.decide = decide
+      self.tell = tell
       self.makeTell = makeTell
+    }
+
+    /// SAFETY: it is called with the moment of the `OnCommit` that it is part of, which `onCommit(showing:)` makes.
+    @inlinable static func telling(_ decide: @escaping Decide) -> Tell {
+      { object, action, node in
+        let moment = unsafe unsafeDowncast(object, to: EffectMoment<State, Action>.self)
+        let effect = moment.asking(about: node) { decide(&action, EffectContext(moment)) }
+        if let effect { node.perform(effect) }
+      }
     }
   }
 
@@ -193,8 +200,8 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     guard let asked = makeAsked?() else { return nil }
     var prepareHere: ((inout Action) -> Void)?
     if let prepare = asked.prepare { prepareHere = { prepare(&$0, source) } }
-    let tell = asked.makeTell(EffectMoment(source: source), asked.decide)
-    return CommitStep<Action>.OnCommit(prepare: prepareHere, tell: tell)
+    return CommitStep<Action>.OnCommit(
+      EffectMoment<State, Action>(source: source), prepare: prepareHere, tell: asked.tell)
   }
 
   /// Runs every action that is an `AsyncAction`.
@@ -214,14 +221,12 @@ extension Interceptor.Asked {
         second(&action, source)
       }
     }
-    return Self(
-      prepare: both,
-      decide: { [first = decide, second = other.decide] action, context in
-        let effect = first(&action, context)
-        guard let other = second(&action, context) else { return effect }
-        return effect.map { .all($0, other) } ?? other
-      },
-      makeTell: makeTell)
+    let decide: Decide = { [first = decide, second = other.decide] action, context in
+      let effect = first(&action, context)
+      guard let other = second(&action, context) else { return effect }
+      return effect.map { .all($0, other) } ?? other
+    }
+    return Self(prepare: both, decide: decide, tell: makeTell(decide), makeTell: makeTell)
   }
 }
 

@@ -13,16 +13,23 @@
   /// What is called for every commit. A structure, because generic code wraps a bare closure once more, in two objects,
   /// each time it passes it on.
   @usableFromInline struct OnCommit {
+    /// Given `about`, so that a closure that captures nothing else but constants is compiled for these.
+    @usableFromInline typealias Tell = (AnyObject, inout Action, StoreNode<Action>) -> Void
+
     /// Called before the commit, with the action in place.
     @usableFromInline let prepare: ((inout Action) -> Void)?
     /// Called after the commit, also with the store that the action was given to.
-    @usableFromInline let tell: (inout Action, StoreNode<Action>) -> Void
+    @usableFromInline let tell: Tell
+    @usableFromInline let about: AnyObject
 
-    @inlinable init(
-      prepare: ((inout Action) -> Void)? = nil, tell: @escaping (inout Action, StoreNode<Action>) -> Void
-    ) {
+    @usableFromInline init(_ about: AnyObject, prepare: ((inout Action) -> Void)?, tell: @escaping Tell) {
+      self.about = about
       self.prepare = prepare
       self.tell = tell
+    }
+
+    @inlinable @inline(__always) func tell(_ action: inout Action, _ node: StoreNode<Action>) {
+      tell(about, &action, node)
     }
   }
 

@@ -90,9 +90,10 @@
     return false
   }
 
-  @usableFromInline mutating func takeSegment(into batch: inout Batch) -> Bool {
-    batch = full.removeFirst()
-    if full.isEmpty { full = ContiguousArray() }
+  @inline(never) @usableFromInline mutating func takeSegment(into batch: inout Batch) -> Bool {
+    // In one step, as an array that shrinks from the front moves the rest: there are few of them.
+    batch = full[0]
+    full = full.count == 1 ? ContiguousArray() : ContiguousArray(full.dropFirst())
     return true
   }
 

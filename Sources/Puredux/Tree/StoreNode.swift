@@ -8,10 +8,10 @@ import Synchronization
   @usableFromInline let tree: Tree<Action>
   // SAFETY: changed only by the deinitializer, when nothing else can access it.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
-  @usableFromInline let step: Confined<CommitStep<Action>>
   /// The node where an action goes from here: the parent, unless this step has it go there itself. SAFETY: as for
   /// `climb`.
   @usableFromInline let above: Unmanaged<StoreNode>?
+  @usableFromInline let step: Confined<CommitStep<Action>>
   /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
   /// the third, whether it is given an action at its end; in the fourth, whether dispatching asks more of the tree; in
   /// 20 more, how many stores there are above; in the rest, its number.
