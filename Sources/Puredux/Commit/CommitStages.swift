@@ -13,8 +13,6 @@ import Synchronization
   @usableFromInline let turn: CommitTurn?
 
   // Of this store or one above it.
-  /// What the middleware does with an action, if there is any.
-  @usableFromInline let handled: Handle?
   /// Whether there is something to call for commits, before and after.
   @usableFromInline let prepares: Bool
   @usableFromInline let tells: Bool
@@ -25,26 +23,20 @@ import Synchronization
   /// What happens in place of a commit, where the order comes from elsewhere. SAFETY: as for the variables inherited.
   @usableFromInline @exclusivity(unchecked) var divert: ((Action) -> Void)?
 
-  /// - Parameter commit: What is done with an action if there is no middleware: `commit`, specialized for the actions.
+  /// - Parameter commit: `committing`, specialized for the actions.
   @usableFromInline init(
-    handle: Handle?, commit: @escaping Handle, record: Record?, onCommit: CommitStep<Action>.OnCommit? = nil,
-    turn: CommitTurn? = nil,
-    last: Action? = nil, sequencer: Sequencer<Action>? = nil, above: CommitStages? = nil
+    _ middleware: MiddlewareLink<Action>?, commit: @escaping Commit, record: Record?,
+    onCommit: CommitStep<Action>.OnCommit? = nil, turn: CommitTurn? = nil, last: Action? = nil,
+    sequencer: Sequencer<Action>? = nil, above: CommitStages? = nil
   ) {
     self.record = record
     self.onCommit = onCommit
     self.turn = turn
     self.sequencer = sequencer
-    handled = handle
     prepares = onCommit?.prepare != nil || above?.prepares == true
     tells = onCommit != nil || above?.tells == true
     isBent = record != nil || turn != nil || above?.isBent == true
-    // Not by an operator: generic code wraps a closure once more each time it passes it on.
-    if let handle {
-      super.init(last: last, process: sequencer?.process(handle), handle: handle)
-    } else {
-      super.init(last: last, process: sequencer?.process(nil), handle: commit)
-    }
+    super.init(middleware: middleware, last: last, process: sequencer?.process(middleware), commit: commit)
   }
 
   /// SAFETY: there are no other stages.
@@ -56,9 +48,8 @@ import Synchronization
     { action, stages in known(stages).commit(&action) }
   }
 
-  /// Commits the action that the middleware has passed on. Not inlined: the closure that calls it is then small enough
-  /// to copy the action once, and not piece by piece.
-  @inline(never) @inlinable func commit(_ action: inout Action) {
+  /// Commits the action that the middleware has passed on.
+  @inlinable func commit(_ action: inout Action) {
     unsafe current?._withUnsafeGuaranteedRef { $0.commit(&action, passing: self) }
   }
 

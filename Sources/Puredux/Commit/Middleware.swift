@@ -24,11 +24,10 @@
 /// so it must be short and cannot `await`. An interceptor does work that an action triggers: it runs alongside the
 /// tree, may take its time, and comes too late to stop anything.
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
-  /// Makes what handles an action in one store, given what handles that which is passed on: the middleware above the
-  /// store, or, if there is none, the commit. A closure, which is specialized where the middleware is made: a store
-  /// without any has none of this.
-  @usableFromInline let handling:
-    @Sendable (_ source: Source<State>, _ above: AnyCommitStages<Action>.Handle?) -> AnyCommitStages<Action>.Handle
+  /// A closure, which is specialized where the middleware is made: a store without any has none of this. Nil if there
+  /// are several.
+  @usableFromInline let handle: (@Sendable (MiddlewareLink<Action>, inout Action, AnyCommitStages<Action>) -> Void)?
+  private let parts: [Middleware]
 
   @inlinable public init(
     _ handle:
@@ -36,53 +35,60 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
         _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
       ) -> Void
   ) {
-    handling = { source, above in
-      // Not one closure that checks: calling a closure that is known to exist counts no references.
-      guard let above else {
-        return { action, stages in
-          handle(action, MiddlewareContext(source: source, stages: stages)) { passed in
-            var passed = passed
-            CommitStages.known(stages).commit(&passed)
-          }
-        }
+    self.init(handle: { link, action, stages in
+      handle(action, MiddlewareContext(link: link, stages: stages)) { passed in
+        var passed = passed
+        link.pass(&passed, stages)
       }
-      return { action, stages in
-        handle(action, MiddlewareContext(source: source, stages: stages)) { passed in
-          var passed = passed
-          above(&passed, stages)
-        }
-      }
-    }
+    })
   }
 
   /// Combines several into one: in order before the reducers, in reverse order after them.
   public init(_ middleware: [Middleware]) {
-    handling = { source, above in
-      Self.handling(middleware, showing: source, above: above) ?? { action, stages in
-        CommitStages.known(stages).commit(&action)
-      }
-    }
+    handle = nil
+    parts = middleware
   }
 
-  /// What handles an action in a store with this middleware; nil if there is none, nor any above.
-  @usableFromInline static func handling(
-    _ middleware: [Middleware], showing source: Source<State>, above: AnyCommitStages<Action>.Handle?
-  ) -> AnyCommitStages<Action>.Handle? {
-    var handle = above
-    // A loop, because generic code wraps a closure once more each time it passes it on.
-    for middleware in middleware.reversed() { handle = middleware.handling(source, handle) }
-    return handle
+  @usableFromInline init(
+    handle: @escaping @Sendable (MiddlewareLink<Action>, inout Action, AnyCommitStages<Action>) -> Void
+  ) {
+    self.handle = handle
+    parts = []
+  }
+
+  /// The middleware of a store, linked to that of the stores above; nil if there is none.
+  static func links(
+    _ middleware: [Middleware], showing source: Source<State>, before next: MiddlewareLink<Action>?
+  ) -> MiddlewareLink<Action>? {
+    var first = next
+    for middleware in middleware.reversed() {
+      if let handle = middleware.handle {
+        first = MiddlewareLink(handle, showing: source, before: first)
+      } else {
+        first = links(middleware.parts, showing: source, before: first)
+      }
+    }
+    return first
+  }
+}
+
+extension MiddlewareLink {
+  /// What happens to an action that the middleware passes on. Not inlined: the closure that calls it is then small
+  /// enough to copy the action once, and not piece by piece.
+  @inline(never) @inlinable func pass(_ action: inout Action, _ stages: AnyCommitStages<Action>) {
+    if let next = unsafe next { return next.perform(&action, stages) }
+    CommitStages.known(stages).commit(&action)
   }
 }
 
 /// What middleware can see and do besides passing the action on. Valid while it handles the action: if it is kept for
 /// longer, it dispatches nothing (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
-  @usableFromInline let source: Source<State>
+  @usableFromInline let link: MiddlewareLink<Action>
   @usableFromInline let stages: AnyCommitStages<Action>
 
-  @inlinable init(source: Source<State>, stages: AnyCommitStages<Action>) {
-    self.source = source
+  @inlinable init(link: MiddlewareLink<Action>, stages: AnyCommitStages<Action>) {
+    self.link = link
     self.stages = stages
   }
 
@@ -93,7 +99,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   /// it is composed at each call.
   @inlinable public var state: State {
     var state: State?
-    source.withState { state = $0 }
+    link.source.known(of: State.self).withState { state = $0 }
     // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
     // until the actions are committed.
     return state!

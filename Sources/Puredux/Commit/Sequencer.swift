@@ -18,7 +18,7 @@ private struct SubmittedAction {
 /// (`Tree.enter`), and each access is over before anything of the user's is called. It belongs to one tree.
 @usableFromInline package final class Sequencer<Action: Sendable>: AnySequencer, @unchecked Sendable {
   @usableFromInline typealias Process = AnyCommitStages<Action>.Process
-  @usableFromInline typealias Handle = AnyCommitStages<Action>.Handle
+  @usableFromInline typealias Link = MiddlewareLink<Action>
   @usableFromInline typealias Stages = CommitStages<Action>
 
   /// What the log's side does.
@@ -50,11 +50,11 @@ private struct SubmittedAction {
   }
 
   @usableFromInline let log: LogSide
-  /// What the middleware of the root store does with an action.
-  @usableFromInline var handleAtCommit: Handle?
+  /// The middleware of the root store.
+  @usableFromInline var middleware: Link?
   /// Commits an action by the root store alone, and without effects. A closure, made where the actions are known, as
   /// a replay consists of nothing else.
-  private let commitQuietly: (Action, Handle?, Stages) -> Void
+  private let commitQuietly: (Action, Link?, Stages) -> Void
 
   private var pending = Queue<SubmittedAction>()
   private var hasEnded = false
@@ -67,16 +67,16 @@ private struct SubmittedAction {
   private var committing: Action?
 
   @inlinable package convenience init(_ log: LogSide) {
-    self.init(log) { action, handle, stages in
-      guard let handle else { return stages.commitQuietly(action) }
+    self.init(log) { action, middleware, stages in
+      guard let middleware else { return stages.commitQuietly(action) }
       unsafe stages.divert = { stages.commitQuietly($0) }
       var action = action
-      handle(&action, stages)
+      middleware.handle(middleware, &action, stages)
       unsafe stages.divert = nil
     }
   }
 
-  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Handle?, Stages) -> Void) {
+  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Link?, Stages) -> Void) {
     self.log = log
     self.commitQuietly = commitQuietly
     super.init()
@@ -95,22 +95,22 @@ private struct SubmittedAction {
   // MARK: Submitting
 
   /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
-  @usableFromInline func process(_ handle: Handle?) -> Process {
+  @usableFromInline func process(_ middleware: Link?) -> Process {
     { [self] action, node, stages in
       let stages = Stages.known(stages)
       stages.begin(at: node)
       if var action = committing.take() { return commit(&action, stages) }
-      return submit(&action, from: node, handle, stages)
+      return submit(&action, from: node, middleware, stages)
     }
   }
 
   private func submit(
-    _ action: inout Action, from node: StoreNode<Action>, _ handle: Handle?, _ stages: Stages
+    _ action: inout Action, from node: StoreNode<Action>, _ middleware: Link?, _ stages: Stages
   ) -> StoreError? {
     submittedCount = 0
     failure = nil
     unsafe stages.divert = { [self] in submit($0, from: node) }
-    if let handle { handle(&action, stages) } else { submit(action, from: node) }
+    if let middleware { middleware.handle(middleware, &action, stages) } else { submit(action, from: node) }
     unsafe stages.divert = nil
     let rejection = stages.end()
     guard submittedCount > 0 else { return failure ?? rejection }
@@ -159,7 +159,7 @@ private struct SubmittedAction {
   // MARK: Committing
 
   private func commit(_ action: inout Action, _ stages: Stages) -> StoreError? {
-    if let handleAtCommit { handleAtCommit(&action, stages) } else { stages.commit(&action) }
+    if let middleware { middleware.handle(middleware, &action, stages) } else { stages.commit(&action) }
     return stages.end()
   }
 
@@ -168,7 +168,7 @@ private struct SubmittedAction {
     guard !hasEnded else { return }
     root.withStages { stages in
       stages.begin(at: root)
-      commitQuietly(action, handleAtCommit, stages)
+      commitQuietly(action, middleware, stages)
       _ = stages.end()
     }
   }

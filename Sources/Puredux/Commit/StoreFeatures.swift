@@ -63,7 +63,7 @@
   /// Whether there are only reducers.
   @usableFromInline var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
-  private var committing: AnyCommitStages<Action>.Handle {
+  private var committing: AnyCommitStages<Action>.Commit {
     if let commit { return commit }
     if let history { return history.commit }
     return CommitStages.committing
@@ -79,7 +79,7 @@
   @usableFromInline func step(
     _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
     turn: CommitTurn? = nil,
-    under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil, depth: Int = 0
+    under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
     var stages: CommitStages<Action>?
     var reduce = reduce
@@ -92,12 +92,10 @@
         if reducers.isEmpty { steps.append((nil, { [reduce] in reduce($0, &$1) })) }
         record = { [own, steps] action, stages in history.record(action, stages, by: steps, in: own) }
       }
-      var handle = above?.handled
-      // The release of this store must not recursively release what all of those above do.
-      if Depth.isBreak(depth), let next = handle.map(Chained.init) { handle = { unsafe next.next?(&$0, $1) } }
+      let handled = Middleware.links(middleware, showing: source, before: above?.middleware)
       stages = CommitStages(
-        handle: Middleware.handling(middleware, showing: source, above: handle), commit: committing, record: record,
-        onCommit: onCommit, turn: turn, last: last, sequencer: above?.sequencer, above: above)
+        handled, commit: committing, record: record, onCommit: onCommit, turn: turn, last: last,
+        sequencer: above?.sequencer, above: above)
     }
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
@@ -178,11 +176,10 @@ extension CommitStep {
   /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back.
   @usableFromInline init(sequencing step: consuming CommitStep, by sequencer: Sequencer<Action>) {
     let stages = step.stages.map { CommitStages.known($0) }
-    sequencer.handleAtCommit = stages?.handled
+    sequencer.middleware = stages?.middleware
     self.init(
       step.own, reduce: step.reduce,
-      stages: CommitStages(
-        handle: nil, commit: CommitStages.committing, record: stages?.record, sequencer: sequencer),
+      stages: CommitStages(nil, commit: CommitStages.committing, record: stages?.record, sequencer: sequencer),
       source: step.source, publish: step.publish)
   }
 }

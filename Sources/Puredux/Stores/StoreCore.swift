@@ -66,14 +66,13 @@
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
     let own = OwnState(features.initialState)
-    let depth = node.depth + 1
     let turn = isOfPart ? CommitTurn() : nil
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
     let step = node.step.map(with: source) { step, source in
       turn?.source = source
       return features.step(
         own, shownBy: source, onCommit: interceptor?.onCommit(showing: source), turn: turn, under: node,
-        above: step.stages.map { CommitStages.known($0) }, depth: depth)
+        above: step.stages.map { CommitStages.known($0) })
     }
     let child = StoreCore<Composed, Action>(
       node: StoreNode(tree: node.tree, parent: node, goesUp: !isOfPart, isGivenLast: features.last != nil, step: step),

@@ -76,16 +76,47 @@ extension StoreNode {
   }
 }
 
+/// Middleware of a store, and what an action passes behind it. Lives on the tree's executor.
+@usableFromInline final class MiddlewareLink<Action: Sendable> {
+  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`; given this link, so that a closure that
+  /// captures nothing but the middleware is compiled for that, and the stages that the action passes.
+  @usableFromInline typealias Handle = (MiddlewareLink<Action>, inout Action, AnyCommitStages<Action>) -> Void
+
+  @usableFromInline let handle: Handle
+  /// The source of the store that it belongs to.
+  @usableFromInline let source: AnySource
+  private let depth: Int
+  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
+  @usableFromInline @exclusivity(unchecked) var next: MiddlewareLink?
+
+  @usableFromInline init(_ handle: @escaping Handle, showing source: AnySource, before next: MiddlewareLink?) {
+    self.handle = handle
+    self.source = source
+    depth = (next?.depth ?? 0) + 1
+    unsafe self.next = next
+  }
+
+  /// Without reference counting. SAFETY: the caller holds it.
+  @inlinable @inline(__always) func perform(_ action: inout Action, _ stages: AnyCommitStages<Action>) {
+    unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, stages) }
+  }
+
+  deinit {
+    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe Confined(storing: next.take()) } }
+  }
+}
+
 /// What is done with the actions of a store besides reducing them and publishing the result. One object for all of
 /// them, as only one is on its way at a time.
 @usableFromInline @safe class AnyCommitStages<Action: Sendable> {
-  /// Does all that is to be done with an action, which is passed in place, as to `CommitStep.Reduce`; given the stages
-  /// that it passes. A closure, as an overridden method is not specialized.
-  @usableFromInline typealias Handle = (inout Action, AnyCommitStages<Action>) -> Void
-  /// The same, where the order comes from elsewhere. Returns why there was no commit.
+  /// Commits an action. A closure, as an overridden method is not specialized.
+  @usableFromInline typealias Commit = (inout Action, AnyCommitStages<Action>) -> Void
+  /// What is done where the order comes from elsewhere. Returns why there was no commit.
   @usableFromInline typealias Process = (inout Action, StoreNode<Action>, AnyCommitStages<Action>) -> StoreError?
 
-  @usableFromInline final let handle: Handle
+  /// The first middleware, if there is any: of this store or one above it.
+  @usableFromInline final let middleware: MiddlewareLink<Action>?
+  @usableFromInline final let commit: Commit
   @usableFromInline final let process: Process?
   /// The action that the store is given at its end: once, even if it is both shut down and released.
   @usableFromInline final var last: Action?
@@ -101,17 +132,20 @@ extension StoreNode {
   @usableFromInline @exclusivity(unchecked) final var hasCommitted = false
   @usableFromInline @exclusivity(unchecked) final var rejection: RejectionReason?
 
-  @inlinable init(last: Action?, process: Process?, handle: @escaping Handle) {
+  @usableFromInline init(
+    middleware: MiddlewareLink<Action>?, last: Action?, process: Process?, commit: @escaping Commit
+  ) {
+    self.middleware = middleware
     self.last = last
     self.process = process
-    self.handle = handle
+    self.commit = commit
   }
 
   /// Returns why there was no commit.
   @inlinable final func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
     if process != nil { return process?(&action, node, self) }
     begin(at: node)
-    handle(&action, self)
+    if middleware == nil { commit(&action, self) } else { middleware?.perform(&action, self) }
     return end()
   }
 
