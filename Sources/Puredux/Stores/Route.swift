@@ -120,6 +120,10 @@ extension Route {
     /// Maps an action at once, and returns a closure that commits it on the executor.
     @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> Commit
 
+    /// Not inlined: what passes an action by its address would have it written to memory before every dispatch, also
+    /// where it is passed otherwise.
+    @inline(never) @inlinable func dispatchMapped(_ action: Action) -> DispatchResult { dispatch(action) }
+
     @inlinable init(
       node: any AnyStoreNode, dispatch: @escaping @Sendable (Action) -> DispatchResult,
       send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,

@@ -19,7 +19,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @discardableResult @inlinable public func dispatch(_ action: Action) -> DispatchResult {
     switch route.target {
     case .direct(let node): node.dispatch(action)
-    case .mapped(let actions): actions.dispatch(action)
+    case .mapped(let actions): actions.dispatchMapped(action)
     }
   }
 

@@ -66,13 +66,14 @@ extension StoreNode {
   ///
   /// SAFETY: called only on the tree's executor, to which the steps of all its stores are confined. As for `climb`.
   @inlinable @inline(__always) func commit(_ action: inout Action) {
-    var node = unsafe Unmanaged.passUnretained(self)
-    while true {
+    var last = unsafe Unmanaged.passUnretained(self)
+    var next = unsafe Optional(last)
+    while let node = unsafe next {
       unsafe node._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.reduce(&action) }
-      guard let next = unsafe node._withUnsafeGuaranteedRef({ unsafe $0.above }) else { break }
-      unsafe node = next
+      unsafe last = node
+      unsafe next = node._withUnsafeGuaranteedRef { unsafe $0.above }
     }
-    unsafe node._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.publishIfFollowed() }
+    unsafe last._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.publishIfFollowed() }
   }
 }
 

@@ -38,12 +38,15 @@ import Synchronization
   }
 
   @inlinable func dispatch(_ action: Action) -> DispatchResult {
-    if isSpecial { return dispatchSpecially(action) }
+    if isSpecial { return dispatchAside(action) }
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
   /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere.
   @inlinable var isSpecial: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
+
+  /// Not inlined, so that what passes the action by its address has it written to memory only here.
+  @inline(never) @inlinable func dispatchAside(_ action: Action) -> DispatchResult { dispatchSpecially(action) }
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
     if let refusal, !refuses() { return refusal }
