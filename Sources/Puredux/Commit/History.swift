@@ -69,7 +69,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
   @usableFromInline let recording: @Sendable (History, Action, CommitStages<Action>, Steps, OwnState<State>) -> Void
   /// `CommitStages.committing`, likewise.
-  @usableFromInline let commit: @Sendable (inout Action, AnyCommitStages<Action>) -> Void
+  @usableFromInline let commit: @Sendable (inout Action, CommitStages<Action>) -> Void
 
   /// - Parameter limit: How many commits it keeps; a limit below one counts as one.
   @inlinable public init(limit: Int) {

@@ -26,7 +26,7 @@
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// A closure, which is specialized where the middleware is made: a store without any has none of this. Nil if there
   /// are several.
-  @usableFromInline let handle: (@Sendable (MiddlewareLink<Action>, inout Action, AnyCommitStages<Action>) -> Void)?
+  @usableFromInline let handle: (@Sendable (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
 
   @inlinable public init(
@@ -35,10 +35,10 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
         _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
       ) -> Void
   ) {
-    self.init(handle: { link, action, stages in
-      handle(action, MiddlewareContext(link: link, stages: stages)) { passed in
+    self.init(handle: { handler, action, stages in
+      handle(action, MiddlewareContext(handler: handler, stages: stages)) { passed in
         var passed = passed
-        link.pass(&passed, stages)
+        handler.pass(&passed, stages)
       }
     })
   }
@@ -50,45 +50,36 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @usableFromInline init(
-    handle: @escaping @Sendable (MiddlewareLink<Action>, inout Action, AnyCommitStages<Action>) -> Void
+    handle: @escaping @Sendable (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void
   ) {
     self.handle = handle
     parts = []
   }
 
-  /// The middleware of a store, linked to that of the stores above; nil if there is none.
-  static func links(
-    _ middleware: [Middleware], showing source: Source<State>, before next: MiddlewareLink<Action>?
-  ) -> MiddlewareLink<Action>? {
+  /// The middleware of a store, and behind it that of the stores above; nil if there is none.
+  static func handlers(
+    _ middleware: [Middleware], showing source: Source<State>, before next: CommitHandler<Action>?
+  ) -> CommitHandler<Action>? {
     var first = next
     for middleware in middleware.reversed() {
       if let handle = middleware.handle {
-        first = MiddlewareLink(handle, showing: source, before: first)
+        first = CommitHandler(handle, showing: source, before: first)
       } else {
-        first = links(middleware.parts, showing: source, before: first)
+        first = handlers(middleware.parts, showing: source, before: first)
       }
     }
     return first
   }
 }
 
-extension MiddlewareLink {
-  /// What happens to an action that the middleware passes on. Not inlined: the closure that calls it is then small
-  /// enough to copy the action once, and not piece by piece.
-  @inline(never) @inlinable func pass(_ action: inout Action, _ stages: AnyCommitStages<Action>) {
-    if let next = unsafe next { return next.perform(&action, stages) }
-    CommitStages.known(stages).commit(&action)
-  }
-}
-
 /// What middleware can see and do besides passing the action on. Valid while it handles the action: if it is kept for
 /// longer, it dispatches nothing (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
-  @usableFromInline let link: MiddlewareLink<Action>
-  @usableFromInline let stages: AnyCommitStages<Action>
+  @usableFromInline let handler: CommitHandler<Action>
+  @usableFromInline let stages: CommitStages<Action>
 
-  @inlinable init(link: MiddlewareLink<Action>, stages: AnyCommitStages<Action>) {
-    self.link = link
+  @inlinable init(handler: CommitHandler<Action>, stages: CommitStages<Action>) {
+    self.handler = handler
     self.stages = stages
   }
 
@@ -99,7 +90,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   /// it is composed at each call.
   @inlinable public var state: State {
     var state: State?
-    link.source.known(of: State.self).withState { state = $0 }
+    handler.source.known(of: State.self).withState { state = $0 }
     // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
     // until the actions are committed.
     return state!

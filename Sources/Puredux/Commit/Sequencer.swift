@@ -17,8 +17,8 @@ private struct SubmittedAction {
 /// SAFETY: but for constants, its variables are used on the tree's executor only, in the section of what is done there
 /// (`Tree.enter`), and each access is over before anything of the user's is called. It belongs to one tree.
 @usableFromInline package final class Sequencer<Action: Sendable>: AnySequencer, @unchecked Sendable {
-  @usableFromInline typealias Process = AnyCommitStages<Action>.Process
-  @usableFromInline typealias Link = MiddlewareLink<Action>
+  @usableFromInline typealias Process = CommitStages<Action>.Process
+  @usableFromInline typealias Handler = CommitHandler<Action>
   @usableFromInline typealias Stages = CommitStages<Action>
 
   /// What the log's side does.
@@ -51,10 +51,10 @@ private struct SubmittedAction {
 
   @usableFromInline let log: LogSide
   /// The middleware of the root store.
-  @usableFromInline var middleware: Link?
+  @usableFromInline var middleware: Handler?
   /// Commits an action by the root store alone, and without effects. A closure, made where the actions are known, as
   /// a replay consists of nothing else.
-  private let commitQuietly: (Action, Link?, Stages) -> Void
+  private let commitQuietly: (Action, Handler?, Stages) -> Void
 
   private var pending = Queue<SubmittedAction>()
   private var hasEnded = false
@@ -71,12 +71,12 @@ private struct SubmittedAction {
       guard let middleware else { return stages.commitQuietly(action) }
       unsafe stages.divert = { stages.commitQuietly($0) }
       var action = action
-      middleware.handle(middleware, &action, stages)
+      middleware.perform(&action, stages)
       unsafe stages.divert = nil
     }
   }
 
-  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Link?, Stages) -> Void) {
+  @usableFromInline init(_ log: LogSide, commitQuietly: @escaping (Action, Handler?, Stages) -> Void) {
     self.log = log
     self.commitQuietly = commitQuietly
     super.init()
@@ -95,9 +95,8 @@ private struct SubmittedAction {
   // MARK: Submitting
 
   /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
-  @usableFromInline func process(_ middleware: Link?) -> Process {
+  @usableFromInline func process(_ middleware: Handler?) -> Process {
     { [self] action, node, stages in
-      let stages = Stages.known(stages)
       stages.begin(at: node)
       if var action = committing.take() { return commit(&action, stages) }
       return submit(&action, from: node, middleware, stages)
@@ -105,12 +104,12 @@ private struct SubmittedAction {
   }
 
   private func submit(
-    _ action: inout Action, from node: StoreNode<Action>, _ middleware: Link?, _ stages: Stages
+    _ action: inout Action, from node: StoreNode<Action>, _ middleware: Handler?, _ stages: Stages
   ) -> StoreError? {
     submittedCount = 0
     failure = nil
     unsafe stages.divert = { [self] in submit($0, from: node) }
-    if let middleware { middleware.handle(middleware, &action, stages) } else { submit(action, from: node) }
+    if let middleware { middleware.perform(&action, stages) } else { submit(action, from: node) }
     unsafe stages.divert = nil
     let rejection = stages.end()
     guard submittedCount > 0 else { return failure ?? rejection }
@@ -159,7 +158,7 @@ private struct SubmittedAction {
   // MARK: Committing
 
   private func commit(_ action: inout Action, _ stages: Stages) -> StoreError? {
-    if let middleware { middleware.handle(middleware, &action, stages) } else { stages.commit(&action) }
+    if let middleware { middleware.perform(&action, stages) } else { stages.commit(&action) }
     return stages.end()
   }
 

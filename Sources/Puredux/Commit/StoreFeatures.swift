@@ -15,13 +15,13 @@
   /// The action that a child store is given at its end.
   @usableFromInline let last: Action?
   /// `CommitStages.committing`, specialized. A root store that needs it has that of its history.
-  @usableFromInline let commit: (@Sendable (inout Action, AnyCommitStages<Action>) -> Void)?
+  @usableFromInline let commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?
 
   @inlinable init(
     _ initialState: Owned, reducers: [Reducer<Owned, Action>], middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
     publish: (@Sendable (AnyOwnState, AnySource) -> Void)?,
-    commit: (@Sendable (inout Action, AnyCommitStages<Action>) -> Void)?,
+    commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?,
     reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void
   ) {
     self.initialState = initialState
@@ -63,7 +63,7 @@
   /// Whether there are only reducers.
   @usableFromInline var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
-  private var committing: AnyCommitStages<Action>.Commit {
+  private var committing: CommitStages<Action>.Commit {
     if let commit { return commit }
     if let history { return history.commit }
     return CommitStages.committing
@@ -78,8 +78,7 @@
   ///   - above: The stages of its parent.
   @usableFromInline func step(
     _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
-    turn: CommitTurn? = nil,
-    under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
+    turn: CommitTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
     var stages: CommitStages<Action>?
     var reduce = reduce
@@ -92,10 +91,11 @@
         if reducers.isEmpty { steps.append((nil, { [reduce] in reduce($0, &$1) })) }
         record = { [own, steps] action, stages in history.record(action, stages, by: steps, in: own) }
       }
-      let handled = Middleware.links(middleware, showing: source, before: above?.middleware)
+      let handler = Middleware.handlers(middleware, showing: source, before: above?.handler)
+      let sequencer = parent?.tree.sequencer as? Sequencer<Action>
       stages = CommitStages(
-        handled, commit: committing, record: record, onCommit: onCommit, turn: turn, last: last,
-        sequencer: above?.sequencer, above: above)
+        handler, committing: committing, record: record, onCommit: onCommit, turn: turn, last: last,
+        process: sequencer?.process(handler), above: above)
     }
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
@@ -175,11 +175,11 @@ extension CommitStep {
 
   /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back.
   @usableFromInline init(sequencing step: consuming CommitStep, by sequencer: Sequencer<Action>) {
-    let stages = step.stages.map { CommitStages.known($0) }
-    sequencer.middleware = stages?.middleware
+    sequencer.middleware = step.stages?.handler
     self.init(
       step.own, reduce: step.reduce,
-      stages: CommitStages(nil, commit: CommitStages.committing, record: stages?.record, sequencer: sequencer),
+      stages: CommitStages(
+        nil, committing: CommitStages.committing, record: step.stages?.record, process: sequencer.process(nil)),
       source: step.source, publish: step.publish)
   }
 }

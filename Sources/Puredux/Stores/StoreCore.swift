@@ -72,7 +72,7 @@
       turn?.source = source
       return features.step(
         own, shownBy: source, onCommit: interceptor?.onCommit(showing: source), turn: turn, under: node,
-        above: step.stages.map { CommitStages.known($0) })
+        above: step.stages)
     }
     let child = StoreCore<Composed, Action>(
       node: StoreNode(tree: node.tree, parent: node, goesUp: !isOfPart, isGivenLast: features.last != nil, step: step),

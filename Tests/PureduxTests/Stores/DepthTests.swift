@@ -56,6 +56,35 @@ import Testing
   }
 
   @Test(arguments: [false, true])
+  func `an action passes any number of reducers`(isAttended: Bool) async throws {
+    let root = makeRoot()
+    let store = descendant(of: root, depth: Self.any, isAttended: isAttended)
+    store.dispatch(1)
+    try await store.send(1)
+    #expect(await root.state.count == 2)
+    // The sum of what all of them own is composed in the loop that reads it.
+    #expect(await store.state.count == 2 * (Self.any + 1))
+  }
+
+  @Test func `an action passes a thousand children of a part, one below the other`() async throws {
+    let root = makeRoot()
+    let lowest = (1..<1_000).reduce(child(ofPartOf: root)) { last, _ in child(ofPartOf: last) }
+    try await lowest.send(1)
+    #expect(await root.state.count == 1)
+    #expect(await lowest.state.count == 1_001)
+  }
+
+  private func child(ofPartOf parent: some StoreParent<Wide, Int>) -> StateStore<Wide, Int> {
+    parent.part { $0.count }.childStore(
+      initialState: 0,
+      stateMapping: { count, local in
+        var state = Wide()
+        state.count = count + local
+        return state
+      }, reducer: { $0 += $1 })
+  }
+
+  @Test(arguments: [false, true])
   func `a scope of scopes far down is read and followed`(isSelected: Bool) async throws {
     let root = makeRoot()
     let scope = scopeOfScopes(of: root, depth: Self.evaluated, isSelected: isSelected)

@@ -1,0 +1,212 @@
+/// What an action of a store passes besides the reducers of its path: what handles it first, what records it, and what
+/// child stores call for it. One object for all actions of the store, as only one of them is on its way at a time.
+@usableFromInline @safe final class CommitStages<Action: Sendable> {
+  /// `commit`, specialized for the actions.
+  @usableFromInline typealias Commit = (inout Action, CommitStages<Action>) -> Void
+  /// Reduces as the store's step does, and keeps a record.
+  @usableFromInline typealias Record = (inout Action, CommitStages<Action>) -> Void
+  /// What is done where the order comes from elsewhere. Returns why there was no commit.
+  @usableFromInline typealias Process = (inout Action, StoreNode<Action>, CommitStages<Action>) -> StoreError?
+
+  // Of this store alone.
+  @usableFromInline let record: Record?
+  @usableFromInline let onCommit: CommitStep<Action>.OnCommit?
+  /// If the store follows only a part of its parent's state.
+  @usableFromInline let turn: CommitTurn?
+  /// The action that the store is given at its end: once, even if it is both shut down and released.
+  @usableFromInline var last: Action?
+
+  // Of this store or one above it.
+  @usableFromInline let handler: CommitHandler<Action>?
+  /// Whether there is something to call for commits, before and after.
+  @usableFromInline let prepares: Bool
+  @usableFromInline let tells: Bool
+  /// Whether a record is kept, or only a part of a parent's state is followed.
+  @usableFromInline let isBent: Bool
+
+  @usableFromInline let committing: Commit
+  @usableFromInline let process: Process?
+
+  // Without the run-time checks for overlapping accesses.
+  //
+  // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`); an access
+  // copies a value out or sets it.
+
+  /// The store that the action was given to. SAFETY: set only while the tree processes an action of that store, and so
+  /// holds the store.
+  @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
+  @usableFromInline @exclusivity(unchecked) var hasCommitted = false
+  @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
+  /// What happens in place of a commit, where the order comes from elsewhere.
+  @usableFromInline @exclusivity(unchecked) var divert: ((Action) -> Void)?
+
+  /// - Parameter committing: `Self.committing`, specialized for the actions.
+  @usableFromInline init(
+    _ handler: CommitHandler<Action>?, committing: @escaping Commit, record: Record?,
+    onCommit: CommitStep<Action>.OnCommit? = nil, turn: CommitTurn? = nil, last: Action? = nil,
+    process: Process? = nil, above: CommitStages? = nil
+  ) {
+    self.handler = handler
+    self.committing = committing
+    self.record = record
+    self.onCommit = onCommit
+    self.turn = turn
+    self.last = last
+    self.process = process
+    prepares = onCommit?.prepare != nil || above?.prepares == true
+    tells = onCommit != nil || above?.tells == true
+    isBent = record != nil || turn != nil || above?.isBent == true
+  }
+
+  @inlinable static var committing: @Sendable (inout Action, CommitStages<Action>) -> Void {
+    { action, stages in stages.commit(&action) }
+  }
+
+  /// Does all that is to be done with an action. Returns why there was no commit.
+  @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
+    if process != nil { return process?(&action, node, self) }
+    begin(at: node)
+    if handler == nil { committing(&action, self) } else { handler?.perform(&action, self) }
+    return end()
+  }
+
+  @inlinable func begin(at node: StoreNode<Action>) {
+    unsafe current = Unmanaged.passUnretained(node)
+    unsafe hasCommitted = false
+    unsafe rejection = nil
+  }
+
+  /// Returns why the action was not committed, if it was not.
+  @inlinable func end() -> StoreError? {
+    unsafe current = nil
+    return unsafe hasCommitted ? nil : .rejected(reason: rejection)
+  }
+
+  /// Commits the action that the handlers have passed on.
+  @inlinable func commit(_ action: inout Action) {
+    unsafe current?._withUnsafeGuaranteedRef { $0.commit(&action, passing: self) }
+  }
+
+  /// Commits an action without telling anybody who is told of commits.
+  @inlinable func commitQuietly(_ action: Action) {
+    unsafe hasCommitted = true
+    var action = action
+    unsafe current?._withUnsafeGuaranteedRef { $0.reduce(&action, passing: self) }
+  }
+
+  /// Reduces an action in the store that these are the stages of; if that follows a part, in those above it, too.
+  ///
+  /// SAFETY: as for `StoreNode.commit`.
+  @inlinable func reduce(_ action: inout Action, at node: StoreNode<Action>, _ given: CommitStages) {
+    if record != nil { record?(&action, given) } else { unsafe node.step.unconfined.reduce(&action) }
+    if turn == nil { return }
+    turn?.begin()
+    unsafe node.parent?.climb(with: &action, given)
+    turn?.end()
+  }
+
+  /// The store that the action was given to; nil while no action is on its way.
+  @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
+  @inlinable var storeID: StoreID { node?.id ?? .root }
+  @inlinable var isCommitted: Bool { unsafe hasCommitted }
+
+  @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
+}
+
+/// What handles an action before its commit, in one store, and what comes behind it: a middleware, as the tree sees it.
+/// Lives on the tree's executor.
+@usableFromInline final class CommitHandler<Action: Sendable> {
+  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`; given this object, so that a closure that
+  /// captures nothing but the user's is compiled for that, and the stages that the action passes.
+  @usableFromInline typealias Handle = (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void
+
+  @usableFromInline let handle: Handle
+  /// The source of the store that it belongs to.
+  @usableFromInline let source: AnySource
+  private let depth: Int
+  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
+  @usableFromInline @exclusivity(unchecked) var next: CommitHandler?
+
+  @usableFromInline init(_ handle: @escaping Handle, showing source: AnySource, before next: CommitHandler?) {
+    self.handle = handle
+    self.source = source
+    depth = (next?.depth ?? 0) + 1
+    unsafe self.next = next
+  }
+
+  /// Without reference counting. SAFETY: the caller holds it.
+  @inlinable @inline(__always) func perform(_ action: inout Action, _ stages: CommitStages<Action>) {
+    unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, stages) }
+  }
+
+  /// What happens to an action that is passed on. Not inlined: the closure that calls it is then small enough to copy
+  /// the action once, and not piece by piece.
+  @inline(never) @inlinable func pass(_ action: inout Action, _ stages: CommitStages<Action>) {
+    if let next = unsafe next { return next.perform(&action, stages) }
+    stages.commit(&action)
+  }
+
+  deinit {
+    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe Confined(storing: next.take()) } }
+  }
+}
+
+/// The way of an action that passes stages, from node to node.
+///
+/// SAFETY: called by closures that the tree calls on its executor, to which all steps of the tree are confined.
+extension StoreNode {
+  /// Passes the store's own stages to a closure, without reference counting. SAFETY: this node holds them.
+  @inlinable @inline(__always) func withStages(_ body: (CommitStages<Action>) -> Void) {
+    guard let stages = unsafe step.unconfined.stages else { return }
+    unsafe Unmanaged.passUnretained(stages)._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  /// Commits an action that has passed the handlers.
+  @inlinable @inline(__always) func commit(_ action: inout Action, passing stages: CommitStages<Action>) {
+    if let divert = unsafe stages.divert { return divert(action) }
+    unsafe stages.hasCommitted = true
+    if stages.prepares { prepare(&action) }
+    let onCommit = tree.onCommitOfExecutor
+    onCommit?.prepare?(&action)
+    reduce(&action, passing: stages)
+    if stages.tells { tell(&action) }
+    onCommit?.tell(&action, self)
+  }
+
+  /// Takes an action through the reducers of the path, publishes the result, and counts it.
+  @inlinable @inline(__always) func reduce(_ action: inout Action, passing stages: CommitStages<Action>) {
+    if stages.isBent { climb(with: &action, stages) } else { commit(&action) }
+    tree.countCommit()
+  }
+
+  /// The same, if there are records, or children of a part.
+  @inline(never) @inlinable func climb(with action: inout Action, _ given: CommitStages<Action>) {
+    climb { node in
+      if unsafe node.step.unconfined.stages == nil {
+        unsafe node.step.unconfined.reduce(&action)
+      } else {
+        node.withStages { $0.reduce(&action, at: node, given) }
+      }
+      if unsafe node.parent == nil { unsafe node.step.unconfined.publishIfFollowed() }
+      return unsafe node.above != nil
+    }
+  }
+
+  /// Calls what the stores of the path have called before their commits.
+  @inline(never) @inlinable func prepare(_ action: inout Action) {
+    climb { node in
+      node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action) } }
+      return true
+    }
+  }
+
+  /// Calls what the stores of the path have called for their commits.
+  @inline(never) @inlinable func tell(_ action: inout Action) {
+    climb { node in
+      node.withStages { stages in
+        if stages.onCommit != nil { stages.onCommit?.tell(&action, self) }
+      }
+      return true
+    }
+  }
+}
