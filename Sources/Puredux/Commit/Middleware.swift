@@ -96,7 +96,8 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
     return state!
   }
 
-  /// The store that the action was given to: the middleware's own, or one below it.
+  /// The store that the action was given to: the middleware's own, or one below it. `.root` once the action has been
+  /// handled.
   @inlinable public var store: StoreID { stages.storeID }
 
   /// Whether the action has been committed: false before `next`, and false after it if other middleware has stopped the

@@ -6,8 +6,8 @@
   @usableFromInline let reduce: @Sendable (AnyOwnState, inout Action) -> Void
   /// Of a root store.
   @usableFromInline let publish: (@Sendable (AnyOwnState, AnySource) -> Void)?
-  /// The single reducers, for a history. Empty if there is one.
-  @usableFromInline let reducers: [Reducer<Owned, Action>]
+  /// The single reducers, for a history. Nil if the store is made with one closure.
+  @usableFromInline let reducers: [Reducer<Owned, Action>]?
   @usableFromInline let middleware: [Middleware<State, Action>]
   /// Leaves out what the store does not publish. Made where it is known whether there is such a rule.
   @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
@@ -18,7 +18,7 @@
   @usableFromInline let commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?
 
   @inlinable init(
-    _ initialState: Owned, reducers: [Reducer<Owned, Action>], middleware: [Middleware<State, Action>],
+    _ initialState: Owned, reducers: [Reducer<Owned, Action>]?, middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
     publish: (@Sendable (AnyOwnState, AnySource) -> Void)?,
     commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?,
@@ -45,7 +45,7 @@
     history: History<Owned, Action>?, last: Action?, reducer: @escaping @Sendable (inout Owned, Action) -> Void
   ) {
     self.init(
-      initialState, reducers: [], middleware: middleware, emission: emission, history: history, last: last,
+      initialState, reducers: nil, middleware: middleware, emission: emission, history: history, last: last,
       publish: nil, commit: CommitStages.committing, reduce: CommitStep.reducing(by: reducer))
   }
 
@@ -80,41 +80,40 @@
     _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
     turn: CommitTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
+    let above = above.flatMap { $0.reachesDown ? $0 : nil }
     var stages: CommitStages<Action>?
-    var reduce = reduce
-    if isPlain, onCommit == nil, above == nil {
-      if let turn, let parent { reduce = Self.reducing(reduce, in: turn, under: parent) }
-    } else {
+    var reduce: CommitStep<Action>.Reduce = reduce
+    if let turn { reduce = Self.reducing(self.reduce, in: turn) }
+    if !isPlain || onCommit != nil || above != nil {
       var record: CommitStages<Action>.Record?
       if let history {
-        var steps: History<Owned, Action>.Steps = reducers.map { ($0.name, $0.changing) }
-        if reducers.isEmpty { steps.append((nil, { [reduce] in reduce($0, &$1) })) }
-        record = { [own, steps] action, stages in history.record(action, stages, by: steps, in: own) }
+        var steps: History<Owned, Action>.Steps = []
+        if let reducers {
+          for reducer in reducers { steps.append((reducer.name, reducer.changing)) }
+        } else {
+          steps.append((nil, self.reduce))
+        }
+        record = { [own, steps] action, stages in
+          history.record(action, stages, by: steps, in: own)
+          turn?.begin()
+        }
       }
       let handler = Middleware.handlers(middleware, showing: source, before: above?.handler)
       let sequencer = parent?.tree.sequencer as? Sequencer<Action>
       stages = CommitStages(
-        handler, committing: committing, record: record, onCommit: onCommit, turn: turn, last: last,
-        process: sequencer?.process(handler), above: above)
+        handler, committing: committing, record: record, onCommit: onCommit, last: last,
+        sequencing: sequencer?.process(handler), above: above)
     }
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
 
-  /// Has an action go up from within the step: the turn ends when it has been published.
-  ///
-  /// SAFETY: the node that has this step holds its parent, and lets go of it only when it is itself destroyed; a closure
-  /// that held it, too, would release it recursively.
+  /// Opens a turn for the rest of the commit, too.
   private static func reducing(
-    _ reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void, in turn: CommitTurn,
-    under parent: StoreNode<Action>
-  ) -> @Sendable (AnyOwnState, inout Action) -> Void {
-    let parent = unsafe Unmanaged.passUnretained(parent)
-    nonisolated(unsafe) let turn = turn
-    return { own, action in
+    _ reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void, in turn: CommitTurn
+  ) -> CommitStep<Action>.Reduce {
+    { own, action in
       reduce(own, &action)
-      unsafe turn.begin()
-      unsafe parent._withUnsafeGuaranteedRef { $0.commit(&action) }
-      unsafe turn.end()
+      turn.begin()
     }
   }
 }
@@ -126,7 +125,7 @@ extension StoreFeatures where Owned == State {
     history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState, reducers: [], middleware: middleware, emission: emission, history: history, last: nil,
+      initialState, reducers: nil, middleware: middleware, emission: emission, history: history, last: nil,
       publish: Self.publishing, commit: nil, reduce: CommitStep.reducing(by: reducer))
   }
 
@@ -143,7 +142,10 @@ extension StoreFeatures where Owned == State {
 
   /// Publishes the state of a root store.
   @inlinable static var publishing: @Sendable (AnyOwnState, AnySource) -> Void {
-    { own, source in source.known(of: State.self).publish(own.known(of: State.self)) }
+    { own, source in
+      source.known(of: State.self).publish(own.known(of: State.self))
+      source.endTurns()
+    }
   }
 }
 
@@ -179,7 +181,7 @@ extension CommitStep {
     self.init(
       step.own, reduce: step.reduce,
       stages: CommitStages(
-        nil, committing: CommitStages.committing, record: step.stages?.record, process: sequencer.process(nil)),
+        nil, committing: CommitStages.committing, record: step.stages?.record, sequencing: sequencer.process(nil)),
       source: step.source, publish: step.publish)
   }
 }

@@ -18,7 +18,11 @@
     self.own = own
   }
 
-  /// As `AnyOwnState.known(of:)`. SAFETY: likewise.
+  /// As `AnyOwnState.known(of:)`.
+  ///
+  /// SAFETY: called by `CommitStep.publish`, with the root store's source, whose states are those that it owns, and by
+  /// `MiddlewareContext`, with the source that `Middleware.handlers` has given the handler, which is of the
+  /// middleware's `State`.
   @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
     unsafe unsafeDowncast(self, to: Source<State>.self)
   }

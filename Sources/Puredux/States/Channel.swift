@@ -26,6 +26,8 @@
   @usableFromInline @exclusivity(unchecked) final var scratch = Scratch()
   /// For a store's source: what selectors have memoized of it and of its views.
   @usableFromInline @exclusivity(unchecked) final var memories: [SelectorCache.Memory.Weak] = []
+  /// For a root store's source: the last turn that has been opened in the commit that is in progress.
+  @exclusivity(unchecked) final var turns: CommitTurn?
 
   /// The state of a source far up, while those below it are computed.
   @usableFromInline final var checkpoint: AnyObject?

@@ -66,7 +66,7 @@
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
     let own = OwnState(features.initialState)
-    let turn = isOfPart ? CommitTurn() : nil
+    let turn = isOfPart ? node.makeTurn() : nil
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
     let step = node.step.map(with: source) { step, source in
       turn?.source = source
@@ -75,7 +75,7 @@
         above: step.stages)
     }
     let child = StoreCore<Composed, Action>(
-      node: StoreNode(tree: node.tree, parent: node, goesUp: !isOfPart, isGivenLast: features.last != nil, step: step),
+      node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, step: step),
       source: source,
       emitting: features.emitting, history: features.history)
     if let effects = interceptor?.stateEffects, !effects.isEmpty { child.follow(effects) }

@@ -11,21 +11,19 @@
   // Of this store alone.
   @usableFromInline let record: Record?
   @usableFromInline let onCommit: CommitStep<Action>.OnCommit?
-  /// If the store follows only a part of its parent's state.
-  @usableFromInline let turn: CommitTurn?
   /// The action that the store is given at its end: once, even if it is both shut down and released.
   @usableFromInline var last: Action?
 
   // Of this store or one above it.
   @usableFromInline let handler: CommitHandler<Action>?
-  /// Whether there is something to call for commits, before and after.
+  /// Whether there is something to call for commits, before and after, and whether a record is kept.
   @usableFromInline let prepares: Bool
   @usableFromInline let tells: Bool
-  /// Whether a record is kept, or only a part of a parent's state is followed.
-  @usableFromInline let isBent: Bool
+  @usableFromInline let records: Bool
 
   @usableFromInline let committing: Commit
-  @usableFromInline let process: Process?
+  /// Nil unless the order comes from elsewhere.
+  @usableFromInline let sequencing: Process?
 
   // Without the run-time checks for overlapping accesses.
   //
@@ -43,20 +41,22 @@
   /// - Parameter committing: `Self.committing`, specialized for the actions.
   @usableFromInline init(
     _ handler: CommitHandler<Action>?, committing: @escaping Commit, record: Record?,
-    onCommit: CommitStep<Action>.OnCommit? = nil, turn: CommitTurn? = nil, last: Action? = nil,
-    process: Process? = nil, above: CommitStages? = nil
+    onCommit: CommitStep<Action>.OnCommit? = nil, last: Action? = nil,
+    sequencing: Process? = nil, above: CommitStages? = nil
   ) {
     self.handler = handler
     self.committing = committing
     self.record = record
     self.onCommit = onCommit
-    self.turn = turn
     self.last = last
-    self.process = process
+    self.sequencing = sequencing
     prepares = onCommit?.prepare != nil || above?.prepares == true
     tells = onCommit != nil || above?.tells == true
-    isBent = record != nil || turn != nil || above?.isBent == true
+    records = record != nil || above?.records == true
   }
+
+  /// Whether the stores below pass any of this, too: the last action is the store's own.
+  var reachesDown: Bool { handler != nil || sequencing != nil || tells || records }
 
   @inlinable static var committing: @Sendable (inout Action, CommitStages<Action>) -> Void {
     { action, stages in stages.commit(&action) }
@@ -64,7 +64,7 @@
 
   /// Does all that is to be done with an action. Returns why there was no commit.
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
-    if process != nil { return process?(&action, node, self) }
+    if sequencing != nil { return sequencing?(&action, node, self) }
     begin(at: node)
     if handler == nil { committing(&action, self) } else { handler?.perform(&action, self) }
     return end()
@@ -92,17 +92,6 @@
     unsafe hasCommitted = true
     var action = action
     unsafe current?._withUnsafeGuaranteedRef { $0.reduce(&action, passing: self) }
-  }
-
-  /// Reduces an action in the store that these are the stages of; if that follows a part, in those above it, too.
-  ///
-  /// SAFETY: as for `StoreNode.commit`.
-  @inlinable func reduce(_ action: inout Action, at node: StoreNode<Action>, _ given: CommitStages) {
-    if record != nil { record?(&action, given) } else { unsafe node.step.unconfined.reduce(&action) }
-    if turn == nil { return }
-    turn?.begin()
-    unsafe node.parent?.climb(with: &action, given)
-    turn?.end()
   }
 
   /// The store that the action was given to; nil while no action is on its way.
@@ -175,20 +164,22 @@ extension StoreNode {
 
   /// Takes an action through the reducers of the path, publishes the result, and counts it.
   @inlinable @inline(__always) func reduce(_ action: inout Action, passing stages: CommitStages<Action>) {
-    if stages.isBent { climb(with: &action, stages) } else { commit(&action) }
+    if stages.records { reduceAndRecord(&action, stages) } else { commit(&action) }
     tree.countCommit()
   }
 
-  /// The same, if there are records, or children of a part.
-  @inline(never) @inlinable func climb(with action: inout Action, _ given: CommitStages<Action>) {
+  /// The same, if there are records.
+  @inline(never) @inlinable func reduceAndRecord(_ action: inout Action, _ given: CommitStages<Action>) {
     climb { node in
-      if unsafe node.step.unconfined.stages == nil {
-        unsafe node.step.unconfined.reduce(&action)
-      } else {
-        node.withStages { $0.reduce(&action, at: node, given) }
+      var isRecorded = false
+      node.withStages { stages in
+        guard stages.record != nil else { return }
+        isRecorded = true
+        stages.record?(&action, given)
       }
+      if !isRecorded { unsafe node.step.unconfined.reduce(&action) }
       if unsafe node.parent == nil { unsafe node.step.unconfined.publishIfFollowed() }
-      return unsafe node.above != nil
+      return true
     }
   }
 

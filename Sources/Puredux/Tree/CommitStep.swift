@@ -4,8 +4,8 @@
 /// called in place: a copy would be reference-counted, at two atomic operations per commit.
 @usableFromInline struct CommitStep<Action: Sendable>: ~Copyable {
   /// Changes the state that a store owns. It captures nothing but the reducer, so that a reducer that is known where
-  /// the store is made becomes part of it. Given the action in place, so that it is not copied at each level. The action
-  /// is never changed.
+  /// the store is made becomes part of it. Given the action in place, so that it is not copied at each level. The
+  /// action is never changed.
   @usableFromInline typealias Reduce = (AnyOwnState, inout Action) -> Void
   /// Publishes the state that a store owns to the followers of its source.
   @usableFromInline typealias Publish = (AnyOwnState, AnySource) -> Void
@@ -20,6 +20,7 @@
     @usableFromInline let prepare: ((inout Action) -> Void)?
     /// Called after the commit, also with the store that the action was given to.
     @usableFromInline let tell: Tell
+    /// What `tell` is given: the moment of an interceptor.
     @usableFromInline let about: AnyObject
 
     @usableFromInline init(_ about: AnyObject, prepare: ((inout Action) -> Void)?, tell: @escaping Tell) {
@@ -37,9 +38,10 @@
   @usableFromInline let reduce: Reduce
   /// What else is done with an action on the path from here to the root. Nil if there are only reducers.
   @usableFromInline let stages: CommitStages<Action>?
-  /// The store's source: to end its sequences, and to drop the state of a released store.
+  /// The store's source: what a root store publishes to; to end its sequences, and to drop the state of a released
+  /// store.
   @usableFromInline let source: AnySource
-  /// The last step of a commit, at the root store. Other stores have none.
+  /// The last part of a commit, at the root store. Other stores have none.
   @usableFromInline let publish: Publish?
 
   @usableFromInline init(
@@ -55,7 +57,8 @@
 
   @inlinable @inline(__always) borrowing func reduce(_ action: inout Action) { reduce(own, &action) }
 
-  /// Publishes what has been reduced. Kept out of the code that commits without followers.
+  /// Publishes what has been reduced, if there may be followers. What publishes is a closure, so that it is no part of
+  /// the code that commits without followers.
   @inlinable @inline(__always) borrowing func publishIfFollowed() {
     if source.hasChannel { publish?(own, source) }
   }
@@ -64,15 +67,26 @@
 extension StoreNode {
   /// Takes an action through the reducers of the path, from this store's up to the root's, and publishes the result.
   ///
-  /// SAFETY: called only on the tree's executor, to which the steps of all its stores are confined. As for `climb`.
+  /// SAFETY: called only on the tree's executor, to which the steps of all its stores are confined. The caller holds
+  /// this node, which holds its parent until it is destroyed, and so on up to the root.
   @inlinable @inline(__always) func commit(_ action: inout Action) {
     var last = unsafe Unmanaged.passUnretained(self)
     var next = unsafe Optional(last)
     while let node = unsafe next {
       unsafe node._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.reduce(&action) }
       unsafe last = node
-      unsafe next = node._withUnsafeGuaranteedRef { unsafe $0.above }
+      unsafe next = node._withUnsafeGuaranteedRef { unsafe $0.parent.map { unsafe Unmanaged.passUnretained($0) } }
     }
     unsafe last._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.publishIfFollowed() }
+  }
+
+  /// The turn of a child that follows only a part of this store's state.
+  @usableFromInline func makeTurn() -> CommitTurn {
+    var top = self
+    climb { node in
+      top = node
+      return true
+    }
+    return unsafe CommitTurn(under: top.step.unconfined.source)
   }
 }

@@ -24,9 +24,11 @@
 
   @usableFromInline var inbox = Inbox<Waiter<Void>>()
   @usableFromInline var waiting = Batch()
-  /// The store that the last of them is given to; nil if that is a command, and if nothing waits.
+  /// The store that the last of them is given to, which its run holds, so that the identity is no other's; nil if that
+  /// is a command, or nothing waits in this segment.
   @usableFromInline var last: ObjectIdentifier?
-  /// What came before those, in segments, so that no action of a flood is ever moved. Empty if nothing waits.
+  /// What came before those, in segments, so that nothing of a flood is moved once there is much of it. Empty if
+  /// nothing waits.
   @usableFromInline var full = ContiguousArray<Batch>()
 
   @inlinable init() {}
@@ -42,13 +44,14 @@
   }
 
   @usableFromInline mutating func beginRun(of node: StoreNode<Action>) {
+    if waiting.runs.isFull { beginSegment() }
     waiting.runs.appendStore(node, at: waiting.actions.count)
     last = ObjectIdentifier(node)
   }
 
   /// Adds a command; true if the caller has to schedule a drain.
   @usableFromInline mutating func append(_ command: Command) -> Bool {
-    if isSegmentFull { beginSegment() }
+    if waiting.runs.isFull { beginSegment() }
     waiting.runs.appendCommand(command, at: waiting.actions.count)
     last = nil
     return inbox.request()
@@ -68,13 +71,15 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Each segment has room for four times as many as the one before, up to 128 times: there are few of them, however
-  /// many requests wait, and together they are less than twice the largest, so that the C library keeps the memory of one
-  /// flood for the next (it gives back what exceeds twice the largest block that was freed). Not specialized, as it is
+  /// Each segment has room for four times as many as the one before, up to 128 times: there are few of them. Those
+  /// before the first of the largest are together smaller than that, so that the C library keeps the memory of one
+  /// flood for the next: it gives back what exceeds twice the largest block that was freed. Not specialized, as it is
   /// called once in thousands of requests; likewise `takeSegment`.
   @usableFromInline mutating func beginSegment() {
+    let factor = 1 << min(2 * (full.count + 1), 7)
     var segment = Batch()
-    segment.actions.reserveCapacity(Self.greatestKept << min(2 * (full.count + 1), 7))
+    if isSegmentFull { segment.actions.reserveCapacity(Self.greatestKept * factor) }
+    if waiting.runs.isFull { segment.runs.all.reserveCapacity(Runs.greatestKept * factor) }
     swap(&segment, &waiting)
     last = nil
     full.append(segment)
@@ -91,7 +96,7 @@
   }
 
   @inline(never) @usableFromInline mutating func takeSegment(into batch: inout Batch) -> Bool {
-    // In one step, as an array that shrinks from the front moves the rest: there are few of them.
+    // An array that shrinks from the front moves the rest; this copies references, and there are few.
     batch = full[0]
     full = full.count == 1 ? ContiguousArray() : ContiguousArray(full.dropFirst())
     return true
@@ -126,9 +131,15 @@
     static let marker = Performed()
   }
 
+  /// As for the actions: 128 KB.
+  static var greatestKept: Int { 131_072 / MemoryLayout<Run>.stride }
+
   @usableFromInline var all: ContiguousArray<Run> = []
 
   @inlinable init() {}
+
+  /// Whether one more would have the others moved, and there are many of them.
+  var isFull: Bool { all.count == all.capacity && all.count >= Self.greatestKept }
 
   @inlinable var isEmpty: Bool { all.isEmpty }
   @inlinable var count: Int { all.count }
@@ -162,7 +173,8 @@
     all.removeAll(keepingCapacity: all.capacity <= 64)
   }
 
-  /// SAFETY: what is no command is a node of the tree that has these requests.
+  /// SAFETY: what is no command is a node of the tree that has these requests. `isCommand` tells them apart, as there
+  /// are fewer than 2^31 commands in a segment: `isFull`.
   @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
     unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
   }

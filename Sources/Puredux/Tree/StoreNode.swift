@@ -8,9 +8,6 @@ import Synchronization
   @usableFromInline let tree: Tree<Action>
   // SAFETY: changed only by the deinitializer, when nothing else can access it.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
-  /// The node where an action goes from here: the parent, unless this step has it go there itself. SAFETY: as for
-  /// `climb`.
-  @usableFromInline let above: Unmanaged<StoreNode>?
   @usableFromInline let step: Confined<CommitStep<Action>>
   /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
   /// the third, whether it is given an action at its end; in the fourth, whether dispatching asks more of the tree; in
@@ -18,11 +15,10 @@ import Synchronization
   @usableFromInline let bits: Atomic<UInt64>
 
   @usableFromInline init(
-    tree: Tree<Action>, parent: StoreNode?, goesUp: Bool = true, isGivenLast: Bool = false,
+    tree: Tree<Action>, parent: StoreNode?, isGivenLast: Bool = false,
     step: consuming Confined<CommitStep<Action>>
   ) {
     self.tree = tree
-    unsafe above = goesUp ? parent.map { unsafe Unmanaged.passUnretained($0) } : nil
     unsafe self.parent = parent
     var depth: UInt64 = 0
     if let parent {
@@ -75,10 +71,11 @@ import Synchronization
 
   @inlinable var isClosed: Bool {
     if isClosedHere { return true }
-    return unsafe parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedAbove
+    return unsafe parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedOnPath
   }
 
-  @inlinable var isClosedAbove: Bool {
+  /// Whether this store or one above it is closed.
+  @inlinable var isClosedOnPath: Bool {
     var isOpen = true
     climb { node in
       isOpen = !node.isClosedHere

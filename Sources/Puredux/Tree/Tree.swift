@@ -352,7 +352,8 @@ import Synchronization
     runs.perform(at: run, on: self)
   }
 
-  /// Commits consecutive actions from one store, in place. Whatever a commit needs is looked up once for all of them.
+  /// Commits consecutive actions from one store, in place. What a commit without stages needs is looked up once for all
+  /// of them.
   @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
     let onCommit = onCommit
     let hasStages = node.step.withValue(on: self) { $0.stages != nil }
@@ -478,7 +479,6 @@ import Synchronization
     _ action: inout Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
     guard isPlaced || !node.refuses() else { throw .terminated }
-    let onCommit = onCommit
     if let rejection = commit(&action, from: node, onCommit) { throw rejection }
   }
 

@@ -25,7 +25,7 @@ import Testing
 
   private func descendant(of root: RootStore<Wide, Int>, depth: Int, isAttended: Bool = false) -> StateStore<Wide, Int>
   {
-    // One history has every store below it recorded on the way up.
+    // One history has the actions of every store below it pass stages.
     func child(of parent: some StoreParent<Wide, Int>, isAttended: Bool = false) -> StateStore<Wide, Int> {
       parent.childStore(
         initialState: 0,
@@ -66,12 +66,15 @@ import Testing
     #expect(await store.state.count == 2 * (Self.any + 1))
   }
 
-  @Test func `an action passes a thousand children of a part, one below the other`() async throws {
-    let root = makeRoot()
-    let lowest = (1..<1_000).reduce(child(ofPartOf: root)) { last, _ in child(ofPartOf: last) }
+  @Test(arguments: [false, true])
+  func `an action passes children of a part, one below the other`(isAttended: Bool) async throws {
+    let root = RootStore<Wide, Int>(initialState: Wide(), history: isAttended ? History(limit: 1) : nil) {
+      $0.count += $1
+    }
+    let lowest = (1..<Self.evaluated).reduce(child(ofPartOf: root)) { last, _ in child(ofPartOf: last) }
     try await lowest.send(1)
     #expect(await root.state.count == 1)
-    #expect(await lowest.state.count == 1_001)
+    #expect(await lowest.state.count == Self.evaluated + 1)
   }
 
   private func child(ofPartOf parent: some StoreParent<Wide, Int>) -> StateStore<Wide, Int> {

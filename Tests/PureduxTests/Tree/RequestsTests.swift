@@ -113,4 +113,25 @@ struct RequestsTests {
     _ = requests.append(8, from: other)
     #expect(requests.waiting.runs.count == 1)
   }
+
+  @Test func `a flood of commands, or of stores that take turns, is in segments, too`() {
+    let root = RootStore<Int, Int>(initialState: 0) { _, _ in }
+    let stores = [root.core.node, root.childStore(initialState: 0) { _, _ in }.core.node]
+    for takesTurns in [false, true] {
+      var requests = Requests<Int>()
+      let count = Runs.greatestKept * 16
+      for number in 0..<count {
+        _ = takesTurns ? requests.append(number, from: stores[number % 2]) : requests.append(Numbered(number))
+      }
+      #expect(requests.full.count >= 2 && requests.count == count)
+      var batch = Requests<Int>.Batch()
+      var taken = 0
+      while requests.take(into: &batch) || !batch.isEmpty {
+        #expect(takesTurns ? batch.actions.first == taken : (batch.runs.all[0].object as? Numbered)?.number == taken)
+        taken += batch.count
+        batch.removeAll()
+      }
+      #expect(taken == count)
+    }
+  }
 }
