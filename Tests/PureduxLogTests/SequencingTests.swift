@@ -135,6 +135,37 @@ import Testing
     #expect(await first.state { $0.entries.count == 2 }.entries == ["said!", "more"])
   }
 
+  @Test("an action that is passed on twice is rejected only if neither is committed", arguments: ["1", "2", "12", ""])
+  func passedOnTwice(rejected: String) async throws {
+    let guarding = Middleware<Ledger, String> { action, context, next in
+      if rejected.contains(action) { return context.reject(action == "1" ? "One." : "Two.") }
+      next(action)
+    }
+    let root = try await ledger(MemoryLog(), middleware: [guarding])
+    let child = root.childStore(
+      initialState: 0,
+      middleware: [
+        Middleware { _, _, next in
+          next("1")
+          next("2")
+        }
+      ]
+    ) { count, _ in count += 1 }
+    let committed = ["1", "2"].filter { !rejected.contains($0) }
+    for round in 1...2 {
+      if committed.isEmpty {
+        await #expect(throws: StoreError.rejected(reason: "Two.")) { try await child.send("both") }
+      } else {
+        #expect(try await child.send("both") { $0.0.entries.count } == committed.count * round)
+      }
+      #expect(await root.state.entries == (1...round).flatMap { _ in committed })
+    }
+    // What is passed on once has nothing to do with what was before it.
+    if rejected.contains("1") {
+      await #expect(throws: StoreError.rejected(reason: "One.")) { try await root.send("1") }
+    }
+  }
+
   @Test("what is carried is there in the commit and its effects")
   func carried() async throws {
     let seen = Events<Int>()

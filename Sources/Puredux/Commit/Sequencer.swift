@@ -5,6 +5,8 @@ private struct SubmittedAction {
   let context: CarriedContext?
   var visit: PostponedCommand?
   var followers: [Command] = []
+  /// Whether middleware has passed the same action on once more.
+  var hasMore = false
 }
 
 /// Has the actions of a tree committed in an order that comes from elsewhere: that of a log.
@@ -65,6 +67,8 @@ private struct SubmittedAction {
   private var failure: StoreError?
   /// The action that is to be committed now, as it came from the log, until it is.
   private var committing: Action?
+  /// Whether the action that middleware has passed on more than once has been committed at least once.
+  private var isCommittedInPart = false
 
   @inlinable package convenience init(_ log: LogSide) {
     self.init(log) { action, middleware, stages in
@@ -113,9 +117,9 @@ private struct SubmittedAction {
     unsafe stages.divert = nil
     let rejection = stages.end()
     guard submittedCount > 0 else { return failure ?? rejection }
-    if let visit {
-      pending.update(pending.count - 1) { $0?.visit = visit }
-    }
+    let last = pending.count - 1
+    for place in (pending.count - submittedCount)..<last { pending.update(place) { $0?.hasMore = true } }
+    if let visit { pending.update(last) { $0?.visit = visit } }
     // Who waits for it goes on at its commit.
     return .outcomeUnknown
   }
@@ -159,7 +163,9 @@ private struct SubmittedAction {
 
   private func commit(_ action: inout Action, _ stages: Stages) -> StoreError? {
     if let middleware { middleware.perform(&action, stages) } else { stages.commit(&action) }
-    return stages.end()
+    let rejection = stages.end()
+    if rejection == nil { isCommittedInPart = true }
+    return isCommittedInPart ? nil : rejection
   }
 
   /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without effects.
@@ -182,7 +188,12 @@ private struct SubmittedAction {
       if let context = first.context { context.restore(commit) } else { commit() }
     }
     committing = nil
-    for follower in first.followers { follower.perform(on: tree) }
+    end(first, on: tree)
+  }
+
+  private func end(_ submitted: SubmittedAction, on tree: isolated any TreeIsolation) {
+    if !submitted.hasMore { isCommittedInPart = false }
+    for follower in submitted.followers { follower.perform(on: tree) }
   }
 
   private func refuseVisits(_ error: StoreError, ofFirst count: Int) {
@@ -194,8 +205,8 @@ private struct SubmittedAction {
   /// Gives up the first of what has been submitted here.
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = pending.popFirst() else { return false }
-    first.visit?.refuse(error)
-    for follower in first.followers { follower.perform(on: tree) }
+    first.visit?.refuse(isCommittedInPart ? .outcomeUnknown : error)
+    end(first, on: tree)
     return true
   }
 }

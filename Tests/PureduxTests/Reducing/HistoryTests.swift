@@ -210,4 +210,15 @@ import Testing
     try await store.send(2)
     #expect(first.object == nil)
   }
+
+  @Test func `an entry has a step for each reducer, and none where there is none`() async throws {
+    let (alone, none) = (History<Int, Int>(limit: 1), History<Int, Int>(limit: 1))
+    let stores = [
+      RootStore(initialState: 0, history: alone) { $0 += $1 },
+      RootStore<Int, Int>(initialState: 0, reducers: [], history: none),
+    ]
+    for store in stores { try await store.send(1) }
+    #expect(alone.entries.first?.steps.map(\.state) == [1])
+    #expect(none.entries.first?.steps.isEmpty == true)
+  }
 }
