@@ -61,7 +61,7 @@
   }
 
   /// Whether there are only reducers.
-  @usableFromInline var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
+  @inlinable var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
   private var committing: CommitStages<Action>.Commit {
     if let commit { return commit }
@@ -69,16 +69,27 @@
     return CommitStages.committing
   }
 
-  /// What the store does in a commit. Not specialized, while what the reducers, the middleware and the history do is,
-  /// where they are made.
+  /// What the store does in a commit.
   ///
   /// - Parameters:
   ///   - turn: If it follows only a part of its parent's state.
   ///   - parent: Its parent's node, which its own will hold.
   ///   - above: The stages of its parent.
-  @usableFromInline func step(
+  @inlinable func step(
     _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
     turn: CommitTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
+  ) -> CommitStep<Action> {
+    // Nothing else is looked up where there are only reducers.
+    if isPlain, onCommit == nil, turn == nil, above == nil {
+      return CommitStep(own, reduce: reduce, stages: nil, source: source, publish: publish)
+    }
+    return fullStep(own, shownBy: source, onCommit: onCommit, turn: turn, under: parent, above: above)
+  }
+
+  /// Not specialized, while what the reducers, the middleware and the history do is, where they are made.
+  @usableFromInline func fullStep(
+    _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: CommitTurn?,
+    under parent: StoreNode<Action>?, above: CommitStages<Action>?
   ) -> CommitStep<Action> {
     let above = above.flatMap { $0.reachesDown ? $0 : nil }
     var stages: CommitStages<Action>?
