@@ -12,6 +12,7 @@ public struct Features: OptionSet, Codable, Sendable {
     ("contents", .contents), ("statistics", .statistics), ("projections", .projections), ("selectors", .selectors),
     ("shared", .shared), ("stalls", .stalls), ("heldSequences", .heldSequences), ("heldProxies", .heldProxies),
     ("nestedShutdowns", .nestedShutdowns), ("polls", .polls),
+    ("parts", .parts), ("keys", .keys),
   ]
 
   /// Shutting down a store while the program runs.
@@ -56,7 +57,12 @@ public struct Features: OptionSet, Codable, Sendable {
   /// Reading the state again and again.
   public static let polls = Features(rawValue: 1 << 27)
 
-  public static let all = Features(rawValue: (1 << 28) - 1)
+  /// Child stores of a part.
+  public static let parts = Features(rawValue: 1 << 28)
+  /// Scopes of one key.
+  public static let keys = Features(rawValue: 1 << 29)
+
+  public static let all = Features(rawValue: (1 << 30) - 1)
 }
 
 /// A reproducible generator.
@@ -153,6 +159,7 @@ private struct ProgramMaker {
     if once(in: 4, .emissions) { store.emits = Emits.allCases.randomElement(using: &random) ?? .always }
     if once(in: 5, .histories) { store.history = 1 + below(12) }
     store.isSplit = once(in: 4)
+    store.isOfPart = once(in: 3, .parts) && parent >= 0
     return store
   }
 
@@ -197,6 +204,10 @@ private struct ProgramMaker {
   mutating func via() -> Via {
     var via = Via(below(program.stores.count))
     via.isDirect = once(in: 2)
+    // What a store leaves out has its keys count as written after eight copies, which a program does not count.
+    if !via.isDirect, once(in: 8, .keys), program.stores[via.store].emits == .always {
+      via.views.append(.keyed(below(3)))
+    }
     if !via.isDirect, once(in: 2) {
       for _ in 0..<(1 + below(3)) {
         if let view = view() { via.views.append(view) }

@@ -21,6 +21,8 @@ public enum Executor: Codable, Sendable, Equatable {
 
 public struct StoreSpec: Codable, Sendable, Equatable {
   public var parent = -1
+  /// Whether it follows only a part of its parent's state (`Snapshot.part`).
+  public var isOfPart = false
   /// Whether it is there from the beginning.
   public var isEarly = true
   public var middleware: [MiddlewareRule] = []
@@ -178,7 +180,8 @@ extension Program: CustomStringConvertible {
     var lines = ["executor \(executor)", "ending \(ending), dispatches \(dispatches)"]
     if let interceptor { lines.append("interceptor \(interceptor.text)") }
     for (number, store) in stores.enumerated() {
-      var line = number == 0 ? "store 0: root" : "store \(number): child of \(store.parent)"
+      var line =
+        number == 0 ? "store 0: root" : "store \(number): child of \(store.isOfPart ? "a part of " : "")\(store.parent)"
       if !store.isEarly { line += ", made later" }
       if !store.middleware.isEmpty { line += ", middleware \(store.middleware)" }
       if store.emits != .always { line += ", emits \(store.emits)" }

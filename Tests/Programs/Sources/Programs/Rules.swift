@@ -16,6 +16,8 @@ public enum View: Codable, Sendable, Equatable {
   case projection
   /// Its mapping dispatches, as long as the run's budget lasts.
   case dispatching
+  /// The value of one key: the first view of a store that publishes every commit.
+  case keyed(Int)
   /// To tell one subscription from the others.
   case marked(Int)
 
@@ -29,12 +31,15 @@ public enum View: Codable, Sendable, Equatable {
     case .memoizing: return Self.memoized(number: state.number)
     case .projection: return state.marked(13)
     case .dispatching: return state.marked(14)
+    case .keyed(let key): return Self.slot(state.slots[key])
     case .marked(let number):
       var tagged = state
       tagged.tag = number
       return tagged
     }
   }
+
+  static func slot(_ value: Int?) -> Snapshot { memoized(number: value ?? -1) }
 
   static func memoized(number: Int) -> Snapshot {
     var ledger = Ledger(store: -1)
@@ -67,7 +72,13 @@ extension [View] {
   }
 
   /// Whether the states do not tell after which commit they are.
-  var hidesPositions: Bool { contains(.memoizing) }
+  var hidesPositions: Bool { contains(.memoizing) || key != nil }
+
+  /// The key that it begins with.
+  var key: Int? {
+    if case .keyed(let key) = first { return key }
+    return nil
+  }
 }
 
 /// Which states a subscriber wants left out.

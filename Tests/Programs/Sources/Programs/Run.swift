@@ -199,6 +199,7 @@ final class Run: Sendable {
         },
         Reducer("change") { [self] state, action in
           state.ledgers[0].change(by: action)
+          state.fillSlots(by: action)
           state.ledgers[0].token = Token(states)
         },
       ]
@@ -209,6 +210,7 @@ final class Run: Sendable {
           committed(action)
           state.at += 1
           state.ledgers[0].reduce(action)
+          state.fillSlots(by: action)
           state.ledgers[0].token = Token(states)
         }
       ]
@@ -237,9 +239,9 @@ final class Run: Sendable {
     let parent = places.withLock { $0[spec.parent] }
     let child: Child
     if let root = parent.root {
-      child = make(store, spec, of: root)
+      child = spec.isOfPart ? make(store, spec, of: part(of: root)) : make(store, spec, of: root)
     } else if let parent = parent.child {
-      child = make(store, spec, of: parent)
+      child = spec.isOfPart ? make(store, spec, of: part(of: parent)) : make(store, spec, of: parent)
     } else {
       return
     }
@@ -247,6 +249,13 @@ final class Run: Sendable {
     places.withLock {
       $0[store].child = child
       $0[store].proxy = child.store()
+    }
+  }
+
+  private func part(of store: some StoreParent<Snapshot, Action>) -> StoreAnchor<Snapshot, Action> {
+    store.part { [tie = tie()] in
+      tie.use()
+      return $0.part
     }
   }
 
@@ -421,6 +430,11 @@ extension View {
         tie.use()
         return self($0)
       })
+    case .keyed(let key):
+      return proxy.scope(to: \.slots, at: key).scope { [tie] in
+        tie.use()
+        return Self.slot($0)
+      }
     case .keyPath: return proxy.scope(to: \.lastOnly)
     case .selector: return proxy.scope(selecting: Self.theSelector)
     case .memoizing: return proxy.scope(selecting: Self.theMemoizing)

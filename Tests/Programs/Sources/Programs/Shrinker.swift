@@ -63,6 +63,7 @@ extension Program {
       add { $0.stores[store].emits = .always }
       add { $0.stores[store].history = nil }
       add { $0.stores[store].isSplit = false }
+      add { $0.stores[store].isOfPart = false }
       if !stores[store].isEarly { add { $0.stores[store].isEarly = true } }
     }
     for task in tasks.indices {

@@ -1,4 +1,5 @@
 import Dispatch
+import Puredux
 
 /// Counts what there is of one sort: objects that are alive, tasks that hold something.
 public final class LiveCount: Sendable {
@@ -178,6 +179,8 @@ public struct Snapshot: Sendable {
   /// `==`, so that there are duplicates.
   public var at: Int
   public var ledgers: [Ledger]
+  /// What the root store keeps by keys: whatever was committed tells it, so it is no part of what is compared.
+  public var slots: Keyed<Int, Int> = [:]
   /// Which views it went through.
   public var mark: UInt64 = 0
   /// Which subscription of an observer it was delivered to.
@@ -217,6 +220,26 @@ public struct Snapshot: Sendable {
     numbers.mark = mixed(mark, 2)
     return numbers
   }
+
+  /// What a child store of a part follows: it changes with the numbers of the stores above.
+  public var part: Snapshot {
+    var part = numbersOnly
+    part.slots = [:]
+    return part
+  }
+
+  /// What the root store does with an action beside its ledger.
+  mutating func fillSlots(by action: Action) {
+    guard let key = Self.slot(writtenBy: action) else { return }
+    switch action.change {
+    case .nothing: break
+    case .number(let number): slots[key] = number
+    case .optional(let optional): if optional != nil || slots[key] != nil { slots[key] = optional }
+    }
+  }
+
+  /// The key that an action writes, if it is there or set.
+  static func slot(writtenBy action: Action) -> Int? { action.change == .nothing ? nil : action.rule % 3 }
 
   func marked(_ number: UInt64) -> Snapshot {
     var marked = self
