@@ -1,3 +1,5 @@
+import Synchronization
+
 /// What an action of a store passes besides the reducers of its path: what handles it first, what records it, and what
 /// child stores call for it. One object for all actions of the store, as only one of them is on its way at a time.
 @usableFromInline @safe final class CommitStages<Action: Sendable> {
@@ -155,11 +157,16 @@ extension StoreNode {
     if let divert = unsafe stages.divert { return divert(action) }
     unsafe stages.hasCommitted = true
     if stages.prepares { prepare(&action) }
-    let onCommit = tree.onCommitOfExecutor
-    onCommit?.prepare?(&action)
-    reduce(&action, passing: stages)
-    if stages.tells { tell(&action) }
-    onCommit?.tell(&action, self)
+    if tree.expectsOnCommit.load(ordering: .relaxed) {
+      let onCommit = tree.onCommitOfExecutor
+      onCommit?.prepare?(&action)
+      reduce(&action, passing: stages)
+      if stages.tells { tell(&action) }
+      onCommit?.tell(&action, self)
+    } else {
+      reduce(&action, passing: stages)
+      if stages.tells { tell(&action) }
+    }
   }
 
   /// Takes an action through the reducers of the path, publishes the result, and counts it.

@@ -31,6 +31,8 @@ import Synchronization
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether something is being done on the executor, and what is owed at its end.
   @usableFromInline nonisolated let section = Atomic(Section(rawValue: 0))
+  /// Whether `onCommit` has been set, or is about to be: false before the command that sets it has its place.
+  @usableFromInline nonisolated let expectsOnCommit = Atomic(false)
   @usableFromInline nonisolated let priority: TaskPriority?
   /// How many entries a drain performs before it lets others onto the executor (G10).
   nonisolated let quantum: UInt16
@@ -239,7 +241,7 @@ import Synchronization
   /// store is closed, and asks nothing of it: the store was closed before this read-modify-write of `departed`, and the
   /// visitor's own, which comes after it, acquires what this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
-    guard node.depth == 0, !expectsOnCommit else { return false }
+    guard node.depth == 0, !expectsOnCommit.load(ordering: .relaxed) else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
     return departed == ended.load(ordering: .acquiring)
   }
@@ -479,7 +481,12 @@ import Synchronization
     _ action: inout Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
     guard isPlaced || !node.refuses() else { throw .terminated }
-    if let rejection = commit(&action, from: node, onCommit) { throw rejection }
+    if !expectsOnCommit.load(ordering: .relaxed), node.step.withValue(on: self, { $0.stages == nil }) {
+      node.commit(&action)
+      countCommit()
+    } else if let rejection = commit(&action, from: node, onCommit) {
+      throw rejection
+    }
   }
 
   /// Like `accept`, for callers that are on the executor unknown to the compiler, which is checked at run time.
@@ -537,7 +544,7 @@ import Synchronization
     _ onCommit: Confined<CommitStep<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
     let extras = madeExtras
-    extras.expectsOnCommit.store(true, ordering: .relaxed)
+    expectsOnCommit.store(true, ordering: .relaxed)
     let setting = Command.closure { tree in
       let onExecutor = extras.onExecutor(on: tree)
       let replaced = unsafe onExecutor.work
@@ -547,10 +554,6 @@ import Synchronization
       work?.begin(tree)
     }
     _ = enqueue(sequencer?.deferred(setting) ?? setting, for: node)
-  }
-
-  private nonisolated var expectsOnCommit: Bool {
-    extras.withObject { $0.expectsOnCommit.load(ordering: .relaxed) } ?? false
   }
 
   // MARK: What not every tree has

@@ -23,8 +23,6 @@ extension Tree {
     }
 
     @usableFromInline let onExecutor = Confined(OnExecutor())
-    /// Whether `onCommit` has been set, or is about to be.
-    @usableFromInline let expectsOnCommit = Atomic(false)
     /// How many child stores have been made, and how many of them have been released.
     let childCount = Atomic(0)
     let releasedChildren = Atomic(0)
