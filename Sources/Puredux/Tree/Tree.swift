@@ -436,9 +436,8 @@ import Synchronization
 
   /// Commits an action after everything that was requested before.
   @inline(__always) @inlinable func send(
-    _ action: Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
+    _ action: consuming Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
-    var action = action
     announceVisit()
     if let visit = try await sendNow(&action, from: node) { try await visit.value() }
   }
@@ -480,7 +479,8 @@ import Synchronization
   @inlinable func accept(
     _ action: inout Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
-    guard isPlaced || !node.refuses() else { throw .terminated }
+    // Most trees have no closed store.
+    guard closedCount.load(ordering: .relaxed) == 0 || isPlaced || !node.refuses() else { throw .terminated }
     if !expectsOnCommit.load(ordering: .relaxed), node.step.withValue(on: self, { $0.stages == nil }) {
       node.commit(&action)
       countCommit()
