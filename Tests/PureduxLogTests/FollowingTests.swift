@@ -37,6 +37,25 @@ import Testing
     #expect(await again.state.total == 5)
   }
 
+  @Test("several reducers run in order on each action, and are steps of a history")
+  func reducers() async throws {
+    let add = Reducer<Counter, CounterAction>("add") { counter, action in
+      if case .add(let number) = action { counter.total += number }
+    }
+    let note = Reducer<Counter, CounterAction>("note") { counter, action in counter.notes.append("\(counter.total)") }
+    let log = MemoryLog()
+    let history = History<Counter, CounterAction>(limit: 10)
+    let store = try await RootStore(
+      following: log, initialState: Counter(), reducers: [add, note], history: history)
+    try await store.send(.add(2))
+    #expect(await store.state == Counter(total: 2, notes: ["2"]))
+    #expect(history.entries.map { $0.steps.map(\.reducer) } == [["add", "note"]])
+    await store.shutdown()
+    let again = try await RootStore(
+      following: log, initialState: Counter(), reducers: [add, note], actions: .json(), states: nil)
+    #expect(await again.state == Counter(total: 2, notes: ["2"]))
+  }
+
   @Test("two replicas come to one order")
   func replicas() async throws {
     let log = MemoryLog()

@@ -91,4 +91,11 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   public func scopeStore<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
     root.scope(to: keyPath)
   }
+
+  /// A weak proxy of the value at a key of a part of the root store's state, nil where there is none.
+  @inlinable public func scopeStore<Key: Hashable & Sendable, Value: Sendable>(
+    to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
+  ) -> Store<Value?, Action> {
+    root.scope(to: keyPath, at: key)
+  }
 }

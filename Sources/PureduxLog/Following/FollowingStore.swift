@@ -46,6 +46,25 @@ extension RootStore {
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
 
+  /// With several reducers, which run in order on each action.
+  @inlinable public init(
+    following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
+    schema: UInt32 = 1, options: LogOptions = LogOptions(),
+    fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
+    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+    history: History<State, Action>? = nil
+  ) async throws where State: Codable, Action: Codable {
+    try await self.init(
+      following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
+      options: options, fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor,
+      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+  }
+
   /// With codings of its own.
   ///
   /// - Parameters:
@@ -65,6 +84,26 @@ extension RootStore {
     try await self.init(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
       fingerprint: fingerprint, onPhase: onPhase, reducers: [Reducer(reducer)], executor: executor,
+      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+  }
+
+  /// With codings of its own, and several reducers.
+  @inlinable public init(
+    following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
+    actions: LogCoding<Action>, states: LogCoding<State>?,
+    options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>...,
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
+    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
+    history: History<State, Action>? = nil
+  ) async throws {
+    try await self.init(
+      following: log, initialState: initialState, actions: actions, states: states, options: options,
+      fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor,
       priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }

@@ -43,6 +43,15 @@ import Testing
     for states in both { #expect(await states.collect(3) == [1, 2, 3]) }
   }
 
+  @Test func `a factory's scope at a key is the root store's`() async throws {
+    let factory = StoreFactory<Keyed<String, Int>, Int>(initialState: [:]) { $0["\($1)"] = $1 }
+    let both: [StateSequence<Int?>] = [
+      factory.scopeStore(to: \.self, at: "2").states(), factory.root.scope(to: \.self, at: "2").states(),
+    ]
+    for number in [1, 2] { try await factory.root.send(number) }
+    for states in both { #expect(await states.collect(2) == [nil, 2]) }
+  }
+
   @Test(arguments: [0, 1, 3])
   func `a store takes a closure and any number of interceptors, and asks them in order`(count: Int) async {
     let asked = Record<Int>()
