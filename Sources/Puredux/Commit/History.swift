@@ -61,7 +61,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// What the reducers of a store do with its state, and their names.
-  @usableFromInline typealias Steps = [(reducer: String?, reduce: CommitStep<Action>.Reduce)]
+  @usableFromInline typealias Steps = [(reducer: String?, reduce: @Sendable (AnyOwnState, inout Action) -> Void)]
 
   /// How many commits it keeps.
   public let limit: Int

@@ -90,7 +90,8 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   /// it is composed at each call.
   @inlinable public var state: State {
     var state: State?
-    handler.source.known(of: State.self).withState { state = $0 }
+    // SAFETY: `Middleware.handlers` has given the handler a source of its middleware's `State`, and this context.
+    unsafe handler.source.known(of: State.self).withState { state = $0 }
     // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
     // until the actions are committed.
     return state!

@@ -171,7 +171,8 @@ private struct SubmittedAction {
   /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without effects.
   private func commitForeign(_ action: Action, at root: StoreNode<Action>) {
     guard !hasEnded else { return }
-    root.withStages { stages in
+    // SAFETY: called by a `Turn`, which exists only on the tree's executor.
+    unsafe root.withStages { stages in
       stages.begin(at: root)
       commitQuietly(action, middleware, stages)
       _ = stages.end()
@@ -205,6 +206,7 @@ private struct SubmittedAction {
   /// Gives up the first of what has been submitted here.
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = pending.popFirst() else { return false }
+    // Middleware has passed on several actions, of which this is one: those before it may have been committed.
     first.visit?.refuse(isCommittedInPart ? .outcomeUnknown : error)
     end(first, on: tree)
     return true

@@ -6,8 +6,8 @@
   @usableFromInline let reduce: @Sendable (AnyOwnState, inout Action) -> Void
   /// Of a root store.
   @usableFromInline let publish: (@Sendable (AnyOwnState, AnySource) -> Void)?
-  /// The single reducers, for a history. Nil if the store is made with one closure.
-  @usableFromInline let reducers: [Reducer<Owned, Action>]?
+  /// What each reducer does, for a history. Nil if there is none, or if the store is made with one closure.
+  @usableFromInline let steps: History<Owned, Action>.Steps?
   @usableFromInline let middleware: [Middleware<State, Action>]
   /// Leaves out what the store does not publish. Made where it is known whether there is such a rule.
   @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
@@ -18,7 +18,7 @@
   @usableFromInline let commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?
 
   @inlinable init(
-    _ initialState: Owned, reducers: [Reducer<Owned, Action>]?, middleware: [Middleware<State, Action>],
+    _ initialState: Owned, steps: History<Owned, Action>.Steps?, middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
     publish: (@Sendable (AnyOwnState, AnySource) -> Void)?,
     commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?,
@@ -27,7 +27,7 @@
     self.initialState = initialState
     self.reduce = reduce
     self.publish = publish
-    self.reducers = reducers
+    self.steps = steps
     self.middleware = middleware
     if let unchanged = emission.unchanged {
       emitting = { .emitting(from: $0, except: unchanged) }
@@ -45,7 +45,7 @@
     history: History<Owned, Action>?, last: Action?, reducer: @escaping @Sendable (inout Owned, Action) -> Void
   ) {
     self.init(
-      initialState, reducers: nil, middleware: middleware, emission: emission, history: history, last: last,
+      initialState, steps: nil, middleware: middleware, emission: emission, history: history, last: last,
       publish: nil, commit: CommitStages.committing, reduce: CommitStep.reducing(by: reducer))
   }
 
@@ -56,7 +56,8 @@
   ) {
     let reducer = Reducer(combining: reducers)
     self.init(
-      initialState, reducers: reducer.steps, middleware: middleware, emission: emission, history: history, last: last,
+      initialState, steps: history.map { _ in reducer.steps.map { ($0.name, $0.changing) } }, middleware: middleware,
+      emission: emission, history: history, last: last,
       publish: nil, commit: CommitStages.committing, reduce: reducer.changing)
   }
 
@@ -69,7 +70,8 @@
     return CommitStages.committing
   }
 
-  /// What the store does in a commit.
+  /// What the store does in a commit: it takes a state of the type that the closures of the features were made for, and
+  /// gives them this state.
   ///
   /// - Parameters:
   ///   - turn: If it follows only a part of its parent's state.
@@ -98,12 +100,7 @@
     if !isPlain || onCommit != nil || above != nil {
       var record: CommitStages<Action>.Record?
       if let history {
-        var steps: History<Owned, Action>.Steps = []
-        if let reducers {
-          for reducer in reducers { steps.append((reducer.name, reducer.changing)) }
-        } else {
-          steps.append((nil, self.reduce))
-        }
+        let steps = steps ?? [(nil, self.reduce)]
         record = { [own, steps] action, stages in
           history.record(action, stages, by: steps, in: own)
           turn?.begin()
@@ -136,7 +133,7 @@ extension StoreFeatures where Owned == State {
     history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState, reducers: nil, middleware: middleware, emission: emission, history: history, last: nil,
+      initialState, steps: nil, middleware: middleware, emission: emission, history: history, last: nil,
       publish: Self.publishing, commit: nil, reduce: CommitStep.reducing(by: reducer))
   }
 
@@ -147,23 +144,26 @@ extension StoreFeatures where Owned == State {
   ) {
     let reducer = Reducer(combining: reducers)
     self.init(
-      initialState, reducers: reducer.steps, middleware: middleware, emission: emission, history: history, last: nil,
+      initialState, steps: history.map { _ in reducer.steps.map { ($0.name, $0.changing) } }, middleware: middleware,
+      emission: emission, history: history, last: nil,
       publish: Self.publishing, commit: nil, reduce: reducer.changing)
   }
 
-  /// Publishes the state of a root store.
+  /// Publishes the state of a root store. SAFETY: `step` gives it what the features are of, and what a root store shows
+  /// is what it owns.
   @inlinable static var publishing: @Sendable (AnyOwnState, AnySource) -> Void {
     { own, source in
-      source.known(of: State.self).publish(own.known(of: State.self))
+      unsafe source.known(of: State.self).publish(own.known(of: State.self))
       source.endTurns()
     }
   }
 }
 
 extension Reducer {
-  /// What the reducer does with the state that a store owns.
+  /// What the reducer does with the state that a store owns. SAFETY: `StoreFeatures.step` gives it that, and a history
+  /// is of the same state.
   @inlinable var changing: @Sendable (AnyOwnState, inout Action) -> Void {
-    { [change] own, action in own.known(of: State.self).change { change(&$0, &action) } }
+    { [change] own, action in unsafe own.known(of: State.self).change { change(&$0, &action) } }
   }
 }
 
@@ -179,11 +179,11 @@ extension Source {
 
 extension CommitStep {
   /// Changes the state that a store owns. One function for root and child stores: where there were two, the compiler
-  /// would merge those that are alike, and each call would be two jumps.
+  /// would merge those that are alike, and each call would be two jumps. SAFETY: as for `Reducer.changing`.
   @inlinable static func reducing<Owned: Sendable>(
     by reducer: @escaping @Sendable (inout Owned, Action) -> Void
   ) -> @Sendable (AnyOwnState, inout Action) -> Void {
-    { own, action in own.known(of: Owned.self).change { reducer(&$0, action) } }
+    { own, action in unsafe own.known(of: Owned.self).change { reducer(&$0, action) } }
   }
 
   /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back.

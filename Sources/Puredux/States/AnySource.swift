@@ -7,10 +7,10 @@
   @usableFromInline final let edge: AnyEdge?
   /// What the store that this is the source of owns; nil if this is a view of a store.
   @usableFromInline final let own: AnyOwnState?
-  /// Its followers. Made with the first of them.
+  /// Its followers, and the sources that selectors have made of it. Made with the first of either.
   @usableFromInline final let channel = Lazy<AnyChannel>()
   /// Whether there may be anything to publish to, which is checked by every commit. Never true of a store that has
-  /// never been followed.
+  /// neither been followed nor had a scope by a key path or a selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
   @inlinable init(edge: AnyEdge?, own: AnyOwnState?) {
@@ -20,10 +20,8 @@
 
   /// As `AnyOwnState.known(of:)`.
   ///
-  /// SAFETY: called by `CommitStep.publish`, with the root store's source, whose states are those that it owns, and by
-  /// `MiddlewareContext`, with the source that `Middleware.handlers` has given the handler, which is of the
-  /// middleware's `State`.
-  @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
+  /// SAFETY: the caller knows that its states are of this type.
+  @unsafe @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
     unsafe unsafeDowncast(self, to: Source<State>.self)
   }
 
@@ -37,6 +35,9 @@
 
   /// Gives a subscription its place in the order: its first element is the state now (G5).
   func activate(_ cursor: Int) {}
+
+  /// Whether anybody follows it.
+  var hasFollowers: Bool { false }
 
   /// Publishes the state now, if there are followers.
   func publishHere() {}
@@ -100,12 +101,15 @@
     return survey
   }
 
-  /// The sources above at which the chain is broken, the nearest first.
+  /// The sources above at which the chain is broken, the nearest first, up to the first whose state is known.
   final var breaksAbove: [AnySource] {
     var breaks: [AnySource] = []
     var next = edge?.source
     while let source = next {
-      if Depth.isBreak(source.edge?.depth ?? 0) { breaks.append(source) }
+      if Depth.isBreak(source.edge?.depth ?? 0) {
+        if source.channel.withObject({ $0.checkpoint != nil }) == true { break }
+        breaks.append(source)
+      }
       next = source.edge?.source
     }
     return breaks

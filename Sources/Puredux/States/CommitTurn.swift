@@ -25,11 +25,18 @@
   @usableFromInline func isPublished() { isOpen = false }
 
   /// Publishes the commit, if that has not happened. Returns the turn that ends next.
-  fileprivate func end() -> CommitTurn? {
+  ///
+  /// - Parameter known: The sources above whose states are known: no turn computes them once more.
+  fileprivate func end(_ known: inout ContiguousArray<AnySource>) -> CommitTurn? {
     defer { below = nil }
-    guard isOpen else { return below }
+    guard isOpen, let source else { return below }
     isOpen = false
-    source?.publishHere()
+    guard source.hasFollowers else { return below }
+    for above in source.breaksAbove.reversed() {
+      above.makeCheckpoint()
+      known.append(above)
+    }
+    source.publishHere()
     return below
   }
 }
@@ -41,7 +48,9 @@ extension AnySource {
     channel.withObject { channel in
       var next = unsafe channel.turns
       unsafe channel.turns = nil
-      while let turn = next { next = turn.end() }
+      var known = ContiguousArray<AnySource>()
+      while let turn = next { next = turn.end(&known) }
+      for source in known { source.dropCheckpoint() }
     }
   }
 }

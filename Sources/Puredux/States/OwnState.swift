@@ -8,9 +8,8 @@
   /// The state that a store owns, for closures that are given what they were made for, as those of a commit are. They
   /// do not capture it: what captures only constants is compiled for these.
   ///
-  /// SAFETY: called by closures of `CommitStep`, which gives them its own state. `StoreFeatures.step` pairs the two: it
-  /// takes an `OwnState` of the type that its closures were made for.
-  @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> OwnState<Value> {
+  /// SAFETY: the caller knows that the state is of this type.
+  @unsafe @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> OwnState<Value> {
     unsafe unsafeDowncast(self, to: OwnState<Value>.self)
   }
 }

@@ -90,6 +90,8 @@
     }
   }
 
+  override final var hasFollowers: Bool { hasSubscribers }
+
   override final func publishHere() {
     guard hasSubscribers else { return }
     withState { state in

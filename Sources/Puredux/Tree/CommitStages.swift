@@ -86,14 +86,14 @@ import Synchronization
 
   /// Commits the action that the handlers have passed on.
   @inlinable func commit(_ action: inout Action) {
-    unsafe current?._withUnsafeGuaranteedRef { $0.commit(&action, passing: self) }
+    unsafe current?._withUnsafeGuaranteedRef { unsafe $0.commit(&action, passing: self) }
   }
 
   /// Commits an action without telling anybody who is told of commits.
   @inlinable func commitQuietly(_ action: Action) {
     unsafe hasCommitted = true
     var action = action
-    unsafe current?._withUnsafeGuaranteedRef { $0.reduce(&action, passing: self) }
+    unsafe current?._withUnsafeGuaranteedRef { unsafe $0.reduce(&action, passing: self) }
   }
 
   /// The store that the action was given to; nil while no action is on its way.
@@ -147,39 +147,39 @@ import Synchronization
 /// SAFETY: called by closures that the tree calls on its executor, to which all steps of the tree are confined.
 extension StoreNode {
   /// Passes the store's own stages to a closure, without reference counting. SAFETY: this node holds them.
-  @inlinable @inline(__always) func withStages(_ body: (CommitStages<Action>) -> Void) {
+  @unsafe @inlinable @inline(__always) func withStages(_ body: (CommitStages<Action>) -> Void) {
     guard let stages = unsafe step.unconfined.stages else { return }
     unsafe Unmanaged.passUnretained(stages)._withUnsafeGuaranteedRef { body($0) }
   }
 
   /// Commits an action that has passed the handlers.
-  @inlinable @inline(__always) func commit(_ action: inout Action, passing stages: CommitStages<Action>) {
+  @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, passing stages: CommitStages<Action>) {
     if let divert = unsafe stages.divert { return divert(action) }
     unsafe stages.hasCommitted = true
-    if stages.prepares { prepare(&action) }
+    if stages.prepares { unsafe prepare(&action) }
     if tree.expectsOnCommit.load(ordering: .relaxed) {
-      let onCommit = tree.onCommitOfExecutor
+      let onCommit = unsafe tree.onCommitOfExecutor
       onCommit?.prepare?(&action)
-      reduce(&action, passing: stages)
-      if stages.tells { tell(&action) }
+      unsafe reduce(&action, passing: stages)
+      if stages.tells { unsafe tell(&action) }
       onCommit?.tell(&action, self)
     } else {
-      reduce(&action, passing: stages)
-      if stages.tells { tell(&action) }
+      unsafe reduce(&action, passing: stages)
+      if stages.tells { unsafe tell(&action) }
     }
   }
 
   /// Takes an action through the reducers of the path, publishes the result, and counts it.
-  @inlinable @inline(__always) func reduce(_ action: inout Action, passing stages: CommitStages<Action>) {
-    if stages.records { reduceAndRecord(&action, stages) } else { commit(&action) }
+  @unsafe @inlinable @inline(__always) func reduce(_ action: inout Action, passing stages: CommitStages<Action>) {
+    if stages.records { unsafe reduceAndRecord(&action, stages) } else { unsafe commit(&action) }
     tree.countCommit()
   }
 
   /// The same, if there are records.
-  @inline(never) @inlinable func reduceAndRecord(_ action: inout Action, _ given: CommitStages<Action>) {
+  @unsafe @inline(never) @inlinable func reduceAndRecord(_ action: inout Action, _ given: CommitStages<Action>) {
     climb { node in
       var isRecorded = false
-      node.withStages { stages in
+      unsafe node.withStages { stages in
         guard stages.record != nil else { return }
         isRecorded = true
         stages.record?(&action, given)
@@ -191,17 +191,17 @@ extension StoreNode {
   }
 
   /// Calls what the stores of the path have called before their commits.
-  @inline(never) @inlinable func prepare(_ action: inout Action) {
+  @unsafe @inline(never) @inlinable func prepare(_ action: inout Action) {
     climb { node in
-      node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action) } }
+      unsafe node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action) } }
       return true
     }
   }
 
   /// Calls what the stores of the path have called for their commits.
-  @inline(never) @inlinable func tell(_ action: inout Action) {
+  @unsafe @inline(never) @inlinable func tell(_ action: inout Action) {
     climb { node in
-      node.withStages { stages in
+      unsafe node.withStages { stages in
         if stages.onCommit != nil { stages.onCommit?.tell(&action, self) }
       }
       return true

@@ -69,7 +69,7 @@ extension StoreNode {
   ///
   /// SAFETY: called only on the tree's executor, to which the steps of all its stores are confined. The caller holds
   /// this node, which holds its parent until it is destroyed, and so on up to the root.
-  @inlinable @inline(__always) func commit(_ action: inout Action) {
+  @unsafe @inlinable @inline(__always) func commit(_ action: inout Action) {
     var last = unsafe Unmanaged.passUnretained(self)
     var next = unsafe Optional(last)
     while let node = unsafe next {
@@ -82,11 +82,14 @@ extension StoreNode {
 
   /// The turn of a child that follows only a part of this store's state.
   @usableFromInline func makeTurn() -> CommitTurn {
-    var top = self
-    climb { node in
-      top = node
-      return true
+    let top = tree.madeExtras.top {
+      var top = self
+      climb { node in
+        top = node
+        return true
+      }
+      return unsafe Tree.Extras.Top(top.step.unconfined.source)
     }
-    return unsafe CommitTurn(under: top.step.unconfined.source)
+    return unsafe CommitTurn(under: top.source.unconfined)
   }
 }

@@ -71,7 +71,8 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Each segment has room for four times as many as the one before, up to 128 times: there are few of them. Those
+  /// Each segment has room for four times as many as the one before, up to 128 times
+  /// `greatestKept`: there are few of them. Those
   /// before the first of the largest are together smaller than that, so that the C library keeps the memory of one
   /// flood for the next: it gives back what exceeds twice the largest block that was freed. Not specialized, as it is
   /// called once in thousands of requests; likewise `takeSegment`.
@@ -173,16 +174,18 @@
     all.removeAll(keepingCapacity: all.capacity <= 64)
   }
 
-  /// SAFETY: what is no command is a node of the tree that has these requests. `isCommand` tells them apart, as there
+  /// The node of the tree that has these requests.
+  ///
+  /// SAFETY: called for what is no command, with the actions of that tree. `isCommand` tells the two apart, as there
   /// are fewer than 2^31 commands in a segment: `isFull`.
-  @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
+  @unsafe @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
     unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
   }
 
   /// Performs a command, once, and lets go of it: a subscription must not be kept alive after its sequence is gone.
   ///
   /// SAFETY: called for commands.
-  @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {
+  @unsafe @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {
     var command = unsafe unsafeDowncast(all[place].object, to: Command.self)
     all[place].object = Performed.marker
     if isKnownUniquelyReferenced(&command) { command.performUnheld(on: tree) } else { command.perform(on: tree) }

@@ -237,9 +237,9 @@ import Synchronization
   /// Whether a root store that has just been closed is the only one that knows of its tree, so that what belongs to the
   /// tree can be dropped here.
   ///
-  /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that the
-  /// store is closed, and asks nothing of it: the store was closed before this read-modify-write of `departed`, and the
-  /// visitor's own, which comes after it, acquires what this one releases.
+  /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that some
+  /// store is closed, and this one, and asks nothing of it: the store was closed before this read-modify-write of
+  /// `departed`, and the visitor's own, which comes after it, acquires what this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
     guard node.depth == 0, !expectsOnCommit.load(ordering: .relaxed) else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
@@ -331,7 +331,9 @@ import Synchronization
       } else {
         let end = performing.runs.end(of: run, in: actions)
         let part = action..<min(end, action + quantum)
-        commit(part, of: &performing.actions, from: performing.runs.node(at: run))
+        // SAFETY: these are this tree's requests, and this run is no command.
+        let node: StoreNode<Action> = unsafe performing.runs.node(at: run)
+        commit(part, of: &performing.actions, from: node)
         quantum -= part.count
         action = part.upperBound
         if action == end { run += 1 }
@@ -345,13 +347,13 @@ import Synchronization
     unsafe swap(&performing, &batch)
   }
 
-  /// Performs a command.
+  /// Performs a command. SAFETY: `performRest` calls this for runs that are one.
   ///
   /// - Parameter left: How many actions of the batch are left then, for a command that asks how much waits.
   @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
     let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
     unsafe (nextRun, nextAction) = (0, -Int32(truncatingIfNeeded: rest))
-    runs.perform(at: run, on: self)
+    unsafe runs.perform(at: run, on: self)
   }
 
   /// Commits consecutive actions from one store, in place. What a commit without stages needs is looked up once for all
@@ -362,22 +364,16 @@ import Synchronization
     var actions = actions.mutableSpan
     for place in range {
       if hasStages {
-        _ = commit(&actions[place], from: node, onCommit)
+        _ = process(&actions[place], from: node)
       } else {
         commitPlain(&actions[place], from: node, onCommit)
       }
     }
   }
 
-  /// Commits an action. If middleware stops it, returns the corresponding error.
-  @inlinable func commit(
-    _ action: inout Action, from node: StoreNode<Action>, _ onCommit: CommitStep<Action>.OnCommit?
-  ) -> StoreError? {
-    if node.step.withValue(on: self, { $0.stages != nil }) {
-      return node.step.withValue(on: self) { $0.stages?.process(&action, from: node) }
-    }
-    commitPlain(&action, from: node, onCommit)
-    return nil
+  /// Has an action pass its store's stages. Returns why there was no commit.
+  @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
+    node.step.withValue(on: self) { $0.stages?.process(&action, from: node) }
   }
 
   /// Commits an action whose path has no stages.
@@ -385,7 +381,8 @@ import Synchronization
     _ action: inout Action, from node: StoreNode<Action>, _ onCommit: CommitStep<Action>.OnCommit?
   ) {
     onCommit?.prepare?(&action)
-    node.commit(&action)
+    // SAFETY: on this tree's executor.
+    unsafe node.commit(&action)
     countCommit()
     onCommit?.tell(&action, node)
   }
@@ -481,11 +478,14 @@ import Synchronization
   ) throws(StoreError) {
     // Most trees have no closed store.
     guard closedCount.load(ordering: .relaxed) == 0 || isPlaced || !node.refuses() else { throw .terminated }
-    if !expectsOnCommit.load(ordering: .relaxed), node.step.withValue(on: self, { $0.stages == nil }) {
-      node.commit(&action)
+    if node.step.withValue(on: self, { $0.stages != nil }) {
+      if let rejection = process(&action, from: node) { throw rejection }
+    } else if expectsOnCommit.load(ordering: .relaxed) {
+      commitPlain(&action, from: node, onCommit)
+    } else {
+      // SAFETY: on this tree's executor.
+      unsafe node.commit(&action)
       countCommit()
-    } else if let rejection = commit(&action, from: node, onCommit) {
-      throw rejection
     }
   }
 
@@ -530,10 +530,10 @@ import Synchronization
   }
 
   /// What is called for every commit.
-  @inlinable var onCommit: CommitStep<Action>.OnCommit? { onCommitOfExecutor }
+  @inlinable var onCommit: CommitStep<Action>.OnCommit? { unsafe onCommitOfExecutor }
 
   /// The same, for closures that the tree calls on its executor. SAFETY: they have to run there.
-  @inlinable nonisolated var onCommitOfExecutor: CommitStep<Action>.OnCommit? {
+  @unsafe @inlinable nonisolated var onCommitOfExecutor: CommitStep<Action>.OnCommit? {
     extras.withObject { extras in unsafe extras.onExecutor.unconfined.onCommit } ?? nil
   }
 

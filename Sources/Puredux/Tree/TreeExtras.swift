@@ -22,11 +22,20 @@ extension Tree {
       }
     }
 
+    /// The source that a tree publishes to first.
+    final class Top: Sendable {
+      let source: Confined<AnySource>
+
+      init(_ source: AnySource) { self.source = Confined(storing: source) }
+    }
+
     @usableFromInline let onExecutor = Confined(OnExecutor())
     /// How many child stores have been made, and how many of them have been released.
     let childCount = Atomic(0)
     let releasedChildren = Atomic(0)
     @usableFromInline let companion: Lazy<StoreCompanion>
+    /// The root store's source, once there is a child of a part.
+    let top = Lazy<Top>()
 
     /// The task-local values that are carried along with actions.
     let carried: CarriedValues?

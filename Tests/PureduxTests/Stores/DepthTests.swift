@@ -77,6 +77,28 @@ import Testing
     #expect(await lowest.state.count == Self.evaluated + 1)
   }
 
+  @Test func `children of a part, one below the other, are followed, whether or not the part changes`() async throws {
+    let root = RootStore<Wide, Int>(initialState: Wide()) { $0.count += $1 }
+    var stores = [equalChild(ofPartOf: root)]
+    while stores.count < Self.evaluated / 8 { stores.append(equalChild(ofPartOf: stores[stores.count - 1])) }
+    let followed = [0, 1, 63, 64, 65, stores.count - 1].map { stores[$0].states() as StateSequence }
+    // All parts stay equal, and then all change.
+    try await stores[stores.count - 1].send(0)
+    try await stores[stores.count - 1].send(1)
+    for states in followed { #expect(await states.collect(3).map(\.count) == [0, 0, 1]) }
+  }
+
+  /// A child that shows what its parent's part is.
+  private func equalChild(ofPartOf parent: some StoreParent<Wide, Int>) -> StateStore<Wide, Int> {
+    parent.part { $0.count }.childStore(
+      initialState: 0,
+      stateMapping: { count, _ in
+        var state = Wide()
+        state.count = count
+        return state
+      }, reducer: { $0 += $1 })
+  }
+
   private func child(ofPartOf parent: some StoreParent<Wide, Int>) -> StateStore<Wide, Int> {
     parent.part { $0.count }.childStore(
       initialState: 0,

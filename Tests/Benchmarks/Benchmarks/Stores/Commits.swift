@@ -159,6 +159,11 @@ func commits() {
     RootStore(initialState: Board(), middleware: [Middleware { action, _, next in next(action) }], reducer: reduce))
   feature("a history of 100", RootStore(initialState: Board(), history: History(limit: 100), reducer: reduce))
   feature(
+    "a history of 100 and four reducers",
+    RootStore(
+      initialState: Board(), reducers: [Reducer(reduce)] + (1..<4).map { _ in Reducer { _, _ in } },
+      history: History(limit: 100)))
+  feature(
     "emits, nobody follows", RootStore(initialState: Board(), emits: .whenDifferent { $0.items.count }, reducer: reduce)
   )
   feature(
