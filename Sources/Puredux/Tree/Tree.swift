@@ -237,9 +237,9 @@ import Synchronization
   /// Whether a root store that has just been closed is the only one that knows of its tree, so that what belongs to the
   /// tree can be dropped here.
   ///
-  /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that some
-  /// store is closed, and this one, and asks nothing of it: the store was closed before this read-modify-write of
-  /// `departed`, and the visitor's own, which comes after it, acquires what this one releases.
+  /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that the
+  /// store is closed, and asks nothing of it: the store was closed before this read-modify-write of `departed`, and the
+  /// visitor's own, which comes after it, acquires what this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
     guard node.depth == 0, !expectsOnCommit.load(ordering: .relaxed) else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
@@ -476,8 +476,7 @@ import Synchronization
   @inlinable func accept(
     _ action: inout Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
-    // Most trees have no closed store.
-    guard closedCount.load(ordering: .relaxed) == 0 || isPlaced || !node.refuses() else { throw .terminated }
+    guard isPlaced || !node.refuses() else { throw .terminated }
     if node.step.withValue(on: self, { $0.stages != nil }) {
       if let rejection = process(&action, from: node) { throw rejection }
     } else if expectsOnCommit.load(ordering: .relaxed) {
