@@ -101,8 +101,23 @@
     return survey
   }
 
+  /// Calls a closure while the states far above are known, each computed once.
+  final func withCheckpoints(_ body: () -> Void) {
+    let sources = makeCheckpoints()
+    body()
+    for source in sources { source.dropCheckpoint() }
+  }
+
+  /// Computes the states at which the chain above is broken, each from the next. Returns their sources, which are to
+  /// drop them.
+  final func makeCheckpoints() -> [AnySource] {
+    let sources = breaksAbove
+    for source in sources.reversed() { source.makeCheckpoint() }
+    return sources
+  }
+
   /// The sources above at which the chain is broken, the nearest first, up to the first whose state is known.
-  final var breaksAbove: [AnySource] {
+  private var breaksAbove: [AnySource] {
     var breaks: [AnySource] = []
     var next = edge?.source
     while let source = next {

@@ -32,10 +32,7 @@
     guard isOpen, let source else { return below }
     isOpen = false
     guard source.hasFollowers else { return below }
-    for above in source.breaksAbove.reversed() {
-      above.makeCheckpoint()
-      known.append(above)
-    }
+    known.append(contentsOf: source.makeCheckpoints())
     source.publishHere()
     return below
   }

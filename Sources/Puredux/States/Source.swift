@@ -36,10 +36,7 @@
 
   /// From checkpoint to checkpoint: each is computed from the one above.
   @inline(never) @usableFromInline final func withDeepState(_ body: (State) -> Void) {
-    let checkpoints = breaksAbove
-    for source in checkpoints.reversed() { source.makeCheckpoint() }
-    access(body)
-    for source in checkpoints { source.dropCheckpoint() }
+    withCheckpoints { access(body) }
   }
 
   override func makeCheckpoint() {
@@ -106,14 +103,17 @@
   override func activate(_ cursor: Int) {
     // SAFETY: as for `withChannel`.
     let channel = unsafe unsafeDowncast(anyChannel, to: Channel<State>.self)
-    attach()
-    unsafe channel.hasSubscribers = true
-    var hasState = false
-    withState { state in
-      hasState = true
-      channel.activate(cursor, first: state)
+    // Those that are attached may look at the states above, too.
+    withCheckpoints {
+      attach()
+      unsafe channel.hasSubscribers = true
+      var hasState = false
+      withState { state in
+        hasState = true
+        channel.activate(cursor, first: state)
+      }
+      if !hasState { channel.activate(cursor, first: nil) }
     }
-    if !hasState { channel.activate(cursor, first: nil) }
     // If the cursor was cancelled before its place came, and there is no other follower.
     if channel.isIdle { detachIfIdle() }
   }
