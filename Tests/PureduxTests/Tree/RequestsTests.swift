@@ -34,7 +34,7 @@ struct RequestsTests {
           #expect(kinds[taken] == 0 && (run.object as? Numbered)?.number == taken)
           taken += 1
         } else {
-          let node: StoreNode<Large> = batch.runs.node(at: place)
+          let node: StoreNode<Large> = unsafe batch.runs.node(at: place)
           for action in batch.actions[Int(run.start)..<batch.runs.end(of: place, in: batch.actions.count)] {
             #expect(kinds[taken] > 0 && action[0] == taken)
             #expect(node === stores[kinds[taken] - 1])
