@@ -71,11 +71,10 @@
     return append(sequencer.deferred(end)) || schedules
   }
 
-  /// Each segment has room for four times as many as the one before, up to 128 times
-  /// `greatestKept`: there are few of them. Those
-  /// before the first of the largest are together smaller than that, so that the C library keeps the memory of one
-  /// flood for the next: it gives back what exceeds twice the largest block that was freed. Not specialized, as it is
-  /// called once in thousands of requests; likewise `takeSegment`.
+  /// Each segment has room for four times as many as the one before, up to 128 times `greatestKept`: there are few of
+  /// them. Those before the first of the largest are together smaller than that, so that the C library keeps the memory
+  /// of one flood for the next: it gives back what exceeds twice the largest block that was freed. Not specialized, as
+  /// it is called once in thousands of requests; likewise `takeSegment`.
   @usableFromInline mutating func beginSegment() {
     let factor = 1 << min(2 * (full.count + 1), 7)
     var segment = Batch()
