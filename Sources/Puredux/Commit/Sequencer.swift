@@ -2,7 +2,7 @@
 /// the queue of them.
 private struct SubmittedAction {
   let node: any AnyStoreNode
-  let context: CarriedContext?
+  let context: CarriedValues.Context?
   var visit: PostponedCommand?
   var followers: [Command] = []
   /// Whether middleware has passed the same action on once more.

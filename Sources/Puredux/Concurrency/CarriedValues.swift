@@ -7,7 +7,7 @@
 /// Without it none of them sees the dispatcher's values, except where a `send` is performed in its own task.
 public struct CarriedValues: Sendable {
   /// Captures the values that are set where this is called.
-  let capture: @Sendable () -> CarriedContext
+  let capture: @Sendable () -> Context
 
   /// The values of one or more task-local variables.
   public static func values<each Value: Sendable>(of locals: repeat TaskLocal<each Value>) -> CarriedValues {
@@ -16,12 +16,12 @@ public struct CarriedValues: Sendable {
     return all.dropFirst().reduce(all.first ?? CarriedValues { .none }) { $0.and($1) }
   }
 
-  private init(capture: @escaping @Sendable () -> CarriedContext) { self.capture = capture }
+  private init(capture: @escaping @Sendable () -> Context) { self.capture = capture }
 
   private init<Value: Sendable>(_ local: TaskLocal<Value>) {
     self.init {
       let value = local.get()
-      return CarriedContext {
+      return Context {
         local.withValue(value, operation: $0)
       } restoreAsync: {
         await local.withValue(value, operation: $0)
@@ -32,7 +32,7 @@ public struct CarriedValues: Sendable {
   private func and(_ other: CarriedValues) -> CarriedValues {
     CarriedValues { [capture, captureOther = other.capture] in
       let (outer, inner) = (capture(), captureOther())
-      return CarriedContext { body in
+      return Context { body in
         outer.restore { inner.restore(body) }
       } restoreAsync: { body in
         await outer.restoreAsync { await inner.restoreAsync(body) }
@@ -41,11 +41,13 @@ public struct CarriedValues: Sendable {
   }
 }
 
-/// The values that were set at some point in time.
-@usableFromInline struct CarriedContext: Sendable {
-  /// Runs a closure with these values set.
-  let restore: @Sendable (_ body: () -> Void) -> Void
-  let restoreAsync: @Sendable (_ body: @Sendable () async -> Void) async -> Void
+extension CarriedValues {
+  /// The values that were set at some point in time.
+  @usableFromInline struct Context: Sendable {
+    /// Runs a closure with these values set.
+    let restore: @Sendable (_ body: () -> Void) -> Void
+    let restoreAsync: @Sendable (_ body: @Sendable () async -> Void) async -> Void
 
-  fileprivate static let none = CarriedContext(restore: { $0() }, restoreAsync: { await $0() })
+    fileprivate static let none = Context(restore: { $0() }, restoreAsync: { await $0() })
+  }
 }

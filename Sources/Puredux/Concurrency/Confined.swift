@@ -14,16 +14,20 @@
   func performUnheld(on tree: isolated any TreeIsolation) { perform(on: tree) }
 }
 
-/// A command that calls a closure.
-private final class ClosureCommand: Command, @unchecked Sendable {
-  private let body: @Sendable (isolated any TreeIsolation) -> Void
+extension Command {
+  /// A command that calls a closure.
+  static func closure(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Command { Closure(body) }
 
-  init(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
-    self.body = body
-    super.init()
+  private final class Closure: Command, @unchecked Sendable {
+    private let body: @Sendable (isolated any TreeIsolation) -> Void
+
+    init(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
+      self.body = body
+      super.init()
+    }
+
+    override func perform(on tree: isolated any TreeIsolation) { body(tree) }
   }
-
-  override func perform(on tree: isolated any TreeIsolation) { body(tree) }
 }
 
 /// Accepts commands, which are performed in order, one after the other, on a tree's executor.
@@ -37,12 +41,6 @@ private final class ClosureCommand: Command, @unchecked Sendable {
 extension CommandQueue {
   @usableFromInline func enqueue(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
     enqueue(.closure(body))
-  }
-}
-
-extension Command {
-  static func closure(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Command {
-    ClosureCommand(body)
   }
 }
 

@@ -20,7 +20,7 @@ package struct ElapsedClock: Sendable {
   /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
   func wait(until time: Duration, in effect: RunningEffect? = nil) async {
     announce?(time)
-    let pause = EffectPause(for: .time) { _ in elapsed() < time }
+    let pause = RunningEffect.Pause(for: .time) { _ in elapsed() < time }
     await withTaskCancellationHandler {
       // Not before: whoever cancels the effect ends the pause, and what is cancelled does not rest.
       if let effect, effect.isHere { effect.pauses(by: pause) }

@@ -9,7 +9,7 @@
   @usableFromInline init(_ executor: StoreExecutor) {
     switch executor.kind {
     case .own:
-      let own = OwnExecutor()
+      let own = Own()
       owner = own
       unsafe unowned = own.unownedExecutor
     case .mainActor:
@@ -20,6 +20,6 @@
       unsafe unowned = executor.asUnownedSerialExecutor()
     }
   }
-}
 
-private actor OwnExecutor {}
+  private actor Own {}
+}

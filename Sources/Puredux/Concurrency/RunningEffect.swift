@@ -1,46 +1,5 @@
 import Synchronization
 
-/// An object that runs effects.
-protocol EffectHost: AnyObject, Sendable {
-  /// The store that the effects belong to, if any.
-  var store: (any AnyObject & Sendable)? { get }
-  func effect(_ effect: RunningEffect, pausesBy pause: EffectPause)
-  /// The work is done.
-  func ended(_ effect: RunningEffect)
-}
-
-/// Something that an effect waits for, in the task that does its work.
-@usableFromInline final class EffectPause: Sendable {
-  enum Cause { case states, time }
-
-  let cause: Cause
-  /// Whether the effect still has to wait, as far as can be seen now. By the time that this has acquired a lock, the
-  /// pause may be over, and what the lock protects gone.
-  let isPending: @Sendable (EffectPause) -> Bool
-  private let isOver = Atomic(false)
-  /// What `look` found.
-  private let isDue = Atomic(false)
-
-  init(for cause: Cause, while isPending: @escaping @Sendable (EffectPause) -> Bool) {
-    self.cause = cause
-    self.isPending = isPending
-  }
-
-  /// Whether the effect still has to wait. For a sleep, this is what `look` found: the clock may be the user's, and
-  /// this is called under a lock.
-  var holds: Bool {
-    if hasEnded { return false }
-    return cause == .time ? !isDue.load(ordering: .relaxed) : isPending(self)
-  }
-
-  var hasEnded: Bool { isOver.load(ordering: .acquiring) }
-
-  /// Checks whether its time has come: for good, as one who looked before may write after one who looked later.
-  func look() { if !isPending(self) { isDue.store(true, ordering: .relaxed) } }
-
-  @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
-}
-
 /// An effect that runs, is about to, or has run: identifies the tasks that are part of it. An object and not just an
 /// address, as an address is reused. What it does is up to the classes that inherit from it.
 ///
@@ -51,14 +10,14 @@ protocol EffectHost: AnyObject, Sendable {
     var outer: [RunningEffect] = []
     /// How often pauses are held back, and the newest of those that are.
     var holdCount = 0
-    var newest: EffectPause?
+    var newest: Pause?
   }
 
   /// The innermost effect that the current task is or was part of: a task may outlive its effect.
   @TaskLocal static var current: RunningEffect?
 
   /// The object that runs it.
-  final let runner: any EffectHost
+  final let runner: any Host
   private let place = Atomic(0)
   private let hasBegun = Atomic(false)
   private let isOver = Atomic(false)
@@ -66,7 +25,7 @@ protocol EffectHost: AnyObject, Sendable {
   /// Distinguishes the task that does the work from its child tasks and from the tasks that it has made.
   private let mainTask = Atomic(0)
 
-  init(of runner: any EffectHost) { self.runner = runner }
+  init(of runner: any Host) { self.runner = runner }
 
   /// Does the work, in the current task and as `current`, and tells the runner; once. This one has none to do.
   func run() async {
@@ -98,9 +57,9 @@ protocol EffectHost: AnyObject, Sendable {
   private static var currentTask: Int { unsafe withUnsafeCurrentTask { unsafe $0?.hashValue ?? 0 } }
 
   /// Reports that it waits for something.
-  final func pauses(by pause: EffectPause) {
+  final func pauses(by pause: Pause) {
     // What it replaces is released outside the lock.
-    let (isHeld, replaced) = contents.withLock { contents -> (Bool, EffectPause?) in
+    let (isHeld, replaced) = contents.withLock { contents -> (Bool, Pause?) in
       guard contents.holdCount > 0 else { return (false, nil) }
       defer { contents.newest = pause }
       return (true, contents.newest)
@@ -130,6 +89,49 @@ protocol EffectHost: AnyObject, Sendable {
   }
 }
 
+extension RunningEffect {
+  /// An object that runs effects.
+  protocol Host: AnyObject, Sendable {
+    /// The store that the effects belong to, if any.
+    var store: (any AnyObject & Sendable)? { get }
+    func effect(_ effect: RunningEffect, pausesBy pause: Pause)
+    /// The work is done.
+    func ended(_ effect: RunningEffect)
+  }
+
+  /// Something that an effect waits for, in the task that does its work.
+  @usableFromInline final class Pause: Sendable {
+    enum Cause { case states, time }
+
+    let cause: Cause
+    /// Whether the effect still has to wait, as far as can be seen now. By the time that this has acquired a lock, the
+    /// pause may be over, and what the lock protects gone.
+    let isPending: @Sendable (Pause) -> Bool
+    private let isOver = Atomic(false)
+    /// What `look` found.
+    private let isDue = Atomic(false)
+
+    init(for cause: Cause, while isPending: @escaping @Sendable (Pause) -> Bool) {
+      self.cause = cause
+      self.isPending = isPending
+    }
+
+    /// Whether the effect still has to wait. For a sleep, this is what `look` found: the clock may be the user's, and
+    /// this is called under a lock.
+    var holds: Bool {
+      if hasEnded { return false }
+      return cause == .time ? !isDue.load(ordering: .relaxed) : isPending(self)
+    }
+
+    var hasEnded: Bool { isOver.load(ordering: .acquiring) }
+
+    /// Checks whether its time has come: for good, as one who looked before may write after one who looked later.
+    func look() { if !isPending(self) { isDue.store(true, ordering: .relaxed) } }
+
+    @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
+  }
+}
+
 /// An effect that calls a closure.
 ///
 /// SAFETY: the closure is set by the initializer, and taken where `begins` is true, which it is once. The compiler does
@@ -140,7 +142,7 @@ final class ClosureEffect: RunningEffect, @unchecked Sendable {
   /// Nil once it has begun: whoever keeps the effect, as a `Dispatch` does, does not keep what its work has captured.
   private var body: Body?
 
-  init(of runner: any EffectHost, _ body: @escaping Body) {
+  init(of runner: any Host, _ body: @escaping Body) {
     self.body = body
     super.init(of: runner)
   }

@@ -15,12 +15,10 @@ package struct StandardError: TextOutputStream {
   /// SAFETY: these are the string's own bytes, which stay in place while the closure runs.
   package mutating func write(_ string: String) {
     var string = string
-    string.withUTF8 { bytes in _ = unsafe Platform.write(bytes.baseAddress, bytes.count) }
+    string.withUTF8 { bytes in _ = unsafe Self.write(bytes.baseAddress, bytes.count) }
   }
-}
 
-private enum Platform {
-  static func write(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int {
+  private static func write(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int {
     guard let bytes = unsafe bytes else { return 0 }
     #if canImport(Glibc)
       return unsafe Glibc.write(STDERR_FILENO, bytes, count)

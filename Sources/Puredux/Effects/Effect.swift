@@ -37,7 +37,7 @@ public struct Effect<Action: Sendable>: Sendable {
     var retry: RetryPolicy?
     var recover: (@Sendable (any Error) -> Action?)?
     /// The task-local values carried along with the action that it is an effect of.
-    var context: CarriedContext?
+    var context: CarriedValues.Context?
     /// The parts of the state whose absence cancels it.
     var owners: [EffectOwner] = []
 

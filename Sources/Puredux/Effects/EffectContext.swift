@@ -3,12 +3,12 @@ import Synchronization
 /// What an interceptor sees of the commit that it is asked about. Valid during that call: later it is about another
 /// commit, or none.
 public struct EffectContext<State: Sendable, Action: Sendable> {
-  @usableFromInline let moment: EffectMoment<State, Action>
+  @usableFromInline let moment: Moment
 
-  @inlinable init(_ moment: EffectMoment<State, Action>) { self.moment = moment }
+  @inlinable init(_ moment: Moment) { self.moment = moment }
 
   @inlinable init(source: Source<State>, store: StoreID, position: Int, dispatch: Dispatch<Action>) {
-    moment = EffectMoment(source: source, given: (store, position, dispatch))
+    moment = Moment(source: source, given: (store, position, dispatch))
   }
 
   @inlinable var source: Source<State> { moment.source }
@@ -36,31 +36,33 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
   }
 }
 
-/// A commit that an interceptor is asked about. One object for all commits of a store, as it is asked about only one at
-/// a time: counting the references of a new one for each would double the cost of a commit.
-@usableFromInline @safe final class EffectMoment<State: Sendable, Action: Sendable> {
-  @usableFromInline let source: Source<State>
-  /// What there is to know, where that does not come from the store that the action was given to.
-  @usableFromInline let given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)?
+extension EffectContext {
+  /// A commit that an interceptor is asked about. One object for all commits of a store, as it is asked about only one
+  /// at a time: counting the references of a new one for each would double the cost of a commit.
+  @usableFromInline @safe final class Moment {
+    @usableFromInline let source: Source<State>
+    /// What there is to know, where that does not come from the store that the action was given to.
+    @usableFromInline let given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)?
 
-  // SAFETY: set only during the call of `asking`, whose caller holds the node. Without the run-time check for
-  // overlapping accesses: reached only on the tree's executor, and an access copies the reference out or sets it.
-  @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
+    // SAFETY: set only during the call of `asking`, whose caller holds the node. Without the run-time check for
+    // overlapping accesses: reached only on the tree's executor, and an access copies the reference out or sets it.
+    @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
 
-  @inlinable init(
-    source: Source<State>, given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)? = nil
-  ) {
-    self.source = source
-    self.given = given
-  }
+    @inlinable init(
+      source: Source<State>, given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)? = nil
+    ) {
+      self.source = source
+      self.given = given
+    }
 
-  /// Nil after the call.
-  @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
+    /// Nil after the call.
+    @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
 
-  /// Calls a closure for a commit of an action that was given to a node.
-  @inlinable @inline(__always) func asking<Result>(about node: StoreNode<Action>, _ body: () -> Result) -> Result {
-    unsafe current = Unmanaged.passUnretained(node)
-    defer { unsafe current = nil }
-    return body()
+    /// Calls a closure for a commit of an action that was given to a node.
+    @inlinable @inline(__always) func asking<Result>(about node: StoreNode<Action>, _ body: () -> Result) -> Result {
+      unsafe current = Unmanaged.passUnretained(node)
+      defer { unsafe current = nil }
+      return body()
+    }
   }
 }

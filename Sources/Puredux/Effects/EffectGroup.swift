@@ -40,17 +40,17 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// What is known of an effect that has not ended.
   private struct Standing: Sendable {
     let isObserver: Bool
-    private(set) var pause: EffectPause?
+    private(set) var pause: RunningEffect.Pause?
 
     init(isObserver: Bool = false) { self.isObserver = isObserver }
 
     /// Returns the pause that this one replaces.
-    mutating func pause(by pause: EffectPause) -> EffectPause? {
+    mutating func pause(by pause: RunningEffect.Pause) -> RunningEffect.Pause? {
       defer { self.pause = pause }
       return self.pause
     }
 
-    var sleep: EffectPause? { pause?.cause == .time ? pause : nil }
+    var sleep: RunningEffect.Pause? { pause?.cause == .time ? pause : nil }
 
     func isIdle(_ idleness: EffectIdleness) -> Bool {
       switch idleness {
@@ -160,7 +160,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   /// Returns, besides the runner to be woken, the waiters that waited only for this, and what is to be released.
-  mutating func effectEnded(_ number: Int) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: EffectPause?) {
+  mutating func effectEnded(_ number: Int) -> (
+    wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: RunningEffect.Pause?
+  ) {
     running -= 1
     changeCount += 1
     // Most of the time, there is nothing to look for.
@@ -173,8 +175,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// A running effect waits for something. Returns the waiters that waited only for this, and what is to be released.
   mutating func effect(
-    _ number: Int, pausesBy pause: EffectPause
-  ) -> (told: ContiguousArray<EndWaiter>, replaced: EffectPause?) {
+    _ number: Int, pausesBy pause: RunningEffect.Pause
+  ) -> (told: ContiguousArray<EndWaiter>, replaced: RunningEffect.Pause?) {
     changeCount += 1
     let replaced = standings[number, default: Standing()].pause(by: pause)
     return (popIdleWaiters(), replaced)
@@ -203,7 +205,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
   /// What the sleeping effects wait for.
-  var sleeps: [EffectPause] { standings.values.compactMap(\.sleep) }
+  var sleeps: [RunningEffect.Pause] { standings.values.compactMap(\.sleep) }
 
   /// A waiter no longer waits for all to be idle.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {

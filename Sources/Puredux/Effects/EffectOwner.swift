@@ -27,17 +27,19 @@ final class EffectOwner: Sendable {
   }
 }
 
-/// The owners of the effects of one interceptor's parts. Lives on its tree's executor.
-final class EffectOwners<ID: Hashable> {
-  private var owners = SweptTable<ID, EffectOwner>()
+extension EffectOwner {
+  /// The owners of the effects of one interceptor's parts. Lives on its tree's executor.
+  final class Table<ID: Hashable> {
+    private var owners = SweptTable<ID, EffectOwner>()
 
-  subscript(id: ID) -> EffectOwner { owners.value(of: id, orMake: EffectOwner.init, isOver: \.isOver) }
+    subscript(id: ID) -> EffectOwner { owners.value(of: id, orMake: EffectOwner.init, isOver: \.isOver) }
 
-  /// The ids of the owners that may have effects in progress.
-  var ids: Dictionary<ID, EffectOwner>.Keys { owners.keys }
+    /// The ids of the owners that may have effects in progress.
+    var ids: Dictionary<ID, EffectOwner>.Keys { owners.keys }
 
-  /// Cancels the effects of parts or elements that are gone.
-  func cancel(_ gone: [ID]) {
-    for id in gone { owners.remove(id)?.cancel() }
+    /// Cancels the effects of parts or elements that are gone.
+    func cancel(_ gone: [ID]) {
+      for id in gone { owners.remove(id)?.cancel() }
+    }
   }
 }

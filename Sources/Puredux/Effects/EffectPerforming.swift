@@ -97,7 +97,7 @@ extension TreeEffects {
   }
 
   private func carryOut(
-    _ steps: [EffectTurns<IdentifiedEffect>.Step], in slot: EffectSlot, of node: any AnyStoreNode,
+    _ steps: [EffectTurns<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
     turnedAway: () -> Void = {}
   ) {
     for step in steps {
@@ -114,7 +114,7 @@ extension TreeEffects {
   }
 
   private func run(
-    _ effect: IdentifiedEffect, in slot: EffectSlot, within running: RunningEffect, of node: any AnyStoreNode
+    _ effect: IdentifiedEffect, in slot: EffectSlots.Slot, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
     await effect.run(within: running, of: node) { [self] in
       // Nothing begins behind it when the store has closed, even if its end has not come to the effects yet.
@@ -125,7 +125,7 @@ extension TreeEffects {
 
   /// The work of a timer.
   private func wait(
-    in slot: EffectSlot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
+    in slot: EffectSlots.Slot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
     running.beginsHere()
     var reached = Duration.zero
@@ -163,7 +163,7 @@ extension Effect.Run {
   /// Waits, works, and repeats the work as often as its policy says.
   func perform(
     for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
-    _ revocation: Revocation?, _ settings: EffectSettings
+    _ revocation: Revocation?, _ settings: TreeEffects.Settings
   ) async {
     guard let context else { return await work(for: node, within: running, dispatch, revocation, settings) }
     await context.restoreAsync { await work(for: node, within: running, dispatch, revocation, settings) }
@@ -171,7 +171,7 @@ extension Effect.Run {
 
   private func work(
     for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
-    _ revocation: Revocation?, _ settings: EffectSettings
+    _ revocation: Revocation?, _ settings: TreeEffects.Settings
   ) async {
     running.beginsHere()
     let clock = settings.clock
@@ -199,18 +199,5 @@ extension Effect.Run {
         }
       }
     }
-  }
-}
-
-/// The settings of a tree's effects, which are given with their store.
-@usableFromInline struct EffectSettings: Sendable {
-  let clock: ElapsedClock
-  let report: @Sendable (EffectReport) -> Void
-
-  @usableFromInline init(
-    clock: any Clock<Duration> = ContinuousClock(), report: (@Sendable (EffectReport) -> Void)? = nil
-  ) {
-    self.clock = ElapsedClock(clock)
-    self.report = report ?? { EffectReport.print($0) }
   }
 }

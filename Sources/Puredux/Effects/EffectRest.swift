@@ -2,13 +2,13 @@
 /// by hand. It counts as rest (`settled`) for as long as a condition holds, from its beginning to its end.
 package struct EffectRest: Sendable {
   private let effect: RunningEffect
-  private let pause: EffectPause
+  private let pause: RunningEffect.Pause
 
   /// Nil if the current task does not do the work of an effect.
   package init?(while isPending: @escaping @Sendable () -> Bool) {
     guard let effect = RunningEffect.current, effect.isHere else { return nil }
     self.effect = effect
-    pause = EffectPause(for: .time, while: { _ in isPending() })
+    pause = RunningEffect.Pause(for: .time, while: { _ in isPending() })
   }
 
   package func begin() { effect.pauses(by: pause) }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Runs one effect group: carries out what it decides, and nothing else.
-@usableFromInline final class EffectRunner: EffectHost {
+@usableFromInline final class EffectRunner: RunningEffect.Host {
   private typealias Instruction = EffectInstruction<RunningEffect>
   private typealias Group = EffectGroup<RunningEffect, Waiter<Instruction>, Waiter<Void>>
 
@@ -50,7 +50,7 @@ import Synchronization
     for waiter in group.withLock({ $0.runnerEnded() }) { waiter.resume(returning: ()) }
   }
 
-  func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
+  func effect(_ effect: RunningEffect, pausesBy pause: RunningEffect.Pause) {
     // The replaced pause is released outside the lock.
     let outcome = group.withLock { group in
       effect.hasEnded ? nil : group.effect(effect.number, pausesBy: pause)

@@ -47,25 +47,25 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   }
 }
 
-/// What runs and waits under one id.
-final class EffectSlot: Sendable {
-  let turns = LockedValue(EffectTurns<IdentifiedEffect>())
-}
-
 /// The effects of one store that have ids.
 ///
 /// SAFETY: the slots are reached only by `TreeEffects.perform`, `cancel` and `namedCounts`, which are called on the
 /// tree's executor, where one section is entered at a time (`Tree.enter`); or by its release, when nothing else can
 /// access them. Everything else that changes is behind the lock.
 final class EffectSlots: @unchecked Sendable {
-  private var slots = SweptTable<EffectID, EffectSlot>()
+  /// What runs and waits under one id.
+  final class Slot: Sendable {
+    let turns = LockedValue(EffectTurns<IdentifiedEffect>())
+  }
+
+  private var slots = SweptTable<EffectID, Slot>()
   /// How many effects of the state run under each name.
   private let named = LockedValue<[String: Int]>([:])
 
-  subscript(id: EffectID) -> EffectSlot? { slots[id] }
+  subscript(id: EffectID) -> Slot? { slots[id] }
 
-  func makeSlot(of id: EffectID, at now: Duration) -> EffectSlot {
-    slots.value(of: id, orMake: EffectSlot.init) { slot in slot.turns.withLock { $0.isOver(at: now) } }
+  func makeSlot(of id: EffectID, at now: Duration) -> Slot {
+    slots.value(of: id, orMake: Slot.init) { slot in slot.turns.withLock { $0.isOver(at: now) } }
   }
 
   /// An effect of the state has begun or ended. Can be called from anywhere.

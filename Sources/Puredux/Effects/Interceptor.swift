@@ -50,7 +50,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     /// SAFETY: it is called with the moment of the `OnCommit` that it is part of, which `onCommit(showing:)` makes.
     @inlinable static func telling(_ decide: @escaping Decide) -> Tell {
       { object, action, node in
-        let moment = unsafe unsafeDowncast(object, to: EffectMoment<State, Action>.self)
+        let moment = unsafe unsafeDowncast(object, to: EffectContext<State, Action>.Moment.self)
         let effect = moment.asking(about: node) { decide(&action, EffectContext(moment)) }
         if let effect { node.perform(effect) }
       }
@@ -201,7 +201,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     var prepareHere: ((inout Action) -> Void)?
     if let prepare = asked.prepare { prepareHere = { prepare(&$0, source) } }
     return CommitStep<Action>.OnCommit(
-      EffectMoment<State, Action>(source: source), prepare: prepareHere, tell: asked.tell)
+      EffectContext<State, Action>.Moment(source: source), prepare: prepareHere, tell: asked.tell)
   }
 
   /// Runs every action that is an `AsyncAction`.

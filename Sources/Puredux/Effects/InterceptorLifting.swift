@@ -122,7 +122,7 @@ extension Interceptor.Asked {
     gone: @escaping (Whole, Dictionary<ID, EffectOwner>.Keys) -> [ID]
   ) -> Interceptor<Whole, WholeAction>.Asked {
     let part = PartSource<Whole, State, ID>(toPart)
-    let owners = EffectOwners<ID>()
+    let owners = EffectOwner.Table<ID>()
     var liftedPrepare: ((inout WholeAction, Source<Whole>?) -> Void)?
     if let prepare {
       liftedPrepare = { action, whole in

@@ -9,13 +9,13 @@
     var finishing: [ObjectIdentifier: Int] = [:]
   }
 
-  let settings: EffectSettings
+  let settings: Settings
   private let priority: TaskPriority?
   /// The runner whose children the tasks are, if they are not detached.
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
 
-  init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: EffectSettings = EffectSettings()) {
+  init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: Settings = Settings()) {
     self.settings = settings
     self.priority = priority
     self.trunk = trunk
@@ -28,7 +28,7 @@
     trunk: EffectRunner?
   ) -> StoreCompanion? {
     if trunk == nil, reporting == nil, clock is ContinuousClock { return nil }
-    return TreeEffects(priority: priority, trunk: trunk, settings: EffectSettings(clock: clock, report: reporting))
+    return TreeEffects(priority: priority, trunk: trunk, settings: Settings(clock: clock, report: reporting))
   }
 
   private func spawn(_ run: @escaping @Sendable () async -> Void) {
@@ -292,5 +292,20 @@ extension TreeEffects {
   @usableFromInline struct Ending: Sendable {
     let node: ObjectIdentifier
     let number: Int
+  }
+}
+
+extension TreeEffects {
+  /// The settings of a tree's effects, which are given with their store.
+  @usableFromInline struct Settings: Sendable {
+    let clock: ElapsedClock
+    let report: @Sendable (EffectReport) -> Void
+
+    @usableFromInline init(
+      clock: any Clock<Duration> = ContinuousClock(), report: (@Sendable (EffectReport) -> Void)? = nil
+    ) {
+      self.clock = ElapsedClock(clock)
+      self.report = report ?? { EffectReport.print($0) }
+    }
   }
 }

@@ -43,7 +43,7 @@ extension Presentable {
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) {
     let store = store.store()
-    let queue = PresentationQueue(presentationQueue)
+    let queue = Presenter.PropsMaker(presentationQueue)
     presenter = Presenter { [weak self] connection in
       let observer = Observer(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) {
         [weak self, weak connection] state in
@@ -83,22 +83,24 @@ extension Presentable {
   }
 }
 
-/// Cancels its subscription when it is released.
-@MainActor final class Connection {
-  var subscription: Subscription?
+extension Presenter {
+  /// Cancels its subscription when it is released.
+  @MainActor final class Connection {
+    var subscription: Subscription?
 
-  deinit { subscription?.cancel() }
-}
-
-/// The executor that props are made on.
-private actor PresentationQueue {
-  private nonisolated let executor: ExecutorReference
-  // SAFETY: the executor lives as long as this actor, which holds it.
-  nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
-
-  init(_ executor: StoreExecutor) {
-    self.executor = ExecutorReference(executor)
+    deinit { subscription?.cancel() }
   }
 
-  func run<Props: Sendable>(_ make: @Sendable () -> Props) -> Props { make() }
+  /// The executor that props are made on.
+  fileprivate actor PropsMaker {
+    private nonisolated let executor: ExecutorReference
+    // SAFETY: the executor lives as long as this actor, which holds it.
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
+
+    init(_ executor: StoreExecutor) {
+      self.executor = ExecutorReference(executor)
+    }
+
+    func run<Props: Sendable>(_ make: @Sendable () -> Props) -> Props { make() }
+  }
 }

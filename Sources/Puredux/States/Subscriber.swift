@@ -111,7 +111,7 @@
   @inlinable func wait<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil, isBehind: inout Bool
   ) async -> State? {
-    var pause: EffectPause?
+    var pause: RunningEffect.Pause?
     defer { pause?.end() }
     return await Waiter<State?>.wait { waiter in
       let consumer = AnyWaiter(waiter)
@@ -126,11 +126,11 @@
   }
 
   /// If the task is an effect's own, that waits for a state until one is handed over.
-  @usableFromInline func beginPause(of observer: RunningEffect?, as consumer: AnyWaiter) -> EffectPause? {
+  @usableFromInline func beginPause(of observer: RunningEffect?, as consumer: AnyWaiter) -> RunningEffect.Pause? {
     guard let effect = follower ?? observer, effect.isHere else { return nil }
     // Does not capture this object, which the closure's caller must not be the one to release. The cursor is given up
     // under the lock and after the pause has ended, as this object lives until then: if it has not, it is still there.
-    let pause = EffectPause(for: .states) { [channel, cursor] pause in
+    let pause = RunningEffect.Pause(for: .states) { [channel, cursor] pause in
       channel.log.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
     }
     effect.pauses(by: pause)

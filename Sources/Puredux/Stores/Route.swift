@@ -100,8 +100,7 @@ extension Route {
             if revocation.isRevoked { return .terminated }
             guard let commit = try? actions.prepare(action) else { return .unmapped }
             revocation.noteDispatch()
-            let command = PlacedCommit(of: actions.node, revocation) { tree throws(StoreError) in try commit(tree, true)
-            }
+            let command = actions.node.placed(revocation) { tree throws(StoreError) in try commit(tree, true) }
             return actions.node.enqueue(command, by: effect) ? .enqueued : .terminated
           }))
     }

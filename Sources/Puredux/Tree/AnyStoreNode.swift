@@ -7,7 +7,7 @@
   /// Whether nothing gets into it any more, not even from its own effects.
   var hasEnded: Bool { get }
   /// The task-local values that are set now, if the tree carries any.
-  var carriedContext: CarriedContext? { get }
+  var carriedContext: CarriedValues.Context? { get }
   /// What `dispatch` answers while the tree takes nothing.
   var refusal: DispatchResult? { get }
   /// Like `enqueue`, for an effect, which may be let in when others are not.

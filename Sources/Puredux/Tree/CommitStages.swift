@@ -138,7 +138,7 @@ import Synchronization
   }
 
   deinit {
-    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe Confined(storing: next.take()) } }
+    if Depth.isBreak(depth) { Depth.release { unsafe Confined(storing: next.take()) } }
   }
 }
 

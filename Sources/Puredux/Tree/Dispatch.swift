@@ -91,34 +91,25 @@ extension StoreNode {
   }
 
   @usableFromInline func placed(_ action: Action, _ revocation: Revocation? = nil) -> Command {
-    PlacedCommit(of: self, revocation) { [self] _ throws(StoreError) in
+    placed(revocation) { [self] _ throws(StoreError) in
       try tree.acceptHere(action, from: self, isPlaced: true)
     }
   }
 }
 
-/// An action with what belongs to its place in the order: the dispatcher's task-local values, if the tree carries any,
-/// and the revocation of an effect that may be cancelled: an action revoked before its turn is not committed.
-///
-/// SAFETY: has no variables. The compiler does not check subclasses of `Command`.
-@usableFromInline final class PlacedCommit: Command, @unchecked Sendable {
-  @usableFromInline typealias Commit = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
-
-  private let commit: Commit
-  private let revocation: Revocation?
-  private let context: CarriedContext?
-
-  @usableFromInline init(of node: any AnyStoreNode, _ revocation: Revocation? = nil, _ commit: @escaping Commit) {
-    self.commit = commit
-    self.revocation = revocation
-    context = node.carriedContext
-    super.init()
-  }
-
-  @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
-    if revocation?.isRevoked == true { return }
-    // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
-    guard let context else { return _ = try? commit(tree) }
-    context.restore { try? commit(tree) }
+extension AnyStoreNode {
+  /// The commit of an action with what belongs to its place in the order: the dispatcher's task-local values, if the
+  /// tree carries any, and the revocation of an effect that may be cancelled: an action revoked before its turn is not
+  /// committed.
+  func placed(
+    _ revocation: Revocation?,
+    _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
+  ) -> Command {
+    .closure { [context = carriedContext] tree in
+      if revocation?.isRevoked == true { return }
+      // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
+      guard let context else { return _ = try? commit(tree) }
+      context.restore { try? commit(tree) }
+    }
   }
 }

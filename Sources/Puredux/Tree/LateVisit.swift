@@ -24,7 +24,7 @@
 
   private let body: Body
   /// The visitor's task-local values, if the tree carries any.
-  var context: CarriedContext?
+  var context: CarriedValues.Context?
   private let outcome = LockedValue(Outcome.none)
   override var waitsForCommits: Bool { isOrdered }
   private let isOrdered: Bool

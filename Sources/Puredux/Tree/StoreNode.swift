@@ -57,7 +57,7 @@ import Synchronization
   @usableFromInline var refusal: DispatchResult? { isSpecial ? tree.sequencer?.refusal : nil }
 
   /// The task-local values that are set now, if the tree carries any.
-  @usableFromInline var carriedContext: CarriedContext? { isSpecial ? tree.carriedContext : nil }
+  @usableFromInline var carriedContext: CarriedValues.Context? { isSpecial ? tree.carriedContext : nil }
 
   @inlinable static var greatestDepth: UInt64 { (1 << 20) - 1 }
 
@@ -207,6 +207,6 @@ import Synchronization
 
   deinit {
     if isClosedHere { tree.closedCount.wrappingSubtract(1, ordering: .relaxed) }
-    if Depth.isBreak(depth) { ReleaseQueue.deep.release { unsafe parent.take() } }
+    if Depth.isBreak(depth) { Depth.release { unsafe parent.take() } }
   }
 }

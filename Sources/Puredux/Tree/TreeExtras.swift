@@ -63,7 +63,7 @@ extension Tree {
   @usableFromInline nonisolated var sequencer: AnySequencer? { extras.withObject { $0.sequencer } ?? nil }
 
   /// The present values of the task-locals that the tree carries.
-  @usableFromInline nonisolated var carriedContext: CarriedContext? {
+  @usableFromInline nonisolated var carriedContext: CarriedValues.Context? {
     extras.withObject { $0.carried?.capture() } ?? nil
   }
 }

@@ -71,12 +71,12 @@ import Testing
   }
 
   /// A pause that can be asked about, as often as the answers go; then it holds.
-  private func pause(for cause: EffectPause.Cause, _ answers: [Bool] = []) -> EffectPause {
+  private func pause(for cause: RunningEffect.Pause.Cause, _ answers: [Bool] = []) -> RunningEffect.Pause {
     let left = LockedValue(answers[...])
-    return EffectPause(for: cause) { _ in left.withLock { $0.popFirst() ?? true } }
+    return RunningEffect.Pause(for: cause) { _ in left.withLock { $0.popFirst() ?? true } }
   }
 
-  private func over() -> EffectPause {
+  private func over() -> RunningEffect.Pause {
     let pause = pause(for: .states)
     pause.end()
     return pause

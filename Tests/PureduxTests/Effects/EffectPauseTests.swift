@@ -5,11 +5,11 @@ import Testing
 /// What an effect that pauses is for those who wait for rest.
 @Suite(.timeLimit(.minutes(5))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
-  private final class Canceller: EffectHost {
+  private final class Canceller: RunningEffect.Host {
     let store: (any AnyObject & Sendable)? = nil
     let holds = Record<Bool>()
 
-    func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
+    func effect(_ effect: RunningEffect, pausesBy pause: RunningEffect.Pause) {
       holds.add(pause.holds)
       // SAFETY: the task is not kept.
       unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() }
@@ -30,12 +30,12 @@ import Testing
   }
 
   /// Cancels an effect that has an id as soon as it pauses.
-  private final class IdentifiedCanceller: EffectHost {
+  private final class IdentifiedCanceller: RunningEffect.Host {
     let store: (any AnyObject & Sendable)? = nil
     let identified = Record<IdentifiedEffect>()
     let holds = Record<Bool>()
 
-    func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) {
+    func effect(_ effect: RunningEffect, pausesBy pause: RunningEffect.Pause) {
       identified.all[0].cancel()
       holds.add(pause.holds)
     }
@@ -59,7 +59,7 @@ import Testing
   @Test func `of pauses that are held back, the last is told, and those after them at once`() {
     let host = Listener()
     let effect = RunningEffect(of: host)
-    let pauses = (1...4).map { _ in EffectPause(for: .time) { _ in true } }
+    let pauses = (1...4).map { _ in RunningEffect.Pause(for: .time) { _ in true } }
     effect.pauses(by: pauses[0])
     effect.holdPauses()
     effect.pauses(by: pauses[1])
@@ -81,12 +81,12 @@ import Testing
     #expect(host.pauses.all.count == 4 && host.pauses.all[3] === pauses[0])
   }
 
-  private final class Listener: EffectHost {
+  private final class Listener: RunningEffect.Host {
     let store: (any AnyObject & Sendable)? = nil
-    let pauses = Record<EffectPause>()
+    let pauses = Record<RunningEffect.Pause>()
     let ended = Record<RunningEffect>()
 
-    func effect(_ effect: RunningEffect, pausesBy pause: EffectPause) { pauses.add(pause) }
+    func effect(_ effect: RunningEffect, pausesBy pause: RunningEffect.Pause) { pauses.add(pause) }
     func ended(_ effect: RunningEffect) { ended.add(effect) }
   }
 
@@ -115,7 +115,7 @@ import Testing
   func `whoever looks late at the wait of a loop that is gone finds that it is over`(isFollowed: Bool) async throws {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let others = isFollowed ? root.states() : nil
-    let pause: EffectPause
+    let pause: RunningEffect.Pause
     do {
       let loop = Loop(over: root, until: 1)
       while !loop.waits { await Task.yield() }
@@ -191,9 +191,9 @@ import Testing
 
   /// The clock is the user's, and may take its time to say what time it is.
   @Test func `who looked before the time had come does not undo what one who looked later has seen`() {
-    let pauses = Record<EffectPause>()
+    let pauses = Record<RunningEffect.Pause>()
     let answers = LockedValue([true, false])
-    let pause = EffectPause(for: .time) { _ in
+    let pause = RunningEffect.Pause(for: .time) { _ in
       let isPending = answers.withLock { $0.removeFirst() }
       if isPending { pauses.all[0].look() }
       return isPending
