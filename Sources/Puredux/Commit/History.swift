@@ -98,7 +98,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     let reading = contents.withLock { contents in
       let cursor = contents.channel.subscribe(Buffering(bufferingPolicy))
       contents.channel.activate(cursor, first: nil)
-      return HistorySubscriber(kept: contents.entries, channel: contents.channel, cursor: cursor)
+      return CommitReader(kept: contents.entries, channel: contents.channel, cursor: cursor)
     }
     return AsyncStream {
       await reading.next()
@@ -168,31 +168,33 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// One sequence of a history.
-private final class HistorySubscriber<Entry: Sendable>: Sendable {
-  private let kept: LockedValue<SegmentedQueue<Entry>>
-  private let channel: Channel<Entry>
-  private let cursor: Int
+extension History {
+  /// One sequence of a history.
+  fileprivate final class CommitReader: Sendable {
+    private let kept: LockedValue<SegmentedQueue<Entry>>
+    private let channel: Channel<Entry>
+    private let cursor: Int
 
-  init(kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {
-    self.kept = LockedValue(kept)
-    self.channel = channel
-    self.cursor = cursor
-  }
-
-  func next() async -> Entry? {
-    if let entry = kept.withLock({ $0.popFirst() }) { return entry }
-    return await channel.next(cursor)
-  }
-
-  func cancel() {
-    // Released outside the lock.
-    _ = kept.withLock { kept in
-      defer { kept = SegmentedQueue(segmentLength: kept.segmentLength) }
-      return kept
+    init(kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {
+      self.kept = LockedValue(kept)
+      self.channel = channel
+      self.cursor = cursor
     }
-    _ = channel.cancel(cursor)
-  }
 
-  deinit { _ = channel.remove(cursor) }
+    func next() async -> Entry? {
+      if let entry = kept.withLock({ $0.popFirst() }) { return entry }
+      return await channel.next(cursor)
+    }
+
+    func cancel() {
+      // Released outside the lock.
+      _ = kept.withLock { kept in
+        defer { kept = SegmentedQueue(segmentLength: kept.segmentLength) }
+        return kept
+      }
+      _ = channel.cancel(cursor)
+    }
+
+    deinit { _ = channel.remove(cursor) }
+  }
 }

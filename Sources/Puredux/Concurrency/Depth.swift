@@ -54,18 +54,20 @@
   }
 }
 
-/// Holds the next object in a chain, and hands it over to be released in a loop.
-@usableFromInline final class Chained<Next> {
-  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
-  @usableFromInline @exclusivity(unchecked) var next: Next?
+extension Depth {
+  /// Holds the next object in a chain, and hands it over to be released in a loop.
+  @usableFromInline final class Link<Next> {
+    // SAFETY: changed only by the deinitializer, so there are no accesses to check.
+    @usableFromInline @exclusivity(unchecked) var next: Next?
 
-  @inlinable init(_ next: Next) { unsafe self.next = next }
+    @inlinable init(_ next: Next) { unsafe self.next = next }
 
-  /// The next object. The caller holds `self`, so it is there.
-  @inlinable var held: Next { unsafe next.unsafelyUnwrapped }
+    /// The next object. The caller holds `self`, so it is there.
+    @inlinable var held: Next { unsafe next.unsafelyUnwrapped }
 
-  deinit { Depth.release { unsafe Confined(storing: next.take()) } }
+    deinit { Depth.release { unsafe Confined(storing: next.take()) } }
+  }
 }
 
 /// SAFETY: its only variable is changed only by the deinitializer, when nothing else can access it.
-extension Chained: @unchecked Sendable where Next: Sendable {}
+extension Depth.Link: @unchecked Sendable where Next: Sendable {}

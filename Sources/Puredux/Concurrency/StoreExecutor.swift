@@ -14,7 +14,7 @@ public struct StoreExecutor: Sendable {
   /// Whether each thing that a tree does is a job of its own.
   @usableFromInline var goesStepByStep: Bool {
     guard case .brought(let executor) = kind else { return false }
-    return (executor as? any StepByStepExecutor)?.isStepByStep == true
+    return (executor as? any StepByStep)?.isStepByStep == true
   }
 
   /// An executor of the tree's own, on the global thread pool. The fastest to reach.
@@ -34,7 +34,9 @@ public struct StoreExecutor: Sendable {
   }
 }
 
-/// An executor for tests, on which a tree does one thing in each job.
-package protocol StepByStepExecutor: SerialExecutor {
-  var isStepByStep: Bool { get }
+extension StoreExecutor {
+  /// An executor for tests, on which a tree does one thing in each job.
+  package protocol StepByStep: SerialExecutor {
+    var isStepByStep: Bool { get }
+  }
 }

@@ -78,7 +78,7 @@ extension StateEffect {
 
   private func following(_ states: Confined<Source<State>>, by runner: StateEffectRunner<Action>) -> TreeWork {
     let follower = states.map { states in
-      let numbers = StateEffectNumbers()
+      let numbers = StateEffectRunner<Action>.Numbers()
       let sink = StateEffectSink<Action> {
         runner.begin($0, for: numbers.number(of: $1, isOver: runner.isOver))
       } end: {
@@ -109,16 +109,18 @@ extension StateEffect {
   }
 }
 
-/// Numbers for the elements that have effects of the state: their ids are the user's, whose code must not run under a
-/// lock.
-private final class StateEffectNumbers {
-  private var numbers = SweptTable<EffectID, Int>()
-  private var last = 0
+extension StateEffectRunner {
+  /// Numbers for the elements that have effects of the state: their ids are the user's, whose code must not run under a
+  /// lock.
+  fileprivate final class Numbers {
+    private var numbers = SweptTable<EffectID, Int>()
+    private var last = 0
 
-  subscript(id: EffectID) -> Int? { numbers[id] }
+    subscript(id: EffectID) -> Int? { numbers[id] }
 
-  func number(of id: EffectID, isOver: (Int) -> Bool) -> Int {
-    last += 1
-    return numbers.value(of: id, orMake: { last }, isOver: isOver)
+    func number(of id: EffectID, isOver: (Int) -> Bool) -> Int {
+      last += 1
+      return numbers.value(of: id, orMake: { last }, isOver: isOver)
+    }
   }
 }

@@ -68,12 +68,12 @@ extension Route {
         }
       }
     case .mapped(let actions):
-      map(through: Chained(actions), transform)
+      map(through: Depth.Link(actions), transform)
     }
   }
 
   @inlinable func map<Projected: Sendable>(
-    through below: Chained<Route<Action>.Mapped>, _ transform: @escaping @Sendable (Projected) -> Action?
+    through below: Depth.Link<Route<Action>.Mapped>, _ transform: @escaping @Sendable (Projected) -> Action?
   ) -> Route<Projected>.Mapped {
     Route<Projected>.Mapped(node: below.held.node) { action in
       guard let action = transform(action) else { return .unmapped }

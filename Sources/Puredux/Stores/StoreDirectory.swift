@@ -16,7 +16,7 @@
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
   public typealias Root = RootStore<State, Action>
 
-  let table: DirectoryTable<Key, State, Action>
+  let table: Table
 
   /// - Parameters:
   ///   - idleLimit: How long a store is kept that nobody needs.
@@ -31,7 +31,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
   ) {
-    table = DirectoryTable(
+    table = Table(
       idleLimit: idleLimit, countLimit: countLimit, clock: clock, interceptors: interceptors, make: make)
   }
 
@@ -70,256 +70,257 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 }
 
-/// The stores of a directory, and what becomes of them.
-actor DirectoryTable<Key: Hashable & Sendable, State: Sendable, Action: Sendable> {
-  typealias Root = RootStore<State, Action>
+extension StoreDirectory {
+  /// The stores of a directory, and what becomes of them.
+  actor Table {
+    private struct Entry {
+      enum Phase {
+        case opening(Task<Void, Never>)
+        case open(Root)
+        /// It is being shut down.
+        case closing
+      }
 
-  private struct Entry {
-    enum Phase {
-      case opening(Task<Void, Never>)
-      case open(Root)
-      /// It is being shut down.
-      case closing
+      var phase: Phase
+      /// How many use it.
+      var useCount = 0
+      /// Another one with each use, so that an end of idleness is told from the one before.
+      var generation: Int
+      var waiters: [Int: CheckedContinuation<Root, any Error>] = [:]
     }
 
-    var phase: Phase
-    /// How many use it.
-    var useCount = 0
-    /// Another one with each use, so that an end of idleness is told from the one before.
-    var generation: Int
-    var waiters: [Int: CheckedContinuation<Root, any Error>] = [:]
-  }
+    /// A store that nobody uses, in the order in which that began.
+    private struct Idle {
+      let key: Key
+      let generation: Int
+      let time: Duration
+    }
 
-  /// A store that nobody uses, in the order in which that began.
-  private struct Idle {
-    let key: Key
-    let generation: Int
-    let time: Duration
-  }
+    private let idleLimit: Duration
+    private let countLimit: Int
+    private let interceptors: InterceptorShutdown
+    private let time: ElapsedClock
+    private let make: @Sendable (Key) async throws -> Root
+    private var entries: [Key: Entry] = [:]
+    private var idle = Queue<Idle>()
+    private var isSweeping = false
+    /// How many there are that are not being shut down, and how many of them are just being looked at for that.
+    private var keptCount = 0
+    private var leavingCount = 0
+    private var hasEnded = false
+    private var nextWaiter = 0
+    private var generation = 0
+    private var enders: [CheckedContinuation<Void, Never>] = []
 
-  private let idleLimit: Duration
-  private let countLimit: Int
-  private let interceptors: InterceptorShutdown
-  private let time: ElapsedClock
-  private let make: @Sendable (Key) async throws -> Root
-  private var entries: [Key: Entry] = [:]
-  private var idle = Queue<Idle>()
-  private var isSweeping = false
-  /// How many there are that are not being shut down, and how many of them are just being looked at for that.
-  private var keptCount = 0
-  private var leavingCount = 0
-  private var hasEnded = false
-  private var nextWaiter = 0
-  private var generation = 0
-  private var enders: [CheckedContinuation<Void, Never>] = []
+    init(
+      idleLimit: Duration, countLimit: Int, clock: any Clock<Duration>, interceptors: InterceptorShutdown,
+      make: @escaping @Sendable (Key) async throws -> Root
+    ) {
+      self.idleLimit = idleLimit
+      self.countLimit = countLimit
+      self.interceptors = interceptors
+      self.make = make
+      time = ElapsedClock(clock)
+    }
 
-  init(
-    idleLimit: Duration, countLimit: Int, clock: any Clock<Duration>, interceptors: InterceptorShutdown,
-    make: @escaping @Sendable (Key) async throws -> Root
-  ) {
-    self.idleLimit = idleLimit
-    self.countLimit = countLimit
-    self.interceptors = interceptors
-    self.make = make
-    time = ElapsedClock(clock)
-  }
+    var keys: [Key] { Array(entries.keys) }
 
-  var keys: [Key] { Array(entries.keys) }
+    /// How many times are noted at which stores were not used any more.
+    var idleCount: Int { idle.count }
 
-  /// How many times are noted at which stores were not used any more.
-  var idleCount: Int { idle.count }
+    /// How many wait for the store of a key.
+    func waiterCount(of key: Key) -> Int { entries[key]?.waiters.count ?? 0 }
 
-  /// How many wait for the store of a key.
-  func waiterCount(of key: Key) -> Int { entries[key]?.waiters.count ?? 0 }
+    // MARK: Using a store
 
-  // MARK: Using a store
+    func shutdown() async {
+      hasEnded = true
+      for (key, entry) in entries {
+        switch entry.phase {
+        case .opening(let task): task.cancel()
+        case .open(let store): close(store, of: key)
+        case .closing: break
+        }
+      }
+      if entries.isEmpty { return }
+      await withCheckedContinuation { enders.append($0) }
+    }
 
-  func shutdown() async {
-    hasEnded = true
-    for (key, entry) in entries {
-      switch entry.phase {
-      case .opening(let task): task.cancel()
-      case .open(let store): close(store, of: key)
-      case .closing: break
+    func acquire(_ key: Key) async throws -> Root {
+      nextWaiter += 1
+      let id = nextWaiter
+      return try await withTaskCancellationHandler {
+        try await withCheckedThrowingContinuation { ask(for: key, $0, id) }
+      } onCancel: {
+        Task { await self.giveUp(id, key) }
       }
     }
-    if entries.isEmpty { return }
-    await withCheckedContinuation { enders.append($0) }
-  }
 
-  func acquire(_ key: Key) async throws -> Root {
-    nextWaiter += 1
-    let id = nextWaiter
-    return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { ask(for: key, $0, id) }
-    } onCancel: {
-      Task { await self.giveUp(id, key) }
+    private func giveUp(_ id: Int, _ key: Key) {
+      entries[key]?.waiters.removeValue(forKey: id)?.resume(throwing: CancellationError())
     }
-  }
 
-  private func giveUp(_ id: Int, _ key: Key) {
-    entries[key]?.waiters.removeValue(forKey: id)?.resume(throwing: CancellationError())
-  }
+    private func ask(for key: Key, _ waiter: CheckedContinuation<Root, any Error>, _ id: Int) {
+      if hasEnded { return waiter.resume(throwing: StoreError.terminated) }
+      if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
+      guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
+      if case .open(let store) = entry.phase, store.takesActions {
+        entry.useCount += 1
+        entry.generation = nextGeneration()
+        entries[key] = entry
+        return waiter.resume(returning: store)
+      }
+      entries[key]?.waiters[id] = waiter
+      if case .open(let store) = entry.phase { close(store, of: key) }
+    }
 
-  private func ask(for key: Key, _ waiter: CheckedContinuation<Root, any Error>, _ id: Int) {
-    if hasEnded { return waiter.resume(throwing: StoreError.terminated) }
-    if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
-    guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
-    if case .open(let store) = entry.phase, store.takesActions {
-      entry.useCount += 1
-      entry.generation = nextGeneration()
+    func release(_ store: Root, of key: Key) {
+      // It may have been shut down meanwhile, and made anew.
+      guard var entry = entries[key], case .open(let current) = entry.phase, current === store else { return }
+      entry.useCount -= 1
       entries[key] = entry
-      return waiter.resume(returning: store)
+      if entry.useCount == 0 { beginIdling(key) }
     }
-    entries[key]?.waiters[id] = waiter
-    if case .open(let store) = entry.phase { close(store, of: key) }
-  }
 
-  func release(_ store: Root, of key: Key) {
-    // It may have been shut down meanwhile, and made anew.
-    guard var entry = entries[key], case .open(let current) = entry.phase, current === store else { return }
-    entry.useCount -= 1
-    entries[key] = entry
-    if entry.useCount == 0 { beginIdling(key) }
-  }
+    // MARK: Making and ending stores
 
-  // MARK: Making and ending stores
-
-  private func nextGeneration() -> Int {
-    generation += 1
-    return generation
-  }
-
-  private func open(_ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>]) {
-    // Detached: nothing is made under the task-local values of who happens to ask first.
-    let task = Task.detached { [make] in
-      let result: Result<Root, any Error>
-      do { result = .success(try await make(key)) } catch { result = .failure(error) }
-      await self.opened(key, result)
+    private func nextGeneration() -> Int {
+      generation += 1
+      return generation
     }
-    entries[key] = Entry(phase: .opening(task), generation: nextGeneration(), waiters: waiters)
-    keptCount += 1
-    letGoOfTooMany()
-  }
 
-  private func opened(_ key: Key, _ result: Result<Root, any Error>) {
-    guard let waiters = entries[key]?.waiters.values else { return }
-    switch result {
-    case .failure(let error):
-      entries[key] = nil
-      keptCount -= 1
-      for waiter in waiters { waiter.resume(throwing: hasEnded ? StoreError.terminated : error) }
-      endIfEmpty()
-    case .success(let store) where hasEnded:
-      entries[key]?.waiters = [:]
-      for waiter in waiters { waiter.resume(throwing: StoreError.terminated) }
-      close(store, of: key)
-    case .success(let store):
-      entries[key]?.phase = .open(store)
-      entries[key]?.useCount = waiters.count
-      entries[key]?.generation = nextGeneration()
-      entries[key]?.waiters = [:]
-      for waiter in waiters { waiter.resume(returning: store) }
-      if waiters.isEmpty { beginIdling(key) }
+    private func open(_ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>]) {
+      // Detached: nothing is made under the task-local values of who happens to ask first.
+      let task = Task.detached { [make] in
+        let result: Result<Root, any Error>
+        do { result = .success(try await make(key)) } catch { result = .failure(error) }
+        await self.opened(key, result)
+      }
+      entries[key] = Entry(phase: .opening(task), generation: nextGeneration(), waiters: waiters)
+      keptCount += 1
+      letGoOfTooMany()
     }
-  }
 
-  private func close(_ store: Root, of key: Key) {
-    entries[key]?.phase = .closing
-    keptCount -= 1
-    entries[key]?.useCount = 0
-    // Not detached: an effect of the store that shuts the directory down is not waited for.
-    Task { [interceptors] in
-      await store.shutdown(interceptors: interceptors)
-      self.closed(key)
-    }
-  }
-
-  private func closed(_ key: Key) {
-    guard let entry = entries[key] else { return }
-    if entry.waiters.isEmpty || hasEnded {
-      entries[key] = nil
-      for waiter in entry.waiters.values { waiter.resume(throwing: StoreError.terminated) }
-      endIfEmpty()
-    } else {
-      open(key, for: entry.waiters)
-    }
-  }
-
-  private func endIfEmpty() {
-    guard hasEnded, entries.isEmpty else { return }
-    for ender in enders { ender.resume() }
-    enders = []
-  }
-
-  // MARK: Letting go
-
-  private func beginIdling(_ key: Key) {
-    appendIdle(key)
-    letGoOfTooMany()
-  }
-
-  /// - Parameter pause: How much later than that it is to be looked at.
-  private func appendIdle(_ key: Key, pause: Duration = .zero) {
-    guard let entry = entries[key] else { return }
-    idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
-    // Most of them may be idle no more: there is one for each time that a store was not used.
-    if idle.count > 2 * entries.count + 64 {
-      for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
-    }
-    if !isSweeping {
-      isSweeping = true
-      Task.detached { await self.sweep() }
-    }
-  }
-
-  /// Lets go of those whose time is over, as long as there are any that nobody uses.
-  private func sweep() async {
-    while let first = idle.isEmpty ? nil : idle[0] {
-      let rest = first.time + idleLimit - time.now
-      if rest > .zero {
-        _ = await time.sleep(for: rest)
-      } else {
-        _ = idle.popFirst()
-        await letGo(first)
+    private func opened(_ key: Key, _ result: Result<Root, any Error>) {
+      guard let waiters = entries[key]?.waiters.values else { return }
+      switch result {
+      case .failure(let error):
+        entries[key] = nil
+        keptCount -= 1
+        for waiter in waiters { waiter.resume(throwing: hasEnded ? StoreError.terminated : error) }
+        endIfEmpty()
+      case .success(let store) where hasEnded:
+        entries[key]?.waiters = [:]
+        for waiter in waiters { waiter.resume(throwing: StoreError.terminated) }
+        close(store, of: key)
+      case .success(let store):
+        entries[key]?.phase = .open(store)
+        entries[key]?.useCount = waiters.count
+        entries[key]?.generation = nextGeneration()
+        entries[key]?.waiters = [:]
+        for waiter in waiters { waiter.resume(returning: store) }
+        if waiters.isEmpty { beginIdling(key) }
       }
     }
-    isSweeping = false
-  }
 
-  private func letGoOfTooMany() {
-    // Two at a time, as each call comes with one more: so many may be followed that to look at all of them takes long.
-    var left = 2
-    while left > 0, keptCount - leavingCount > countLimit, let first = idle.popFirst() {
-      guard isIdle(first) != nil else { continue }
-      left -= 1
-      leavingCount += 1
-      Task.detached { await self.letGoOfSurplus(first) }
+    private func close(_ store: Root, of key: Key) {
+      entries[key]?.phase = .closing
+      keptCount -= 1
+      entries[key]?.useCount = 0
+      // Not detached: an effect of the store that shuts the directory down is not waited for.
+      Task { [interceptors] in
+        await store.shutdown(interceptors: interceptors)
+        self.closed(key)
+      }
     }
-  }
 
-  private func letGoOfSurplus(_ candidate: Idle) async {
-    await letGo(candidate)
-    leavingCount -= 1
-  }
+    private func closed(_ key: Key) {
+      guard let entry = entries[key] else { return }
+      if entry.waiters.isEmpty || hasEnded {
+        entries[key] = nil
+        for waiter in entry.waiters.values { waiter.resume(throwing: StoreError.terminated) }
+        endIfEmpty()
+      } else {
+        open(key, for: entry.waiters)
+      }
+    }
 
-  private func isIdle(_ candidate: Idle) -> Root? {
-    guard let entry = entries[candidate.key], entry.useCount == 0, entry.generation == candidate.generation,
-      case .open(let store) = entry.phase
-    else { return nil }
-    return store
-  }
+    private func endIfEmpty() {
+      guard hasEnded, entries.isEmpty else { return }
+      for ender in enders { ender.resume() }
+      enders = []
+    }
 
-  private func letGo(_ candidate: Idle) async {
-    guard let store = isIdle(candidate) else { return }
-    let statistics = await store.statistics
-    // It may be used again by now.
-    guard isIdle(candidate) != nil else { return }
-    if statistics.isNeeded, store.takesActions {
-      // Not at once, however short the limit is.
-      appendIdle(candidate.key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
-    } else {
-      close(store, of: candidate.key)
+    // MARK: Letting go
+
+    private func beginIdling(_ key: Key) {
+      appendIdle(key)
+      letGoOfTooMany()
+    }
+
+    /// - Parameter pause: How much later than that it is to be looked at.
+    private func appendIdle(_ key: Key, pause: Duration = .zero) {
+      guard let entry = entries[key] else { return }
+      idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
+      // Most of them may be idle no more: there is one for each time that a store was not used.
+      if idle.count > 2 * entries.count + 64 {
+        for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
+      }
+      if !isSweeping {
+        isSweeping = true
+        Task.detached { await self.sweep() }
+      }
+    }
+
+    /// Lets go of those whose time is over, as long as there are any that nobody uses.
+    private func sweep() async {
+      while let first = idle.isEmpty ? nil : idle[0] {
+        let rest = first.time + idleLimit - time.now
+        if rest > .zero {
+          _ = await time.sleep(for: rest)
+        } else {
+          _ = idle.popFirst()
+          await letGo(first)
+        }
+      }
+      isSweeping = false
+    }
+
+    private func letGoOfTooMany() {
+      // Two at a time, as each call comes with one more: so many may be followed that to look at all of them takes
+      // long.
+      var left = 2
+      while left > 0, keptCount - leavingCount > countLimit, let first = idle.popFirst() {
+        guard isIdle(first) != nil else { continue }
+        left -= 1
+        leavingCount += 1
+        Task.detached { await self.letGoOfSurplus(first) }
+      }
+    }
+
+    private func letGoOfSurplus(_ candidate: Idle) async {
+      await letGo(candidate)
+      leavingCount -= 1
+    }
+
+    private func isIdle(_ candidate: Idle) -> Root? {
+      guard let entry = entries[candidate.key], entry.useCount == 0, entry.generation == candidate.generation,
+        case .open(let store) = entry.phase
+      else { return nil }
+      return store
+    }
+
+    private func letGo(_ candidate: Idle) async {
+      guard let store = isIdle(candidate) else { return }
+      let statistics = await store.statistics
+      // It may be used again by now.
+      guard isIdle(candidate) != nil else { return }
+      if statistics.isNeeded, store.takesActions {
+        // Not at once, however short the limit is.
+        appendIdle(candidate.key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
+      } else {
+        close(store, of: candidate.key)
+      }
     }
   }
 }

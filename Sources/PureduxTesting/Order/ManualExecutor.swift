@@ -22,7 +22,7 @@ import Puredux
 ///
 /// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both.
 /// A consumer on one of its own is let go from one delivery to the next.
-public final class ManualExecutor: StepByStepExecutor, TaskExecutor, Sendable {
+public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Sendable {
   private struct Jobs {
     var waiting: [UnownedJob] = []
     var unfinished = 0
