@@ -38,9 +38,9 @@ import Testing
       _ = fold.take(1, of: UInt64(1000 + position), at: UInt64(position))
       fold.ended(at: UInt64(position), fingerprint: UInt64(position))
     }
-    let stored = StoredState(state: 3, fold: fold)
+    let stored = SnapshotContent(state: 3, fold: fold)
     let bytes = try stored.encode(by: .json())
-    var read = try #require(StoredState<Int>(bytes, by: .json()))
+    var read = try #require(SnapshotContent<Int>(bytes, by: .json()))
     #expect(read.state == 3 && read.fold.mark == fold.mark && read.fold.commits == 1000)
     for number in [501, 502] as [UInt64] {
       #expect(read.fold.take(number, of: 7, at: 501) == fold.take(number, of: 7, at: 501))
@@ -49,9 +49,9 @@ import Testing
     fold.ended(at: 501, fingerprint: nil)
     #expect(read.fold.mark == fold.mark)
     for count in stride(from: 0, to: bytes.count, by: 97) {
-      #expect(StoredState<Int>(Array(bytes.prefix(count)), by: .json()) == nil)
+      #expect(SnapshotContent<Int>(Array(bytes.prefix(count)), by: .json()) == nil)
     }
-    #expect(StoredState<Int>(bytes, by: .json(schema: 0)) == nil)
+    #expect(SnapshotContent<Int>(bytes, by: .json(schema: 0)) == nil)
   }
 
   @Test("those who wrote last are remembered, the same on every replica, and one who is forgotten is told")

@@ -229,7 +229,7 @@ import Testing
     let writer = try await ledger(log)
     for number in 0..<3 { try await writer.send("\(number)") }
     await writer.shutdown()
-    let stored = StoredState(state: Ledger(entries: ["lost"]), fold: Fold.having(committed: 10))
+    let stored = SnapshotContent(state: Ledger(entries: ["lost"]), fold: Fold.having(committed: 10))
     try await log.save(LogSnapshot(position: 10, bytes: stored.encode(by: .json())))
     var options = LogOptions.quick
     options.openingLimit = .milliseconds(7)
@@ -256,7 +256,7 @@ import Testing
     let writer = try await ledger(log)
     for number in 0..<3 { try await writer.send("\(number)") }
     await writer.shutdown()
-    let wrong = StoredState(state: Ledger(entries: ["wrong"]), fold: Fold.having(committed: position))
+    let wrong = SnapshotContent(state: Ledger(entries: ["wrong"]), fold: Fold.having(committed: position))
     try await log.save(LogSnapshot(position: position, bytes: wrong.encode(by: .json())))
     var options = LogOptions.quick
     (options.ignoresSnapshots, options.snapshotBytes) = (true, nil)

@@ -214,12 +214,12 @@ private struct SubmittedAction {
 }
 
 extension Sequencer {
-  /// What the log's side may do in its turn on the tree's executor.
+  /// What the log's side may do in its turn on the tree's executor. Does not leave it, as it is not `Sendable`.
   package struct Turn {
     private let sequencer: Sequencer
     private let root: StoreNode<Action>
 
-    init(_ sequencer: Sequencer, at root: StoreNode<Action>) {
+    init(_ sequencer: Sequencer, at root: StoreNode<Action>, on tree: isolated any TreeIsolation) {
       self.sequencer = sequencer
       self.root = root
     }
@@ -232,7 +232,7 @@ extension Sequencer {
 
     /// Commits the first of what has been submitted here and is not committed yet.
     package func commitOwn(_ action: Action) {
-      root.tree.assumeIsolated { sequencer.commitOwn(action, on: $0) }
+      root.tree.assumeIsolated { [sequencer] in sequencer.commitOwn(action, on: $0) }
     }
 
     /// Those who wait for the first of what has been submitted here wait no more. What was submitted stays.
@@ -242,7 +242,9 @@ extension Sequencer {
 
     /// Gives up the first of what has been submitted here; false where there is nothing.
     package func giveUpFirst(_ error: StoreError) -> Bool {
-      root.tree.assumeIsolated { sequencer.giveUpFirst(error, on: $0) }
+      root.tree.assumeIsolated { [sequencer] in sequencer.giveUpFirst(error, on: $0) }
     }
   }
 }
+
+@available(*, unavailable) extension Sequencer.Turn: Sendable {}

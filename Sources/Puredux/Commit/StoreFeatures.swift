@@ -79,7 +79,7 @@
   ///   - above: The stages of its parent.
   @inlinable func step(
     _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
-    turn: CommitTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
+    turn: PartTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
     // Nothing else is looked up where there are only reducers.
     if isPlain, onCommit == nil, turn == nil, above == nil {
@@ -90,7 +90,7 @@
 
   /// Not specialized, while what the reducers, the middleware and the history do is, where they are made.
   @usableFromInline func fullStep(
-    _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: CommitTurn?,
+    _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: PartTurn?,
     under parent: StoreNode<Action>?, above: CommitStages<Action>?
   ) -> CommitStep<Action> {
     let above = above.flatMap { $0.reachesDown ? $0 : nil }
@@ -117,7 +117,7 @@
 
   /// Opens a turn for the rest of the commit, too.
   private static func reducing(
-    _ reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void, in turn: CommitTurn
+    _ reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void, in turn: PartTurn
   ) -> CommitStep<Action>.Reduce {
     { own, action in
       reduce(own, &action)

@@ -1,49 +1,6 @@
 /// The isolation of one tree of stores: proves to the compiler that code runs on the tree's executor.
 @usableFromInline protocol TreeIsolation: Actor {}
 
-/// Work to be performed on a tree's executor.
-///
-/// SAFETY: has no variables; subclasses are responsible for their own. The compiler does not check a class that is not
-/// final.
-@usableFromInline class Command: @unchecked Sendable {
-  @usableFromInline init() {}
-
-  @usableFromInline func perform(on tree: isolated any TreeIsolation) {}
-
-  /// Called instead if nobody else holds it.
-  func performUnheld(on tree: isolated any TreeIsolation) { perform(on: tree) }
-}
-
-extension Command {
-  /// A command that calls a closure.
-  static func closure(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Command { Closure(body) }
-
-  private final class Closure: Command, @unchecked Sendable {
-    private let body: @Sendable (isolated any TreeIsolation) -> Void
-
-    init(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
-      self.body = body
-      super.init()
-    }
-
-    override func perform(on tree: isolated any TreeIsolation) { body(tree) }
-  }
-}
-
-/// Accepts commands, which are performed in order, one after the other, on a tree's executor.
-@usableFromInline protocol CommandQueue: AnyObject, Sendable {
-  /// Gives a command its place in the order; false if commands are no longer accepted.
-  func enqueue(_ command: Command) -> Bool
-  /// Whether an effect belongs to the same tree.
-  func hosts(_ effect: RunningEffect) -> Bool
-}
-
-extension CommandQueue {
-  @usableFromInline func enqueue(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
-    enqueue(.closure(body))
-  }
-}
-
 /// A reference to a value that lives on a tree's executor. Any code may hold it and pass it on; only code that runs
 /// there can look inside.
 ///

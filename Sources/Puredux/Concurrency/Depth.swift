@@ -14,7 +14,7 @@
   @inlinable static var reach: Int { 64 }
 
   /// Whether a chain is broken at a depth: from there it is traversed in a loop, and what a link holds is released by
-  /// `release`.
+  /// `releaseInTurn`.
   @inlinable static func isBreak(_ depth: Int) -> Bool { depth % reach == 0 && depth > 0 }
 
   /// What waits to be released, by the releasing thread: an object is not released by another thread, which may hold a
@@ -26,7 +26,7 @@
   ///
   /// - Parameter take: Takes the object from its holder. Called under the lock, so that from then on only the table
   ///   holds it.
-  @usableFromInline static func release(_ take: () -> any Sendable) {
+  @usableFromInline static func releaseInTurn(_ take: () -> any Sendable) {
     let thread = currentThread
     let isFirst = waiting.withLock { waiting in
       let isFirst = waiting[thread] == nil
@@ -65,7 +65,7 @@ extension Depth {
     /// The next object. The caller holds `self`, so it is there.
     @inlinable var held: Next { unsafe next.unsafelyUnwrapped }
 
-    deinit { Depth.release { unsafe Confined(storing: next.take()) } }
+    deinit { Depth.releaseInTurn { unsafe Confined(storing: next.take()) } }
   }
 }
 

@@ -47,21 +47,6 @@ package struct ElapsedClock: Sendable {
   }
 }
 
-/// A clock that is told of a sleep before an effect counts as asleep, and so knows each sleeper when a store has
-/// settled.
-package protocol AnnouncedClock: Clock where Duration == Swift.Duration {
-  /// The next `sleep(until:)` with this deadline is the one that is announced.
-  func announceSleep(until deadline: Instant)
-}
-
-extension AnnouncedClock {
-  /// Announces a sleep until a time has elapsed since an instant of this clock.
-  fileprivate func announcing(from start: any InstantProtocol) -> (@Sendable (_ until: Swift.Duration) -> Void)? {
-    guard let start = start as? Instant else { return nil }
-    return { announceSleep(until: start.advanced(by: $0)) }
-  }
-}
-
 extension Clock<Duration> {
   /// Returns when a duration has passed by this clock, or, if it cannot sleep, by the continuous one; at once when the
   /// caller is cancelled.

@@ -1,7 +1,7 @@
 extension StoreNode {
   /// Performs an effect of an action that was given to this store. Only on the tree's executor, in commit order.
   @inlinable func perform(_ effect: Effect<Action>) {
-    guard case .work(let work) = effect.content, !isSpecial else { return performDetail(of: effect) }
+    guard case .work(let work) = effect.content, !needsPlacing else { return performDetail(of: effect) }
     perform(work)
   }
 

@@ -69,7 +69,7 @@
 
 /// The same for a `Keyed`, of which only what was written since is looked at.
 @usableFromInline struct KeyedChanges<Key: Hashable & Sendable, Value: Equatable & Sendable> {
-  @usableFromInline var mark = Keyed<Key, Value>.Writes.Mark()
+  @usableFromInline var mark = KeyedWrites<Key>.Mark()
   @usableFromInline var current: [Key: Value] = [:]
 
   @inlinable init() {}

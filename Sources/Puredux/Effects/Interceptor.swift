@@ -241,10 +241,3 @@ public protocol AsyncAction<Action>: Sendable {
   associatedtype Action: Sendable
   func execute(dispatch: Dispatch<Action>) async
 }
-
-/// A value that closures of one store share, on the tree's executor.
-@usableFromInline final class Kept<Value> {
-  @usableFromInline var value: Value?
-
-  @inlinable init() {}
-}

@@ -27,7 +27,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   /// For readers of a property whose change is just being announced: they get the old value, and are notified when the
   /// new one is there.
   private nonisolated let earlyRegistrar = ObservationRegistrar()
-  private let connection = Presenter.Connection()
+  private let connection = Subscription.Holder()
   private var current: State
   /// The next state, while it is being announced, and what has been read too early since.
   private var announced: State?

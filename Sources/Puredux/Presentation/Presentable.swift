@@ -43,12 +43,12 @@ extension Presentable {
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) {
     let store = store.store()
-    let queue = Presenter.PropsMaker(presentationQueue)
+    let maker = Presenter.PropsMaker(presentationQueue)
     presenter = Presenter { [weak self] connection in
       let observer = Observer(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) {
         [weak self, weak connection] state in
         guard self != nil else { return .dead }
-        let made = await queue.run { props(state, store) }
+        let made = await maker.run { props(state, store) }
         return await MainActor.run {
           // Checked where neither can be released in between.
           guard let self, connection != nil else { return .dead }
@@ -63,16 +63,16 @@ extension Presentable {
 
 /// Connects a presentable to a store, from `subscribeToStore()` until it is released.
 @MainActor public final class Presenter {
-  private let subscribe: @MainActor (Connection) -> Subscription
-  private var connection: Connection?
+  private let subscribe: @MainActor (Subscription.Holder) -> Subscription
+  private var connection: Subscription.Holder?
 
-  init(subscribe: @escaping @MainActor (Connection) -> Subscription) {
+  init(subscribe: @escaping @MainActor (Subscription.Holder) -> Subscription) {
     self.subscribe = subscribe
   }
 
   /// Starts with the present state. Calling it again starts anew.
   public func subscribeToStore() {
-    let connection = Connection()
+    let connection = Subscription.Holder()
     connection.subscription = subscribe(connection)
     self.connection = connection
   }
@@ -84,13 +84,6 @@ extension Presentable {
 }
 
 extension Presenter {
-  /// Cancels its subscription when it is released.
-  @MainActor final class Connection {
-    var subscription: Subscription?
-
-    deinit { subscription?.cancel() }
-  }
-
   /// The executor that props are made on.
   fileprivate actor PropsMaker {
     private nonisolated let executor: ExecutorReference
@@ -102,5 +95,14 @@ extension Presenter {
     }
 
     func run<Props: Sendable>(_ make: @Sendable () -> Props) -> Props { make() }
+  }
+}
+
+extension Subscription {
+  /// Cancels a subscription when it is released.
+  @MainActor final class Holder {
+    var subscription: Subscription?
+
+    deinit { subscription?.cancel() }
   }
 }

@@ -7,10 +7,11 @@
   @usableFromInline final let edge: AnyEdge?
   /// What the store that this is the source of owns; nil if this is a view of a store.
   @usableFromInline final let own: AnyOwnState?
-  /// Its followers, and the sources that selectors have made of it. Made with the first of either.
+  /// Its followers, and the sources that selectors have made of it. Made with the first of either, or far up, when the
+  /// state of a source below is computed (`checkpoint`).
   @usableFromInline final let channel = Lazy<AnyChannel>()
-  /// Whether there may be anything to publish to, which is checked by every commit. Never true of a store that has
-  /// neither been followed nor had a scope by a key path or a selector, or a part by a key path.
+  /// Whether there may be anything to publish to, which every commit checks of the root store's. Never true of a root
+  /// store that has neither been followed nor had a scope by a key path or a selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
   @inlinable init(edge: AnyEdge?, own: AnyOwnState?) {
@@ -138,23 +139,5 @@ extension AnySource {
     @usableFromInline var longestBacklog = 0
 
     init() {}
-  }
-}
-
-extension SelectorCache {
-  /// What a selector has memoized, to be forgotten at the end of the store.
-  @usableFromInline final class Memory {
-    fileprivate(set) var isKnown = false
-    let forget: () -> Void
-
-    @usableFromInline init(forget: @escaping () -> Void) { self.forget = forget }
-  }
-}
-
-extension SelectorCache.Memory {
-  @usableFromInline struct Weak {
-    private(set) weak var memory: SelectorCache.Memory?
-
-    init(_ memory: SelectorCache.Memory) { self.memory = memory }
   }
 }

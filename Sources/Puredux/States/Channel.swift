@@ -1,12 +1,12 @@
-/// The followers of a source: its subscribers, in a log behind a lock, and the sources that take their states from it,
-/// which only the source itself touches. Carries out what the log decides, outside the lock.
+/// The followers of a source: its subscribers, in a backlog behind a lock, and the sources that take their states from
+/// it, which only the source itself touches. Carries out what the backlog decides, outside the lock.
 ///
 /// This is the part that does not depend on the type of the states, and is compiled once.
 @usableFromInline class AnyChannel: @unchecked Sendable {
   /// What a publisher keeps from one publication to the next, so that publishing does not allocate.
   @usableFromInline struct Scratch {
     @usableFromInline var woken: ContiguousArray<Cursors.Parked> = []
-    @usableFromInline var garbage = Log.Garbage()
+    @usableFromInline var garbage = Backlog.Garbage()
 
     @usableFromInline init() {}
   }
@@ -27,12 +27,12 @@
   /// For a store's source: what selectors have memoized of it and of its views.
   @usableFromInline @exclusivity(unchecked) final var memories: [SelectorCache.Memory.Weak] = []
   /// For a root store's source: the last turn that has been opened in the commit that is in progress.
-  @exclusivity(unchecked) final var turns: CommitTurn?
+  @exclusivity(unchecked) final var turns: PartTurn?
 
   /// The state of a source far up, while those below it are computed.
   @usableFromInline final var checkpoint: AnyObject?
 
-  @usableFromInline final let log = LockedValue(Log())
+  @usableFromInline final let backlog = LockedValue(Backlog())
   /// The sources that selectors have made of this one.
   @usableFromInline final let selectors = Lazy<SelectorCache>()
 
@@ -45,23 +45,23 @@
   func drop(_ ahead: inout StatesAhead) {}
 
   /// Whether there are no subscribers.
-  final var isIdle: Bool { log.withLock { $0.cursors.subscriberCount == 0 } }
+  final var isIdle: Bool { backlog.withLock { $0.cursors.subscriberCount == 0 } }
 
   final func subscribe(_ buffering: Buffering) -> Int {
-    log.withLock { $0.subscribe(buffering) }
+    backlog.withLock { $0.subscribe(buffering) }
   }
 
   /// No state will follow.
   final func finish() {
-    end(log.withLock { $0.cursors.finish() })
+    end(backlog.withLock { $0.cursors.finish() })
   }
 
   /// Closes a cursor; true if it was the last.
   final func cancel(_ cursor: Int) -> Bool {
-    let (waiters, wasLast) = update { log, garbage in
-      let before = log.cursors.subscriberCount
-      let waiters = log.cancel(cursor, garbage: &garbage)
-      return (waiters, before > 0 && log.cursors.subscriberCount == 0)
+    let (waiters, wasLast) = update { backlog, garbage in
+      let before = backlog.cursors.subscriberCount
+      let waiters = backlog.cancel(cursor, garbage: &garbage)
+      return (waiters, before > 0 && backlog.cursors.subscriberCount == 0)
     }
     if !waiters.isEmpty { end(waiters) }
     return wasLast
@@ -74,31 +74,31 @@
 
   /// Gives up a cursor; true if it was the last.
   final func remove(_ cursor: Int) -> Bool {
-    update { log, garbage in
-      let before = log.cursors.subscriberCount
-      log.remove(cursor, garbage: &garbage)
-      return before > 0 && log.cursors.subscriberCount == 0
+    update { backlog, garbage in
+      let before = backlog.cursors.subscriberCount
+      backlog.remove(cursor, garbage: &garbage)
+      return before > 0 && backlog.cursors.subscriberCount == 0
     }
   }
 
-  /// Changes the log, and then drops, a little at a time and outside the lock, what is no longer needed.
-  final func update<Result>(_ body: (inout Log, inout Log.Garbage) -> Result) -> Result {
-    var garbage = Log.Garbage()
-    let (result, isToTrim) = log.withLock { log in
-      let result = body(&log, &garbage)
-      return (result, log.cursors.needsTrim)
+  /// Changes the backlog, and then drops, a little at a time and outside the lock, what is no longer needed.
+  final func update<Result>(_ body: (inout Backlog, inout Backlog.Garbage) -> Result) -> Result {
+    var garbage = Backlog.Garbage()
+    let (result, isToTrim) = backlog.withLock { backlog in
+      let result = body(&backlog, &garbage)
+      return (result, backlog.cursors.needsTrim)
     }
     if isToTrim { trim(&garbage) }
     return result
   }
 
-  @usableFromInline final func trim(_ garbage: inout Log.Garbage) {
+  @usableFromInline final func trim(_ garbage: inout Backlog.Garbage) {
     var isToTrim = true
     while isToTrim {
       garbage.removeAll()
-      isToTrim = log.withLock { log in
-        log.trim(into: &garbage)
-        return log.cursors.needsTrim
+      isToTrim = backlog.withLock { backlog in
+        backlog.trim(into: &garbage)
+        return backlog.cursors.needsTrim
       }
     }
   }
@@ -106,7 +106,7 @@
 
 /// The channel of a source whose states are `State`.
 ///
-/// SAFETY: its log keeps only states of that type, and its waiters wait for them.
+/// SAFETY: its backlog keeps only states of that type, and its waiters wait for them.
 @usableFromInline final class Channel<State: Sendable>: AnyChannel, @unchecked Sendable {
   /// The sources that take their states from this one and have subscribers, or attachments of their own. SAFETY: as for
   /// the variables above.
@@ -115,7 +115,7 @@
   @usableFromInline override init() { super.init() }
 
   func activate(_ cursor: Int, first: State?) {
-    let served = log.withLock { $0.activate(cursor, first: first) }
+    let served = backlog.withLock { $0.activate(cursor, first: first) }
     if let served { unsafe Waiter<State?>(served).resume(returning: first) }
   }
 
@@ -124,9 +124,9 @@
     unsafe handOver(state, scratch: &scratch)
   }
 
-  /// The first half of a publication: the state takes its place in the log.
+  /// The first half of a publication: the state takes its place in the backlog.
   @inlinable func enter(_ state: State, scratch: inout Scratch) {
-    log.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
+    backlog.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
   }
 
   /// The second half: the consumers that waited for the state receive it.
@@ -147,7 +147,9 @@
   /// The next state, or nil after the last.
   func next(_ cursor: Int, isolation: isolated (any Actor)? = #isolation) async -> State? {
     await Waiter<State?>.wait { waiter in
-      switch update({ log, garbage -> Log.Taken<State> in log.takeOrWait(cursor, AnyWaiter(waiter), garbage: &garbage) }
+      switch update({ backlog, garbage -> Backlog.Taken<State> in
+        backlog.takeOrWait(cursor, AnyWaiter(waiter), garbage: &garbage)
+      }
       ) {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)

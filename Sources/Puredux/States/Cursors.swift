@@ -1,6 +1,6 @@
 /// The positions of a source's subscribers among its states: a pure state machine, run under its channel's lock.
 ///
-/// It knows only positions, not states, and so is compiled once, whatever the type of the states; `Log` holds the
+/// It knows only positions, not states, and so is compiled once, whatever the type of the states; `Backlog` holds the
 /// states, and carries out what is decided here. The cost of a publication depends on the consumers it wakes, never on
 /// the subscribers that are stalled (G6).
 @usableFromInline struct Cursors: Sendable {
@@ -61,7 +61,7 @@
     /// keeps.
     var ownCount: Int32 = 0
     let buffering: Buffering
-    /// The position of the next state to read; for `.oldest`, the end of the log at its last delivery.
+    /// The position of the next state to read; for `.oldest`, the end of the backlog at its last delivery.
     var position = 0
   }
 
@@ -73,7 +73,7 @@
     var group: Int32
   }
 
-  // MARK: What the log has to do
+  // MARK: What the backlog has to do
 
   /// How many states to drop from the front of those that are kept.
   @usableFromInline private(set) var drops = 0
@@ -99,11 +99,11 @@
   private var parked: ContiguousArray<Parked> = []
   /// Further consumers of a cursor; while it is subscribing, all of them. Few cursors have any.
   private var queues: [Int: Queue<AnyWaiter>] = [:]
-  /// The number of unbounded cursors at the end of the log.
+  /// The number of unbounded cursors at the end of the backlog.
   private var unboundedAtEnd = 0
   private var newest = NewestPlaces()
-  /// Newest cursors that have not read the state they were subscribed at, by the end of the log at which that state is
-  /// past their limit; and some for which it is.
+  /// Newest cursors that have not read the state they were subscribed at, by the end of the backlog at which that state
+  /// is past their limit; and some for which it is.
   private var expiring: [Int: ContiguousArray<Int>] = [:]
   private var expired: ContiguousArray<Int> = []
 
@@ -493,7 +493,7 @@
 
   // MARK: Dropping
 
-  /// The log has dropped what it had to drop.
+  /// The backlog has dropped what it had to drop.
   @usableFromInline mutating func dropped() {
     drops = 0
     if !dropsOwn.isEmpty { dropsOwn = [] }
@@ -546,7 +546,7 @@
     }
   }
 
-  /// The log has reached an end at which some first states are past their cursors' limits.
+  /// The backlog has reached an end at which some first states are past their cursors' limits.
   private mutating func expire() {
     guard let ids = expiring.removeValue(forKey: end) else { return }
     if expired.isEmpty { expired = ids } else { expired += ids }

@@ -84,6 +84,6 @@
   }
 
   deinit {
-    if Depth.isBreak(depth) { Depth.release { unsafe Confined(storing: upstream.take() as AnySource?) } }
+    if Depth.isBreak(depth) { Depth.releaseInTurn { unsafe Confined(storing: upstream.take() as AnySource?) } }
   }
 }

@@ -17,9 +17,11 @@
 
   /// Its place in the order has come: the first state is the present one.
   @usableFromInline func begin() {
-    attach()
-    guard let upstream = edge?.source as? Source<State> else { return }
-    upstream.withState { follow?.tell($0) }
+    withCheckpoints {
+      attach()
+      guard let upstream = edge?.source as? Source<State> else { return }
+      upstream.withState { follow?.tell($0) }
+    }
   }
 
   override func vanishHere(_ below: inout ContiguousArray<AnySource>) { follow?.vanish() }

@@ -8,7 +8,7 @@
   /// The sources of single keys that are attached.
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
   /// What has been passed on; nil if there was no collection.
-  @usableFromInline var passed: Collection.Writes.Mark?
+  @usableFromInline var passed: KeyedWrites<Key>.Mark?
 
   @inlinable init(of upstream: Source<Collection>) {
     let edge = Edge<Collection>(to: upstream) { [unowned upstream] follower in

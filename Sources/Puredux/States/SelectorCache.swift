@@ -96,3 +96,21 @@ extension SelectorCache {
     }
   }
 }
+
+extension SelectorCache {
+  /// What a selector has memoized, to be forgotten at the end of the store.
+  @usableFromInline final class Memory {
+    var isKnown = false
+    let forget: () -> Void
+
+    @usableFromInline init(forget: @escaping () -> Void) { self.forget = forget }
+  }
+}
+
+extension SelectorCache.Memory {
+  @usableFromInline struct Weak {
+    private(set) weak var memory: SelectorCache.Memory?
+
+    init(_ memory: SelectorCache.Memory) { self.memory = memory }
+  }
+}

@@ -137,7 +137,7 @@
   override func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {
     withChannel { channel in
       if unsafe channel.hasSubscribers {
-        let (count, backlog) = channel.log.withLock { ($0.cursors.subscriberCount, $0.cursors.longestBacklog) }
+        let (count, backlog) = channel.backlog.withLock { ($0.cursors.subscriberCount, $0.cursors.longestBacklog) }
         survey.subscriptions += count
         survey.longestBacklog = max(survey.longestBacklog, backlog)
       }

@@ -12,7 +12,7 @@ extension Source {
   ///
   /// - Parameter turn: Where the parent's states are only those of a part.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
-    of parent: Source<Parent>, owning own: OwnState<Local>, turn: CommitTurn? = nil,
+    of parent: Source<Parent>, owning own: OwnState<Local>, turn: PartTurn? = nil,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
   ) -> Source {
     let edge = Edge<Parent>(to: parent) { follower in

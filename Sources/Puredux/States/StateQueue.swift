@@ -6,7 +6,7 @@
 ///
 /// SAFETY: the first `count` slots hold a state each, and no others do: `append` initializes the slot that it is given,
 /// and whatever takes a state out moves it before the slot is given up. Slots change only while this value alone holds
-/// them; a copy of it makes its own first. Each queue is used for one type of state only: a log is used by the
+/// them; a copy of it makes its own first. Each queue is used for one type of state only: a backlog is used by the
 /// `Channel` that it belongs to, and by that channel's subscribers.
 @usableFromInline @safe struct StateQueue {
   @usableFromInline var slots: Slots?

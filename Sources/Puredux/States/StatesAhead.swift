@@ -1,4 +1,4 @@
-/// States of one type that a consumer has taken from its log, several at a time, and reads one by one.
+/// States of one type that a consumer has taken from its backlog, several at a time, and reads one by one.
 ///
 /// In raw memory like a `StateQueue`, and with nothing that is not needed here: a consumer that is behind finds most of
 /// its states this way.

@@ -1,7 +1,8 @@
 /// The place of one sequence in the channel of a source, for as long as the sequence is held.
 ///
-/// A consumer that is behind takes several states ahead at a time, so that many consumers do not contend for the log.
-/// Those states belong to the sequence, and are shared by all that iterate it. As a command, it is its own activation.
+/// A consumer that is behind takes several states ahead at a time, so that many consumers do not contend for the
+/// backlog. Those states belong to the sequence, and are shared by all that iterate it. As a command, it is its own
+/// activation.
 ///
 /// Compiled once, whatever the type of the states, except for what takes a state. SAFETY: its users ask only for states
 /// of its source's type: it was made for a source of them.
@@ -9,7 +10,7 @@
   let source: Confined<AnySource>
   /// Accepts commands for the source's tree.
   let queue: any CommandQueue
-  /// States taken ahead. Its lock is taken before the log's.
+  /// States taken ahead. Its lock is taken before the backlog's.
   @usableFromInline let ahead = LockedValue(StatesAhead())
   @usableFromInline let cursorNumber: Int32
   /// The effect of the same tree that subscribed, if one did.
@@ -60,7 +61,7 @@
   @inlinable func next<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil
   ) async -> State? {
-    let taken: Log.Taken<State> = take()
+    let taken: Backlog.Taken<State> = take()
     var isBehind = true
     return switch taken {
     case .state(let state): state
@@ -72,13 +73,13 @@
   /// Like `next`, for a consumer whose cancellation ends the sequence.
   ///
   /// - Parameter isBehind: Whether the consumer may find a state without waiting, as far as it knows: one that had to
-  ///   wait for the last state waits for the next at once, and saves a look at the log.
+  ///   wait for the last state waits for the next at once, and saves a look at the backlog.
   @inlinable func nextUnlessCancelled<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
   ) async -> State? {
     if Task.isCancelled { cancel() }
     if isBehind {
-      let taken: Log.Taken<State> = take()
+      let taken: Backlog.Taken<State> = take()
       switch taken {
       case .state(let state): return state
       case .end: return nil
@@ -100,11 +101,11 @@
   }
 
   /// What there is to read now.
-  @inline(never) @inlinable func take<State>() -> Log.Taken<State> {
+  @inline(never) @inlinable func take<State>() -> Backlog.Taken<State> {
     // Most of the time that is all.
     if let state: State = ahead.withLock({ $0.popFirst() }) { return .state(state) }
-    return takeAhead { [cursor] log, ahead, garbage in
-      log.takeAhead(cursor, limit: StatesAhead.limit(of: State.self), into: &ahead, garbage: &garbage)
+    return takeAhead { [cursor] backlog, ahead, garbage in
+      backlog.takeAhead(cursor, limit: StatesAhead.limit(of: State.self), into: &ahead, garbage: &garbage)
     }
   }
 
@@ -115,7 +116,7 @@
     defer { pause?.end() }
     return await Waiter<State?>.wait { waiter in
       let consumer = AnyWaiter(waiter)
-      let taken: Log.Taken<State> = takeOrWait(consumer)
+      let taken: Backlog.Taken<State> = takeOrWait(consumer)
       if case .nothing = taken { isBehind = false } else { isBehind = true }
       switch taken {
       case .state(let state): waiter.resume(returning: state)
@@ -131,26 +132,26 @@
     // Does not capture this object, which the closure's caller must not be the one to release. The cursor is given up
     // under the lock and after the pause has ended, as this object lives until then: if it has not, it is still there.
     let pause = RunningEffect.Pause(for: .states) { [channel, cursor] pause in
-      channel.log.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
+      channel.backlog.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
     }
     effect.pauses(by: pause)
     return pause
   }
 
-  @inline(never) @inlinable func takeOrWait<State>(_ waiter: AnyWaiter) -> Log.Taken<State> {
-    takeAhead { [cursor] log, _, garbage in log.takeOrWait(cursor, waiter, garbage: &garbage) }
+  @inline(never) @inlinable func takeOrWait<State>(_ waiter: AnyWaiter) -> Backlog.Taken<State> {
+    takeAhead { [cursor] backlog, _, garbage in backlog.takeOrWait(cursor, waiter, garbage: &garbage) }
   }
 
-  /// Takes a state that is there, or asks the log; one consumer at a time, so that each sees its states in order.
+  /// Takes a state that is there, or asks the backlog; one consumer at a time, so that each sees its states in order.
   @inlinable func takeAhead<State>(
-    _ ask: (inout Log, inout StatesAhead, inout Log.Garbage) -> Log.Taken<State>
-  ) -> Log.Taken<State> {
+    _ ask: (inout Backlog, inout StatesAhead, inout Backlog.Garbage) -> Backlog.Taken<State>
+  ) -> Backlog.Taken<State> {
     let channel = channel
     // What it holds is released outside the locks.
-    var garbage = Log.Garbage()
+    var garbage = Backlog.Garbage()
     let (taken, isToTrim) = ahead.withLock { ahead in
-      if let state: State = ahead.popFirst() { return (Log.Taken.state(state), false) }
-      return channel.log.withLock { log in (ask(&log, &ahead, &garbage), log.cursors.needsTrim) }
+      if let state: State = ahead.popFirst() { return (Backlog.Taken.state(state), false) }
+      return channel.backlog.withLock { backlog in (ask(&backlog, &ahead, &garbage), backlog.cursors.needsTrim) }
     }
     if isToTrim { channel.trim(&garbage) }
     return taken

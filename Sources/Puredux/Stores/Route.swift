@@ -100,7 +100,8 @@ extension Route {
             if revocation.isRevoked { return .terminated }
             guard let commit = try? actions.prepare(action) else { return .unmapped }
             revocation.noteDispatch()
-            let command = actions.node.placed(revocation) { tree throws(StoreError) in try commit(tree, true) }
+            let command = actions.node.placed(revokedBy: revocation) { tree throws(StoreError) in try commit(tree, true)
+            }
             return actions.node.enqueue(command, by: effect) ? .enqueued : .terminated
           }))
     }

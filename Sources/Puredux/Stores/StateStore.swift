@@ -26,6 +26,6 @@ public final actor StateStore<State: Sendable, Action: Sendable>: OwningStore {
 
   @inlinable deinit {
     core.release()
-    if Depth.isBreak(core.node.depth) { Depth.release { unsafe parent.take() } }
+    if Depth.isBreak(core.node.depth) { Depth.releaseInTurn { unsafe parent.take() } }
   }
 }

@@ -84,7 +84,8 @@ import Synchronization
     return unsafe hasCommitted ? nil : .rejected(reason: rejection)
   }
 
-  /// Commits the action that the handlers have passed on.
+  /// Commits the action that the handlers have passed on. SAFETY: here and below, stages belong to a step, and so are
+  /// reached only on the executor of the tree that the node belongs to.
   @inlinable func commit(_ action: inout Action) {
     unsafe current?._withUnsafeGuaranteedRef { unsafe $0.commit(&action, passing: self) }
   }
@@ -104,47 +105,9 @@ import Synchronization
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 }
 
-/// What handles an action before its commit, in one store, and what comes behind it: a middleware, as the tree sees it.
-/// Lives on the tree's executor.
-@usableFromInline final class CommitHandler<Action: Sendable> {
-  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`; given this object, so that a closure that
-  /// captures nothing but the user's is compiled for that, and the stages that the action passes.
-  @usableFromInline typealias Handle = (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void
-
-  @usableFromInline let handle: Handle
-  /// The source of the store that it belongs to.
-  @usableFromInline let source: AnySource
-  private let depth: Int
-  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
-  @usableFromInline @exclusivity(unchecked) var next: CommitHandler?
-
-  @usableFromInline init(_ handle: @escaping Handle, showing source: AnySource, before next: CommitHandler?) {
-    self.handle = handle
-    self.source = source
-    depth = (next?.depth ?? 0) + 1
-    unsafe self.next = next
-  }
-
-  /// Without reference counting. SAFETY: the caller holds it.
-  @inlinable @inline(__always) func perform(_ action: inout Action, _ stages: CommitStages<Action>) {
-    unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, stages) }
-  }
-
-  /// What happens to an action that is passed on. Not inlined: the closure that calls it is then small enough to copy
-  /// the action once, and not piece by piece.
-  @inline(never) @inlinable func pass(_ action: inout Action, _ stages: CommitStages<Action>) {
-    if let next = unsafe next { return next.perform(&action, stages) }
-    stages.commit(&action)
-  }
-
-  deinit {
-    if Depth.isBreak(depth) { Depth.release { unsafe Confined(storing: next.take()) } }
-  }
-}
-
 /// The way of an action that passes stages, from node to node.
 ///
-/// SAFETY: called by closures that the tree calls on its executor, to which all steps of the tree are confined.
+/// SAFETY: to be called on the tree's executor, to which all steps of the tree are confined.
 extension StoreNode {
   /// Passes the store's own stages to a closure, without reference counting. SAFETY: this node holds them.
   @unsafe @inlinable @inline(__always) func withStages(_ body: (CommitStages<Action>) -> Void) {

@@ -81,7 +81,10 @@ extension StoreNode {
   }
 
   /// The turn of a child that follows only a part of this store's state.
-  @usableFromInline func makeTurn() -> CommitTurn {
+  ///
+  /// SAFETY: called from anywhere; what is confined is not looked into here: constants are read, and kept in what will
+  /// be confined itself, the child's step and source.
+  @usableFromInline func makeTurn() -> PartTurn {
     let top = tree.madeExtras.top {
       var top = self
       climb { node in
@@ -90,6 +93,6 @@ extension StoreNode {
       }
       return unsafe Tree.Extras.Top(top.step.unconfined.source)
     }
-    return unsafe CommitTurn(under: top.source.unconfined)
+    return unsafe PartTurn(under: top.source.unconfined)
   }
 }

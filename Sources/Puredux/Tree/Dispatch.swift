@@ -82,7 +82,7 @@ extension StoreNode {
     if let refusal, !refuses(effect) { return refusal }
     revocation?.noteDispatch()
     let isAccepted =
-      if revocation == nil, !isSpecial {
+      if revocation == nil, !needsPlacing {
         tree.enqueue(for: self, by: effect) { $0.append(action, from: self) }
       } else {
         tree.enqueue(placed(action, revocation), for: self, by: effect)
@@ -91,7 +91,7 @@ extension StoreNode {
   }
 
   @usableFromInline func placed(_ action: Action, _ revocation: Revocation? = nil) -> Command {
-    placed(revocation) { [self] _ throws(StoreError) in
+    placed(revokedBy: revocation) { [self] _ throws(StoreError) in
       try tree.acceptHere(action, from: self, isPlaced: true)
     }
   }
@@ -102,7 +102,7 @@ extension AnyStoreNode {
   /// tree carries any, and the revocation of an effect that may be cancelled: an action revoked before its turn is not
   /// committed.
   func placed(
-    _ revocation: Revocation?,
+    revokedBy revocation: Revocation?,
     _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
   ) -> Command {
     .closure { [context = carriedContext] tree in

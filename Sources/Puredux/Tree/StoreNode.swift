@@ -27,19 +27,19 @@ import Synchronization
       if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
     }
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
-    let carries = parent?.isSpecial ?? tree.isSpecial
+    let carries = parent?.needsPlacing ?? tree.needsPlacing
     bits = Atomic((number << 24) | (depth << 4) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
     self.step = step
     super.init()
   }
 
   @inlinable func dispatch(_ action: Action) -> DispatchResult {
-    if isSpecial { return dispatchAside(action) }
+    if needsPlacing { return dispatchAside(action) }
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
   /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere.
-  @inlinable var isSpecial: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
+  @inlinable var needsPlacing: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
   /// Not inlined, so that what passes the action by its address has it written to memory only here.
   @inline(never) @inlinable func dispatchAside(_ action: Action) -> DispatchResult { dispatchSpecially(action) }
@@ -54,10 +54,10 @@ import Synchronization
   }
 
   /// What `dispatch` answers while the tree takes nothing.
-  @usableFromInline var refusal: DispatchResult? { isSpecial ? tree.sequencer?.refusal : nil }
+  @usableFromInline var refusal: DispatchResult? { needsPlacing ? tree.sequencer?.refusal : nil }
 
   /// The task-local values that are set now, if the tree carries any.
-  @usableFromInline var carriedContext: CarriedValues.Context? { isSpecial ? tree.carriedContext : nil }
+  @usableFromInline var carriedContext: CarriedValues.Context? { needsPlacing ? tree.carriedContext : nil }
 
   @inlinable static var greatestDepth: UInt64 { (1 << 20) - 1 }
 
@@ -207,6 +207,28 @@ import Synchronization
 
   deinit {
     if isClosedHere { tree.closedCount.wrappingSubtract(1, ordering: .relaxed) }
-    if Depth.isBreak(depth) { Depth.release { unsafe parent.take() } }
+    if Depth.isBreak(depth) { Depth.releaseInTurn { unsafe parent.take() } }
+  }
+}
+
+extension StoreNode {
+  /// Commits the action that the store is given at its end, if there is one that has not been committed.
+  func commitLast(on tree: isolated any TreeIsolation) {
+    guard let action = step.withValue(on: tree, { $0.stages?.last.take() }) else { return }
+    // If middleware stops it, there is nobody to tell.
+    try? self.tree.acceptHere(action, from: self, isPlaced: true)
+  }
+
+  /// Ends the store, after the last action that it accepted.
+  func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
+    if isGivenLast { commitLast(on: tree) }
+    step.withValue(on: tree) { $0.source.close() }
+    if depth == 0 {
+      self.tree.extras.withObject { extras in
+        extras.onExecutor(on: tree).forget()
+        extras.sequencer?.rootEnded()
+      }
+    }
+    self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
   }
 }

@@ -327,7 +327,8 @@ import Synchronization
       if performing.runs.all[run].isCommand {
         quantum -= 1
         run += 1
-        perform(run - 1, of: &performing.runs, left: actions - action)
+        // SAFETY: this run is a command.
+        unsafe perform(run - 1, of: &performing.runs, left: actions - action)
       } else {
         let end = performing.runs.end(of: run, in: actions)
         let part = action..<min(end, action + quantum)
@@ -347,10 +348,10 @@ import Synchronization
     unsafe swap(&performing, &batch)
   }
 
-  /// Performs a command. SAFETY: `performRest` calls this for runs that are one.
+  /// Performs a command. SAFETY: called for runs that are one.
   ///
   /// - Parameter left: How many actions of the batch are left then, for a command that asks how much waits.
-  @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
+  @unsafe @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
     let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
     unsafe (nextRun, nextAction) = (0, -Int32(truncatingIfNeeded: rest))
     unsafe runs.perform(at: run, on: self)
@@ -584,28 +585,6 @@ import Synchronization
     withoutActuallyEscaping(make) { make in
       unsafe unsafeBitCast(make, to: ((Tree) -> Void).self)(self)
     }
-  }
-}
-
-extension StoreNode {
-  /// Commits the action that the store is given at its end, if there is one that has not been committed.
-  func commitLast(on tree: isolated any TreeIsolation) {
-    guard let action = step.withValue(on: tree, { $0.stages?.last.take() }) else { return }
-    // If middleware stops it, there is nobody to tell.
-    try? self.tree.acceptHere(action, from: self, isPlaced: true)
-  }
-
-  /// Ends the store, after the last action that it accepted.
-  func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
-    if isGivenLast { commitLast(on: tree) }
-    step.withValue(on: tree) { $0.source.close() }
-    if depth == 0 {
-      self.tree.extras.withObject { extras in
-        extras.onExecutor(on: tree).forget()
-        extras.sequencer?.rootEnded()
-      }
-    }
-    self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
   }
 }
 

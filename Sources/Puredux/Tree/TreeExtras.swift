@@ -56,7 +56,7 @@ extension Tree {
   @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
 
   /// Whether dispatching asks more of it than a place in the order.
-  @usableFromInline nonisolated var isSpecial: Bool {
+  @usableFromInline nonisolated var needsPlacing: Bool {
     extras.withObject { $0.carried != nil || $0.sequencer != nil } ?? false
   }
 
@@ -65,19 +65,5 @@ extension Tree {
   /// The present values of the task-locals that the tree carries.
   @usableFromInline nonisolated var carriedContext: CarriedValues.Context? {
     extras.withObject { $0.carried?.capture() } ?? nil
-  }
-}
-
-/// Work that begins and ends on a tree's executor.
-@usableFromInline struct TreeWork: Sendable {
-  @usableFromInline let begin: @Sendable (isolated any TreeIsolation) -> Void
-  @usableFromInline let end: @Sendable (isolated any TreeIsolation) -> Void
-
-  @usableFromInline init(
-    begin: @escaping @Sendable (isolated any TreeIsolation) -> Void,
-    end: @escaping @Sendable (isolated any TreeIsolation) -> Void
-  ) {
-    self.begin = begin
-    self.end = end
   }
 }

@@ -158,13 +158,3 @@ private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
     return made
   }
 }
-
-/// Makes the disk fail, for tests.
-final class DiskFaults: Sendable {
-  /// What a call fails with; nil where it is done.
-  let failure: @Sendable (_ call: Call, _ bytes: Int) -> Int32?
-
-  enum Call: Sendable { case write, sync, truncate }
-
-  init(failure: @escaping @Sendable (_ call: Call, _ bytes: Int) -> Int32?) { self.failure = failure }
-}

@@ -112,7 +112,7 @@ private struct Sending {
       found = await read(log, states: options.ignoresSnapshots ? nil : states)
     }
     let (head, newest) = try found.get()
-    let stored = newest ?? StoredState(state: initialState, fold: Fold())
+    let stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
     let following = Following(
       log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options, clock: elapsed,
       fingerprint: fingerprint, onPhase: onPhase)
@@ -122,12 +122,12 @@ private struct Sending {
   /// How far the log goes, and the newest snapshot.
   private static func read(
     _ log: any OrderedLog, states: LogCoding<State>?
-  ) async -> Result<(UInt64, StoredState<State>?), LogError> {
+  ) async -> Result<(UInt64, SnapshotContent<State>?), LogError> {
     do throws(LogError) {
-      var newest: StoredState<State>?
+      var newest: SnapshotContent<State>?
       if let states, let snapshots = log.snapshots {
         do throws(LogError) {
-          newest = try await snapshots.newest().flatMap { StoredState($0.bytes, by: states) }
+          newest = try await snapshots.newest().flatMap { SnapshotContent($0.bytes, by: states) }
         } catch {
           // One that cannot be read is none. Of one that cannot be reached this is not known.
           if case .unavailable = error { throw error }
@@ -597,11 +597,11 @@ private struct Sending {
     guard options.ignoresSnapshots, let states, let snapshots = log.snapshots, let tree = tree.withLock({ $0 }) else {
       return
     }
-    let found = LockedValue<StoredState<State>?>(nil)
+    let found = LockedValue<SnapshotContent<State>?>(nil)
     await tree.turn { turn in
       let fold = self.applying.withLock { $0.fold }
       let state = tree.withState(in: turn) { $0 }
-      found.withLock { $0 = state.map { StoredState(state: $0, fold: fold) } }
+      found.withLock { $0 = state.map { SnapshotContent(state: $0, fold: fold) } }
     }
     guard let stored = found.withLock({ $0 }) else { return }
     let bytes = try stored.encode(by: states)
@@ -623,7 +623,7 @@ private struct Sending {
     }
     guard let fold, let state = tree.withState(in: turn, { $0 }) else { return }
     Task.detached {
-      if let bytes = try? StoredState(state: state, fold: fold).encode(by: states) {
+      if let bytes = try? SnapshotContent(state: state, fold: fold).encode(by: states) {
         do {
           try await snapshots.save(LogSnapshot(position: fold.position, bytes: bytes))
           // Behind the one before, so that a replica that lags a little still finds what it needs.
@@ -633,7 +633,7 @@ private struct Sending {
           }
           // What is kept is looked at: nothing goes that could not be begun behind.
           if self.options.truncatesBehindSnapshots, before > 0, let newest = try await snapshots.newest(),
-            newest.position >= before, let kept = StoredState(newest.bytes, by: states),
+            newest.position >= before, let kept = SnapshotContent(newest.bytes, by: states),
             kept.fold.position == newest.position, newest.position <= self.sending.withLock({ $0.head })
           {
             try await self.log.truncate(through: before)

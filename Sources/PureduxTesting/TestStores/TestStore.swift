@@ -331,7 +331,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   /// sent after that. Calling it again does nothing.
   public func finish(sourceLocation: SourceLocation = #_sourceLocation) async {
     let settling = await settled(at: sourceLocation)
-    var running = RunningEffects.none
+    var running = EffectsInWords.none
     if settling == .done { running = await probe.runningEffects(within: limit) }
     let close = { @Sendable [ledger] in ledger.close() ? ledger.takeAll() : nil }
     let left = settling == .done ? await onTree(at: sourceLocation, close) ?? close() : close()

@@ -124,7 +124,7 @@ import Testing
 
   // MARK: Writes
 
-  private func written(_ values: Keyed<Int, Int>, since mark: Keyed<Int, Int>.Writes.Mark) -> Set<Int>? {
+  private func written(_ values: Keyed<Int, Int>, since mark: KeyedWrites<Int>.Mark) -> Set<Int>? {
     values.writes.keys(since: mark).map { Set($0) }
   }
 
@@ -162,7 +162,7 @@ import Testing
     #expect(written(values, since: other.writes.mark) == nil)
     #expect(written([:], since: mark) == nil)
     #expect(written([1: 1], since: mark) == nil)
-    #expect(written([1: 1], since: Keyed<Int, Int>.Writes.Mark()) == [1])
+    #expect(written([1: 1], since: KeyedWrites<Int>.Mark()) == [1])
   }
 
   @Test func `of more writes than are remembered nothing is said`() {

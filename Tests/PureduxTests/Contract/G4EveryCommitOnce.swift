@@ -83,7 +83,7 @@ import Testing
     #expect(await firstOdd.collect() == [1])
   }
 
-  @Test func `a scope is worked out once a commit for all who watch it, and not at all for nobody`() async throws {
+  @Test func `a scope is computed once a commit for all who follow it, and not at all for nobody`() async throws {
     let evaluations = Record<Int>()
     let subject = Subject(.rootActor)
     let scope = subject.root.scope { snapshot in
@@ -102,7 +102,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `when the last subscriber has left, nothing is worked out any more`(kind: Kind) async throws {
+  func `when the last subscriber has left, nothing is computed any more`(kind: Kind) async throws {
     let subject = Subject(kind)
     let evaluations = Record<Int>()
     let scope = subject.store.scope { snapshot in

@@ -306,7 +306,7 @@ import Testing
   }
 
   @Test(arguments: [[0, 3, 1, 2], [3, 2, 1, 0], [1, 3, 0, 2]])
-  func `scopes that nobody follows any more are worked out no more, in whatever order they are left`(order: [Int])
+  func `scopes that nobody follows any more are computed no more, in whatever order they are left`(order: [Int])
     async throws
   {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }

@@ -259,7 +259,7 @@ import Testing
     await root.shutdown()
     for _ in 0..<10 { proxy.subscribe(observer: Observer { _ in .active }) }
     for _ in 0..<10 { #expect(await proxy.states().collect().isEmpty) }
-    #expect(proxy.source.channelOfSource.log.withLock { $0.cursors.count == 0 })
+    #expect(proxy.source.channelOfSource.backlog.withLock { $0.cursors.count == 0 })
   }
 
   @Test func `a subscription does not keep its store alive, nor the observer that is over its states`() async throws {

@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  /// Counts how often it is worked out.
+  /// Counts how often it is computed.
   static func unread(_ worked: Record<Int>) -> StateSelector<Room, Int> {
     StateSelector("unread", of: \.messages, \.lastRead) { messages, lastRead in
       worked.add(messages.count)
@@ -43,7 +43,7 @@ import Testing
     #expect(StateSelector(\Room.visits).select(Room(visits: 3)) == 3)
   }
 
-  @Test func `it is worked out once a change, however many follow it and in whatever way`() async throws {
+  @Test func `it is computed once a change, however many follow it and in whatever way`() async throws {
     let worked = Record<Int>()
     let unread = Self.unread(worked)
     let store = Self.room()

@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct SourceTests {
   /// As where an observer is subscribed by two at a time.
   @Test(arguments: [false, true])
-  func `a subscription that is cancelled before its place comes leaves nothing to be worked out`(isFollowed: Bool)
+  func `a subscription that is cancelled before its place comes leaves nothing to be computed`(isFollowed: Bool)
     async throws
   {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
@@ -59,7 +59,9 @@ import Testing
     do {
       let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
         state += action
-        if let root = roots.all.first { kept.add(root.core.published.channelOfSource.log.withLock { $0.kept.count }) }
+        if let root = roots.all.first {
+          kept.add(root.core.published.channelOfSource.backlog.withLock { $0.kept.count })
+        }
       }
       roots.add(root)
       executor.hold()
@@ -87,6 +89,6 @@ import Testing
     executor.letGo()
     #expect(await root.state == 1)
     #expect(try await !isFollowed(root))
-    #expect(root.core.published.channelOfSource.log.withLock { $0.cursors.count == 0 && $0.own.isEmpty })
+    #expect(root.core.published.channelOfSource.backlog.withLock { $0.cursors.count == 0 && $0.own.isEmpty })
   }
 }

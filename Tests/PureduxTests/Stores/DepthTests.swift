@@ -1,15 +1,16 @@
 import Foundation
+import Synchronization
 import Testing
 
 @testable import Puredux
 
-/// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is worked
-/// out on the way recurses no further than a stack of eight megabytes has room for at ten thousand levels, in a debug
-/// build.
+/// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is
+/// computed on the way recurses no further than a stack of eight megabytes has room for at ten thousand levels, in a
+/// debug build.
 @Suite(.timeLimit(.minutes(5))) struct DepthTests {
   /// The sanitizers make each frame several times as large.
   static let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil
-  /// How deep states are worked out, and how deep stores are made, ended and released.
+  /// How deep states are computed, and how deep stores are made, ended and released.
   static let evaluated = isSanitized ? 1_000 : 10_000
   static let any = isSanitized ? 5_000 : 50_000
 
@@ -86,6 +87,65 @@ import Testing
     try await stores[stores.count - 1].send(0)
     try await stores[stores.count - 1].send(1)
     for states in followed { #expect(await states.collect(3).map(\.count) == [0, 0, 1]) }
+  }
+
+  enum Beginning: CaseIterable { case states, effect, interceptor }
+
+  /// Each begins to follow what nobody followed before.
+  @Test(arguments: Beginning.allCases)
+  func `who begins to follow far down has each state above computed a few times, however many there are`(
+    beginning: Beginning
+  ) async throws {
+    let depth = 2_000
+    let meter = Meter()
+    let root = RootStore<Wide, Int>(initialState: Wide()) { $0.count += $1 }
+    var lowest = child(ofPartOf: root, meter)
+    for _ in 1..<depth { lowest = child(ofPartOf: lowest, meter) }
+    var states: StateSequence<Wide>?
+    let (count, store) = await meter.count { [lowest] () -> StateStore<Wide, Int> in
+      let effect = StateEffect<Wide, Int>.onChange(of: { $0.count }, { _ in nil })
+      var store = lowest
+      switch beginning {
+      case .states: states = store.states()
+      case .effect: store.subscribe(effect: effect)
+      case .interceptor: store = child(ofPartOf: lowest, meter, .effects(ofState: effect))
+      }
+      _ = await store.state
+      return store
+    }
+    // From one break of the chain to the next all are computed once, and within each several times.
+    #expect(count <= Depth.reach * depth)
+    // The part stays equal, and then it changes.
+    for action in [0, 1] {
+      #expect(try await meter.count { try await store.send(action) }.count <= Depth.reach * depth)
+    }
+    withExtendedLifetime(states) {}
+  }
+
+  /// Counts how often states are composed.
+  private final class Meter: Sendable {
+    private let total = Atomic(0)
+
+    func tick() { total.wrappingAdd(1, ordering: .relaxed) }
+
+    func count<Result>(_ body: () async throws -> Result) async rethrows -> (count: Int, result: Result) {
+      let before = total.load(ordering: .relaxed)
+      let result = try await body()
+      return (total.load(ordering: .relaxed) - before, result)
+    }
+  }
+
+  private func child(
+    ofPartOf parent: some StoreParent<Wide, Int>, _ meter: Meter, _ interceptors: Interceptor<Wide, Int>...
+  ) -> StateStore<Wide, Int> {
+    parent.part { $0.count }.childStore(
+      initialState: 0,
+      stateMapping: { count, _ in
+        meter.tick()
+        var state = Wide()
+        state.count = count
+        return state
+      }, interceptors: Interceptor(combining: interceptors), reducer: { $0 += $1 })
   }
 
   /// A child that shows what its parent's part is.

@@ -1,5 +1,5 @@
 /// What a snapshot holds: a state, and how far the log had been applied.
-struct StoredState<State: Sendable>: Sendable {
+struct SnapshotContent<State: Sendable>: Sendable {
   var state: State
   var fold: Fold
 

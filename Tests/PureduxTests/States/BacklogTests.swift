@@ -4,29 +4,29 @@ import Testing
 
 private typealias Policy = Puredux.Buffering
 
-/// The log as its channel drives it, without any concurrency: waiters are numbers.
-private final class LogDriver {
-  var log = Log()
-  var garbage = Log.Garbage()
+/// The backlog as its channel drives it, without any concurrency: waiters are numbers.
+private final class BacklogDriver {
+  var backlog = Backlog()
+  var garbage = Backlog.Garbage()
 
   func subscribe(_ policy: Policy = .unbounded, first: Int? = 0) -> Int {
-    let cursor = log.subscribe(policy)
+    let cursor = backlog.subscribe(policy)
     #expect(activate(cursor, first: first) == nil)
     return cursor
   }
 
   /// Returns the waiter that is handed the first state.
-  func activate(_ cursor: Int, first: Int?) -> Int? { log.activate(cursor, first: first).map { Int($0.bits) } }
+  func activate(_ cursor: Int, first: Int?) -> Int? { backlog.activate(cursor, first: first).map { Int($0.bits) } }
 
   /// Publishes, and returns the waiters that are handed the state, in order.
   @discardableResult func publish(_ state: Int) -> [Int] {
     var woken: ContiguousArray<Cursors.Parked> = []
-    log.publish(state, waking: &woken, garbage: &garbage)
+    backlog.publish(state, waking: &woken, garbage: &garbage)
     return woken.map { Int($0.waiter.bits) }
   }
 
   func take(_ cursor: Int) -> Int? {
-    if case .state(let state) = log.take(cursor, garbage: &garbage) as Log.Taken<Int> { state } else { nil }
+    if case .state(let state) = backlog.take(cursor, garbage: &garbage) as Backlog.Taken<Int> { state } else { nil }
   }
 
   func takeAll(_ cursor: Int) -> [Int] {
@@ -39,35 +39,37 @@ private final class LogDriver {
   func takeAhead(_ cursor: Int, limit: Int) -> [Int] {
     var ahead = StatesAhead()
     defer { ahead.removeAll(as: Int.self) }
-    let taken: Log.Taken<Int> = log.takeAhead(cursor, limit: limit, into: &ahead, garbage: &garbage)
+    let taken: Backlog.Taken<Int> = backlog.takeAhead(cursor, limit: limit, into: &ahead, garbage: &garbage)
     guard case .state(let first) = taken else {
       return []
     }
     return [first] + sequence(state: 0) { _ in ahead.popFirst() }
   }
 
-  /// Every state that the log holds.
+  /// Every state that the backlog holds.
   var kept: Set<Int> {
-    Set(log.kept.all()).union(
-      (0..<log.cursors.count).flatMap { log.own.all(of: $0).map { Log.Shared<Int>.state(of: $0) } })
+    Set(backlog.kept.all()).union(
+      (0..<backlog.cursors.count).flatMap { backlog.own.all(of: $0).map { Backlog.Shared<Int>.state(of: $0) } })
   }
 
   /// What has become garbage.
-  var dropped: [Int] { garbage.states.all() + garbage.shared.flatMap { $0.all.map { Log.Shared<Int>.state(of: $0) } } }
+  var dropped: [Int] {
+    garbage.states.all() + garbage.shared.flatMap { $0.all.map { Backlog.Shared<Int>.state(of: $0) } }
+  }
 
   func trim() {
-    while log.cursors.needsTrim { log.trim(into: &garbage) }
+    while backlog.cursors.needsTrim { backlog.trim(into: &garbage) }
   }
 
   /// Cancels, and returns the waiters to end.
-  func cancel(_ cursor: Int) -> [Int] { log.cancel(cursor, garbage: &garbage).map { Int($0.bits) } }
+  func cancel(_ cursor: Int) -> [Int] { backlog.cancel(cursor, garbage: &garbage).map { Int($0.bits) } }
 
-  func takeOrWait(_ cursor: Int, _ waiter: Int) -> Log.Taken<Int> {
-    log.takeOrWait(cursor, AnyWaiter(bits: UInt(waiter)), garbage: &garbage)
+  func takeOrWait(_ cursor: Int, _ waiter: Int) -> Backlog.Taken<Int> {
+    backlog.takeOrWait(cursor, AnyWaiter(bits: UInt(waiter)), garbage: &garbage)
   }
 
   func hasEnded(_ cursor: Int) -> Bool {
-    if case .end = log.take(cursor, garbage: &garbage) as Log.Taken<Int> { true } else { false }
+    if case .end = backlog.take(cursor, garbage: &garbage) as Backlog.Taken<Int> { true } else { false }
   }
 
   /// Parks a waiter where there is nothing to take.
@@ -76,7 +78,7 @@ private final class LogDriver {
   }
 }
 
-@Suite struct LogTests {
+@Suite struct BacklogTests {
   private static let policies: [Policy] = [.unbounded, .newest(1), .newest(3), .oldest(1), .oldest(3)]
 
   // MARK: Subscribing
@@ -106,8 +108,8 @@ private final class LogDriver {
   fileprivate func `a cursor sees nothing before it is activated, then its first state and what follows`(
     policy: Policy
   ) {
-    let driver = LogDriver()
-    let cursor = driver.log.subscribe(policy)
+    let driver = BacklogDriver()
+    let cursor = driver.backlog.subscribe(policy)
     driver.publish(1)
     #expect(driver.take(cursor) == nil)
     #expect(driver.activate(cursor, first: 2) == nil)
@@ -118,8 +120,8 @@ private final class LogDriver {
 
   @Test(arguments: policies)
   fileprivate func `consumers that wait before the activation are served in order`(policy: Policy) {
-    let driver = LogDriver()
-    let cursor = driver.log.subscribe(policy)
+    let driver = BacklogDriver()
+    let cursor = driver.backlog.subscribe(policy)
     #expect(driver.park(cursor, 100))
     #expect(driver.park(cursor, 101))
     #expect(driver.park(cursor, 102))
@@ -133,130 +135,130 @@ private final class LogDriver {
 
   @Test(arguments: policies)
   fileprivate func `a cursor activated without a state waits for the next`(policy: Policy) {
-    let driver = LogDriver()
-    let cursor = driver.log.subscribe(policy)
+    let driver = BacklogDriver()
+    let cursor = driver.backlog.subscribe(policy)
     #expect(driver.park(cursor, 100))
     #expect(driver.activate(cursor, first: nil) == nil)
     #expect(driver.publish(1) == [100])
   }
 
   @Test func `a refused cursor has ended`() {
-    let driver = LogDriver()
-    let cursor = driver.log.subscribe(.unbounded)
-    driver.log.refuse(cursor, garbage: &driver.garbage)
+    let driver = BacklogDriver()
+    let cursor = driver.backlog.subscribe(.unbounded)
+    driver.backlog.refuse(cursor, garbage: &driver.garbage)
     #expect(driver.hasEnded(cursor))
-    #expect(driver.log.cursors.subscriberCount == 0)
+    #expect(driver.backlog.cursors.subscriberCount == 0)
   }
 
   @Test func `the place of a cursor that went before its activation is given away after it`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let keeper = driver.subscribe()
-    let gone = driver.log.subscribe(.unbounded)
-    driver.log.remove(gone, garbage: &driver.garbage)
-    let next = driver.log.subscribe(.unbounded)
+    let gone = driver.backlog.subscribe(.unbounded)
+    driver.backlog.remove(gone, garbage: &driver.garbage)
+    let next = driver.backlog.subscribe(.unbounded)
     #expect(next != gone)
     #expect(driver.activate(gone, first: 1) == nil)
-    #expect(driver.log.subscribe(.unbounded) == gone)
+    #expect(driver.backlog.subscribe(.unbounded) == gone)
     #expect(driver.take(keeper) == 0)
   }
 
   @Test func `the place of a cancelled cursor is given away when its subscription and its activation are through`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let keeper = driver.subscribe()
-    let cursor = driver.log.subscribe(.unbounded)
+    let cursor = driver.backlog.subscribe(.unbounded)
     #expect(driver.cancel(cursor).count == 0)
     #expect(driver.activate(cursor, first: 1) == nil)
     #expect(driver.hasEnded(cursor))
-    #expect(driver.log.subscribe(.unbounded) != cursor)
-    driver.log.remove(cursor, garbage: &driver.garbage)
-    #expect(driver.log.subscribe(.unbounded) == cursor)
+    #expect(driver.backlog.subscribe(.unbounded) != cursor)
+    driver.backlog.remove(cursor, garbage: &driver.garbage)
+    #expect(driver.backlog.subscribe(.unbounded) == cursor)
     #expect(driver.take(keeper) == 0)
   }
 
   // MARK: Publishing
 
   @Test func `with everybody waiting nothing is kept`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursors = Self.policies.map { driver.subscribe($0) }
     for cursor in cursors { #expect(driver.takeAll(cursor) == [0]) }
     for state in 1...10 {
       for cursor in cursors { #expect(driver.park(cursor, cursor)) }
       #expect(driver.publish(state).sorted() == cursors.sorted())
-      #expect(driver.log.kept.count == 0)
+      #expect(driver.backlog.kept.count == 0)
     }
     #expect(driver.garbage.isEmpty)
   }
 
   @Test func `a state is kept once for all who have still to read it`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursors = (0..<100).map { _ in driver.subscribe() }
     for state in 1...10 { driver.publish(state) }
-    #expect(driver.log.kept.count == 10)
+    #expect(driver.backlog.kept.count == 10)
     for cursor in cursors.dropLast() { #expect(driver.takeAll(cursor) == Array(0...10)) }
-    #expect(driver.log.kept.count == 10)
+    #expect(driver.backlog.kept.count == 10)
     #expect(driver.takeAll(cursors[99]) == Array(0...10))
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
   }
 
   @Test func `what an unbounded cursor takes ahead is its own, and nobody else's business any more`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let (fast, slow) = (driver.subscribe(), driver.subscribe())
     for state in 1...9 { driver.publish(state) }
     #expect(driver.takeAhead(fast, limit: 4) == [0, 1, 2, 3, 4])
-    #expect(driver.log.kept.count == 9, "the other has still to read all")
+    #expect(driver.backlog.kept.count == 9, "the other has still to read all")
     #expect(driver.takeAhead(slow, limit: 6) == [0, 1, 2, 3, 4, 5, 6])
-    #expect(driver.log.kept.count == 5)
+    #expect(driver.backlog.kept.count == 5)
     #expect(driver.takeAhead(fast, limit: 31) == [5, 6, 7, 8, 9])
     #expect(driver.park(fast, 1))
     #expect(driver.takeAll(slow) == [7, 8, 9])
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
     #expect(driver.publish(10) == [1])
   }
 
   @Test(arguments: policies.dropFirst())
   fileprivate func `a bounded cursor takes nothing ahead`(policy: Policy) {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursor = driver.subscribe(policy)
     for state in 1...9 { driver.publish(state) }
     #expect(driver.takeAhead(cursor, limit: 4).count == 1)
   }
 
   @Test func `a stalled newest cursor keeps its newest, and what it is past becomes garbage`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursor = driver.subscribe(.newest(3))
     for state in 1...10 { driver.publish(state) }
-    #expect(driver.log.kept.count == 3)
+    #expect(driver.backlog.kept.count == 3)
     #expect(driver.dropped.sorted() == Array(0...7))
     #expect(driver.takeAll(cursor) == [8, 9, 10])
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
   }
 
   @Test func `stalled newest cursors are counted together, however many and however different they are`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursors = (1...500).map { driver.subscribe(.newest(Int32($0))) }
     for state in 1...1000 {
       driver.publish(state)
-      #expect(driver.log.cursors.groupCount == 1)
-      #expect(driver.log.kept.count == min(state, 500))
+      #expect(driver.backlog.cursors.groupCount == 1)
+      #expect(driver.backlog.kept.count == min(state, 500))
     }
     #expect(driver.kept == Set(501...1000))
     for (index, cursor) in cursors.enumerated().reversed() {
-      #expect(driver.log.kept.count == index + 1)
+      #expect(driver.backlog.kept.count == index + 1)
       #expect(driver.take(cursor) == 1000 - index)
-      driver.log.remove(cursor, garbage: &driver.garbage)
+      driver.backlog.remove(cursor, garbage: &driver.garbage)
     }
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
   }
 
   @Test func `of many first states that are past at once a few go at a time`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursors = (0..<1000).map { driver.subscribe(.newest(2), first: -$0) }
     driver.publish(1)
     #expect(driver.kept.count == 1001)
     driver.publish(2)
-    while driver.log.cursors.needsTrim {
+    while driver.backlog.cursors.needsTrim {
       let before = driver.dropped.count
-      driver.log.trim(into: &driver.garbage)
+      driver.backlog.trim(into: &driver.garbage)
       #expect(driver.dropped.count - before <= 64)
     }
     #expect(driver.kept == [1, 2])
@@ -264,10 +266,10 @@ private final class LogDriver {
   }
 
   @Test func `a stalled oldest cursor keeps its oldest and nothing in the backlog`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursor = driver.subscribe(.oldest(3))
     for state in 1...10 { driver.publish(state) }
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
     #expect(driver.take(cursor) == 0)
     driver.publish(11)
     driver.publish(12)
@@ -275,12 +277,14 @@ private final class LogDriver {
   }
 
   @Test func `oldest cursors that keep the same state keep one copy of it`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursors = (0..<10).map { _ in driver.subscribe(.oldest(3)) }
     for cursor in cursors { #expect(driver.take(cursor) == 0) }
     for state in 1...5 { driver.publish(state) }
     for place in 0..<3 {
-      let copies = cursors.compactMap { driver.log.own.all(of: $0).dropFirst(place).first.map { ObjectIdentifier($0) } }
+      let copies = cursors.compactMap {
+        driver.backlog.own.all(of: $0).dropFirst(place).first.map { ObjectIdentifier($0) }
+      }
       #expect(copies.count == cursors.count)
       #expect(Set(copies).count == 1)
     }
@@ -322,25 +326,25 @@ private final class LogDriver {
 
   @Test(arguments: policies)
   fileprivate func `after the finish what is unread is read, and then the end`(policy: Policy) {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let reader = driver.subscribe(policy)
     let waiting = driver.subscribe(policy)
     #expect(driver.take(waiting) == 0)
     #expect(driver.park(waiting, 100))
     #expect(driver.park(waiting, 101))
     #expect(driver.publish(1) == [100])
-    #expect(driver.log.cursors.finish().map { Int($0.bits) } == [101])
+    #expect(driver.backlog.cursors.finish().map { Int($0.bits) } == [101])
     #expect(driver.publish(2) == [])
     #expect(driver.takeAll(reader).last == (policy == .oldest(1) ? 0 : 1))
     #expect(driver.hasEnded(reader))
     #expect(driver.hasEnded(waiting))
-    #expect(driver.log.cursors.subscriberCount == 0)
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.cursors.subscriberCount == 0)
+    #expect(driver.backlog.kept.count == 0)
   }
 
   @Test(arguments: policies)
   fileprivate func `a cancelled cursor wakes its consumers and holds nothing`(policy: Policy) {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let other = driver.subscribe()
     let cursor = driver.subscribe(policy)
     #expect(driver.take(cursor) == 0)
@@ -352,35 +356,35 @@ private final class LogDriver {
     #expect(driver.cancel(cursor).count == 0)
     #expect(driver.hasEnded(cursor))
     #expect(driver.publish(1) == [1])
-    driver.log.remove(cursor, garbage: &driver.garbage)
-    #expect(driver.log.cursors.subscriberCount == 1)
+    driver.backlog.remove(cursor, garbage: &driver.garbage)
+    #expect(driver.backlog.cursors.subscriberCount == 1)
   }
 
   @Test(arguments: policies)
   fileprivate func `what was kept for a cursor alone goes when it goes`(policy: Policy) {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let cursor = driver.subscribe(policy)
     for state in 1...10 { driver.publish(state) }
-    driver.log.remove(cursor, garbage: &driver.garbage)
-    #expect(driver.log.kept.count == 0)
-    #expect(driver.log.cursors.subscriberCount == 0)
+    driver.backlog.remove(cursor, garbage: &driver.garbage)
+    #expect(driver.backlog.kept.count == 0)
+    #expect(driver.backlog.cursors.subscriberCount == 0)
     #expect(Set(driver.dropped).isSuperset(of: policy == .oldest(1) || policy == .oldest(3) ? [0] : [0, 10]))
   }
 
   @Test func `a large backlog goes a little at a time`() {
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     let stalled = driver.subscribe()
     for state in 1...1000 { driver.publish(state) }
-    driver.log.remove(stalled, garbage: &driver.garbage)
+    driver.backlog.remove(stalled, garbage: &driver.garbage)
     var steps = 1
-    while driver.log.cursors.needsTrim {
+    while driver.backlog.cursors.needsTrim {
       let before = driver.dropped.count
-      driver.log.trim(into: &driver.garbage)
+      driver.backlog.trim(into: &driver.garbage)
       #expect(driver.dropped.count - before <= 64)
       steps += 1
     }
     #expect(steps > 10)
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
   }
 
   // MARK: At random
@@ -412,7 +416,7 @@ private final class LogDriver {
   func `a random run agrees with a buffer for each subscriber`(round: Int) {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededGenerator(seed: seed)
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     var naive = Naive()
     var waiter = 0
     for state in 1...2000 {
@@ -450,25 +454,25 @@ private final class LogDriver {
         guard let cursor else { continue }
         let waiters = naive.subscribers.removeValue(forKey: cursor)?.waiters
         #expect(driver.cancel(cursor) == waiters, "seed \(seed)")
-        driver.log.remove(cursor, garbage: &driver.garbage)
+        driver.backlog.remove(cursor, garbage: &driver.garbage)
       }
       driver.trim()
-      #expect(driver.log.cursors.subscriberCount == naive.subscribers.count, "seed \(seed)")
+      #expect(driver.backlog.cursors.subscriberCount == naive.subscribers.count, "seed \(seed)")
       if state.isMultiple(of: 8) { #expect(driver.kept == naive.readable, "seed \(seed)") }
     }
-    _ = driver.log.cursors.finish()
+    _ = driver.backlog.cursors.finish()
     for (cursor, subscriber) in naive.subscribers {
       #expect(driver.takeAll(cursor) == subscriber.buffer, "seed \(seed)")
       #expect(driver.hasEnded(cursor))
     }
-    #expect(driver.log.kept.count == 0)
+    #expect(driver.backlog.kept.count == 0)
   }
 
   @Test(arguments: 0..<30)
   func `at random, whatever the limits, exactly what somebody can still read is kept`(round: Int) {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededGenerator(seed: seed)
-    let driver = LogDriver()
+    let driver = BacklogDriver()
     var naive = Naive()
     // From many that differ to a few that come often, and from those that mostly read to those that mostly stall.
     let limits = (0..<[2, 5, 40][round % 3]).map { _ in
@@ -512,7 +516,7 @@ private final class LogDriver {
         #expect(driver.cancel(cursor) == waiters, "seed \(seed)")
         driver.trim()
         #expect(driver.kept == naive.readable, "seed \(seed)")
-        driver.log.remove(cursor, garbage: &driver.garbage)
+        driver.backlog.remove(cursor, garbage: &driver.garbage)
       default:
         let woken = driver.publish(state)
         let expected = naive.subscribers.keys.sorted().compactMap { naive.subscribers[$0]?.receive(state) }
@@ -521,7 +525,7 @@ private final class LogDriver {
       driver.trim()
       if state.isMultiple(of: 8) { #expect(driver.kept == naive.readable, "seed \(seed)") }
     }
-    _ = driver.log.cursors.finish()
+    _ = driver.backlog.cursors.finish()
     for (cursor, subscriber) in naive.subscribers {
       #expect(driver.takeAll(cursor) == subscriber.buffer, "seed \(seed)")
       #expect(driver.hasEnded(cursor))

@@ -5,7 +5,7 @@
 /// longer needed are handed back as garbage, so that they are released outside the lock.
 ///
 /// Compiled once, except for what publishes a state or takes one.
-@usableFromInline struct Log: @unchecked Sendable {
+@usableFromInline struct Backlog: @unchecked Sendable {
   // SAFETY: all that is kept are states of the source, which are `Sendable`.
   @usableFromInline var cursors = Cursors()
   @usableFromInline var kept = StateQueue()
@@ -87,7 +87,7 @@
       close(id, garbage: &garbage)
       return .end
     case .own:
-      // Whatever the cursors know of, the log has: here and below.
+      // Whatever the cursors know of, the backlog has: here and below.
       return .state(Shared.state(of: own.popFirst(of: id)!))
     case .kept(let offset, let takesOut):
       let state: State? = takesOut ? kept.popFirst() : kept.state(at: offset)
@@ -97,7 +97,7 @@
   }
 
   /// Like `take`. For an unbounded cursor, also takes up to `limit` of the states that follow: from then on they are
-  /// the consumer's, which reads them without the log.
+  /// the consumer's, which reads them without the backlog.
   @inlinable mutating func takeAhead<State>(
     _ id: Int, limit: Int, into ahead: inout StatesAhead, garbage: inout Garbage
   ) -> Taken<State> {
@@ -168,7 +168,7 @@
   }
 }
 
-extension Log {
+extension Backlog {
   /// What a consumer has found.
   @usableFromInline enum Taken<State> {
     case state(State)
@@ -177,9 +177,9 @@ extension Log {
   }
 }
 
-extension Log.Taken: Sendable where State: Sendable {}
+extension Backlog.Taken: Sendable where State: Sendable {}
 
-extension Log {
+extension Backlog {
   /// A state in a box that several cursors can hold.
   @usableFromInline final class Shared<State>: CustomStringConvertible {
     private let state: State
@@ -188,15 +188,16 @@ extension Log {
 
     @usableFromInline var description: String { "\(state)" }
 
-    /// SAFETY: a log makes what it keeps for its cursors from its own states.
+    /// SAFETY: a backlog makes what it keeps for its cursors from its own states.
     @usableFromInline static func state(of shared: AnyObject) -> State {
       unsafe unsafeDowncast(shared, to: Shared.self).state
     }
   }
 }
 
-extension Log {
-  /// The states that each cursor of a log has of its own: most have at most one, the one that they were subscribed at.
+extension Backlog {
+  /// The states that each cursor of a backlog has of its own: most have at most one, the one that they were subscribed
+  /// at.
   @usableFromInline struct OwnStates {
     private var firsts: ContiguousArray<AnyObject?> = []
     private var others: [Int: Queue<AnyObject>] = [:]

@@ -53,45 +53,6 @@ struct CallLimit: Sendable {
   func end() { timing.cancel() }
 }
 
-/// What runs and waits in a tree, in words.
-enum RunningEffects: Sendable {
-  case none, some(String)
-  /// The tree has not answered.
-  case unknown
-
-  /// As a part of an issue.
-  func inWords(_ title: String) -> String? {
-    switch self {
-    case .none: nil
-    case .some(let text): "\(title): \(text)"
-    case .unknown: "The tree could not be asked for its effects"
-    }
-  }
-}
-
-extension StoreProbe {
-  func runningEffects(within limit: Duration) async -> RunningEffects {
-    let answer = LockedValue(RunningEffects.unknown)
-    _ = await wait(within: limit) {
-      let (named, unnamed) = await effects()
-      let effects = effectsInWords(named: named, unnamed: unnamed)
-      answer.withLock { $0 = effects }
-    }
-    return answer.withLock { $0 }
-  }
-
-  /// What runs when a wait was too long. The tree may not answer.
-  func lateEffects() async -> RunningEffects { await runningEffects(within: .seconds(1)) }
-}
-
-/// The effects that have not ended, by the names of their ids.
-private func effectsInWords(named: [String: Int], unnamed: Int) -> RunningEffects {
-  var parts = named.filter { $0.value > 0 }.sorted { $0.key < $1.key }
-    .map { "\"\($0.key)\"" + ($0.value > 1 ? " (\($0.value))" : "") }
-  if unnamed > 0 { parts.append("\(unnamed) without an id, or cancelled") }
-  return parts.isEmpty ? .none : .some(parts.joined(separator: ", "))
-}
-
 /// A text with lines below it, as issues show them.
 func text(_ title: String, _ lines: [String]) -> String {
   ([title] + lines.map { "  " + $0 }).joined(separator: "\n")

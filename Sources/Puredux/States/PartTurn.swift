@@ -1,13 +1,13 @@
 /// Has a child store that follows a part of its parent's state publish the commits on its own path, too: those leave
 /// the part as it is, as a rule. Not specialized: it is a small part of what such a commit costs.
-@usableFromInline final class CommitTurn {
+@usableFromInline final class PartTurn {
   /// The child's, which keeps this object.
   @usableFromInline unowned var source: AnySource?
   /// The root store's, which publishes first.
   private let top: AnySource
   private var isOpen = false
   /// The one that was opened before it, further down on the path.
-  private var below: CommitTurn?
+  private var below: PartTurn?
 
   @usableFromInline init(under top: AnySource) { self.top = top }
 
@@ -27,7 +27,7 @@
   /// Publishes the commit, if that has not happened. Returns the turn that ends next.
   ///
   /// - Parameter known: The sources above whose states are known: no turn computes them once more.
-  fileprivate func end(_ known: inout ContiguousArray<AnySource>) -> CommitTurn? {
+  fileprivate func end(_ known: inout ContiguousArray<AnySource>) -> PartTurn? {
     defer { below = nil }
     guard isOpen, let source else { return below }
     isOpen = false

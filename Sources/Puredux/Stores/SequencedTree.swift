@@ -35,13 +35,13 @@ extension SequencedTree {
   /// Does something on the tree's executor, after everything that was asked before.
   package func perform(_ body: @escaping @Sendable (Sequencer<Action>.Turn) -> Void) {
     core.node.tree.place(
-      .closure { [sequencer, node = core.node] _ in body(Sequencer<Action>.Turn(sequencer, at: node)) })
+      .closure { [sequencer, node = core.node] tree in body(Sequencer<Action>.Turn(sequencer, at: node, on: tree)) })
   }
 
   /// Does something on the tree's executor, after everything that was asked before, and returns when it is done.
   package func turn(_ body: @escaping @Sendable (Sequencer<Action>.Turn) -> Void) async {
-    let command = Command.closure { [sequencer, node = core.node] _ in
-      body(Sequencer<Action>.Turn(sequencer, at: node))
+    let command = Command.closure { [sequencer, node = core.node] tree in
+      body(Sequencer<Action>.Turn(sequencer, at: node, on: tree))
     }
     await core.node.tree.performInOrder(command)
   }

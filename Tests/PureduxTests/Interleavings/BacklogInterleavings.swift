@@ -24,9 +24,9 @@ private final class State: Hashable, CustomStringConvertible {
   func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The log with what `Channel`, `Source` and `Subscriber` do around it.
-private struct LogSystem: Interleaved {
-  typealias Machine = Log
+/// The backlog with what `Channel`, `Source` and `Subscriber` do around it.
+private struct BacklogSystem: Interleaved {
+  typealias Machine = Backlog
   typealias Policy = Puredux.Buffering
 
   /// A consumer that waits, and how many states it reads before it lets go.
@@ -187,13 +187,13 @@ private struct LogSystem: Interleaved {
 
     case .take(let id, let left):
       var ahead: [State] = []
-      let taken = try ask(id) { log, cursor in
+      let taken = try ask(id) { backlog, cursor in
         var taken = StatesAhead()
         defer {
           ahead = Array(sequence(state: 0) { _ in taken.popFirst() }).reversed()
           taken.removeAll(as: State.self)
         }
-        return log.takeAhead(cursor, limit: 31, into: &taken, garbage: &garbage)
+        return backlog.takeAhead(cursor, limit: 31, into: &taken, garbage: &garbage)
       }
       if mistake == .aheadIsKeptInAStepOfItsOwn, !ahead.isEmpty { return .step(.keepAhead(ahead, id, left: left)) }
       record.readings[id].ahead += ahead
@@ -209,7 +209,7 @@ private struct LogSystem: Interleaved {
       let consumer = Consumer(wait: crowd.makeWait(of: me), reading: id, left: left)
       let waiter = AnyWaiter(bits: UInt(me))
       record.consumers[waiter.bits] = consumer
-      switch try ask(id, { log, cursor in log.takeOrWait(cursor, waiter, garbage: &garbage) }) {
+      switch try ask(id, { backlog, cursor in backlog.takeOrWait(cursor, waiter, garbage: &garbage) }) {
       case .state: return trimmed(then: next(of: id, left: left))
       case .end: return trimmed(then: .step(.letGo(id)))
       case .nothing:
@@ -267,8 +267,8 @@ private struct LogSystem: Interleaved {
 
   /// `Subscriber.takeAhead`.
   private mutating func ask(
-    _ id: Int, _ ask: (inout Machine, _ cursor: Int) -> Log.Taken<State>
-  ) throws(Violation) -> Log.Taken<State> {
+    _ id: Int, _ ask: (inout Machine, _ cursor: Int) -> Backlog.Taken<State>
+  ) throws(Violation) -> Backlog.Taken<State> {
     let own = record.readings[id].ahead.popLast()
     let taken = own.map { .state($0) } ?? ask(&machine, record.readings[id].cursor)
     let reading = record.readings[id]
@@ -334,60 +334,62 @@ private struct LogSystem: Interleaved {
         throw Violation("the last state is not read")
       }
     }
-    var log = machine
-    let free = Set(plans.map { _ in log.subscribe(.unbounded) })
+    var backlog = machine
+    let free = Set(plans.map { _ in backlog.subscribe(.unbounded) })
     guard machine.cursors.subscriberCount == 0, free == Set(plans.indices) else {
       throw Violation("a cursor is not given back")
     }
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct LogInterleavings {
-  private static let policies: [LogSystem.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
+@Suite(.timeLimit(.minutes(5))) struct BacklogInterleavings {
+  private static let policies: [BacklogSystem.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
 
   @Test(arguments: policies)
   fileprivate func `a subscription whose place comes at any time gets what its policy says`(
-    policy: LogSystem.Policy
+    policy: BacklogSystem.Policy
   ) async {
-    await explore { LogSystem([.init(policy: policy)], publications: 2) }.expectNoFailure(atLeast: 1_000)
-    await explore { LogSystem([.init(policy: policy, hasFirst: false)], publications: 1) }.expectNoFailure(atLeast: 100)
-    await explore { LogSystem([.init(policy: policy, consumers: [1])], publications: 1) }.expectNoFailure(atLeast: 100)
+    await explore { BacklogSystem([.init(policy: policy)], publications: 2) }.expectNoFailure(atLeast: 1_000)
+    await explore { BacklogSystem([.init(policy: policy, hasFirst: false)], publications: 1) }.expectNoFailure(
+      atLeast: 100)
+    await explore { BacklogSystem([.init(policy: policy, consumers: [1])], publications: 1) }.expectNoFailure(
+      atLeast: 100)
   }
 
   @Test(arguments: policies)
   fileprivate func `consumers of one sequence share its elements and its cancellation`(
-    policy: LogSystem.Policy
+    policy: BacklogSystem.Policy
   ) async {
-    await explore { LogSystem([.init(policy: policy, consumers: [.max, .max], behind: 0)], publications: 1) }
+    await explore { BacklogSystem([.init(policy: policy, consumers: [.max, .max], behind: 0)], publications: 1) }
       .expectNoFailure(atLeast: 1_000)
-    await explore { LogSystem([.init(policy: policy, isCancelled: true, behind: 1)], publications: 1) }
+    await explore { BacklogSystem([.init(policy: policy, isCancelled: true, behind: 1)], publications: 1) }
       .expectNoFailure(atLeast: 100)
   }
 
   @Test func `a sequence is cancelled at any time`() async {
-    await explore { LogSystem([.init(policy: .unbounded, isCancelled: true)], publications: 1) }
+    await explore { BacklogSystem([.init(policy: .unbounded, isCancelled: true)], publications: 1) }
       .expectNoFailure(atLeast: 50_000)
   }
 
   @Test(arguments: policies)
-  fileprivate func `subscribers do not stand in each other's way`(policy: LogSystem.Policy) async {
-    let plans: [LogSystem.Plan] = [
+  fileprivate func `subscribers do not stand in each other's way`(policy: BacklogSystem.Policy) async {
+    let plans: [BacklogSystem.Plan] = [
       .init(policy: policy, behind: 0), .init(policy: .unbounded, consumers: [1], behind: 1),
     ]
-    await explore { LogSystem(plans, publications: 2) }.expectNoFailure(atLeast: 1_000)
+    await explore { BacklogSystem(plans, publications: 2) }.expectNoFailure(atLeast: 1_000)
   }
 
   @Test func `what is taken ahead is shared in order, and goes with the sequence`() async {
-    await explore { LogSystem([.init(policy: .unbounded, consumers: [4, 3], behind: 6)], publications: 1) }
+    await explore { BacklogSystem([.init(policy: .unbounded, consumers: [4, 3], behind: 6)], publications: 1) }
       .expectNoFailure(atLeast: 1_000)
     await explore {
-      LogSystem([.init(policy: .unbounded, consumers: [3], isCancelled: true, behind: 6)], publications: 1)
+      BacklogSystem([.init(policy: .unbounded, consumers: [3], isCancelled: true, behind: 6)], publications: 1)
     }.expectNoFailure(atLeast: 1_000)
   }
 
   @Test func `a large backlog goes a little at a time while others read`() async {
     await explore {
-      LogSystem(
+      BacklogSystem(
         [.init(policy: .unbounded, consumers: [0], behind: 66), .init(policy: .unbounded, consumers: [2], behind: 0)],
         publications: 1)
     }.expectNoFailure(atLeast: 50)
@@ -399,16 +401,16 @@ private struct LogSystem: Interleaved {
       (.cancelForgetsToTell, "subscriber 0: waits for ever"),
       (.finishOvertakesActivations, "others are ended"),
       (.refusedIsNotRemoved, "a cursor is not given back"),
-    ] as [(LogSystem.Mistake, String)])
-  fileprivate func `a mistake is found`(mistake: LogSystem.Mistake, reason: String) async {
-    let plan = LogSystem.Plan(policy: .unbounded, isCancelled: mistake == .cancelForgetsToTell)
-    let exploration = await explore { LogSystem([plan], publications: 1, mistake: mistake) }
+    ] as [(BacklogSystem.Mistake, String)])
+  fileprivate func `a mistake is found`(mistake: BacklogSystem.Mistake, reason: String) async {
+    let plan = BacklogSystem.Plan(policy: .unbounded, isCancelled: mistake == .cancelForgetsToTell)
+    let exploration = await explore { BacklogSystem([plan], publications: 1, mistake: mistake) }
     #expect(exploration.failures.keys.contains(reason))
   }
 
   @Test func `two who take ahead at a time are found out`() async {
-    let plan = LogSystem.Plan(policy: .unbounded, consumers: [2, 2], behind: 6)
-    let exploration = await explore { LogSystem([plan], publications: 1, mistake: .aheadIsKeptInAStepOfItsOwn) }
+    let plan = BacklogSystem.Plan(policy: .unbounded, consumers: [2, 2], behind: 6)
+    let exploration = await explore { BacklogSystem([plan], publications: 1, mistake: .aheadIsKeptInAStepOfItsOwn) }
     #expect(exploration.failures.keys.contains("not what is to be read"))
   }
 }

@@ -1,0 +1,22 @@
+/// Tells the effects of a store apart.
+///
+/// SAFETY: it holds a `Sendable` value, although `AnyHashable` does not record that.
+@usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {
+  private let value: AnyHashable
+
+  /// The id of an effect that is the only one of its kind.
+  @usableFromInline static let only = EffectID(0)
+
+  @usableFromInline init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }
+
+  func of(element: some Hashable & Sendable) -> EffectID { EffectID(OfElement(element: EffectID(element), id: self)) }
+
+  @usableFromInline var description: String { "\(value)" }
+
+  private struct OfElement: Hashable, Sendable, CustomStringConvertible {
+    let element: EffectID
+    let id: EffectID
+
+    var description: String { "\(id)[\(element)]" }
+  }
+}

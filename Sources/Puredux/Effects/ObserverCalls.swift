@@ -1,0 +1,65 @@
+/// The calls of an observer: carries out what its turns decide, and nothing else.
+final class ObserverCalls: Sendable {
+  private let turns = LockedValue(ObserverTurns<ObserverSubscription, ObserverCalls.Turn>())
+
+  /// Makes a subscription the observer's, replacing the previous one, which is cancelled.
+  func subscribe(_ subscription: ObserverSubscription) {
+    let (replaced, _) = turns.withLock { $0.subscribe(subscription) }
+    replaced?.cancel()
+  }
+
+  /// A subscription's place in the order has come. True if it begins now.
+  func arrive(_ turn: ObserverCalls.Turn) -> Bool {
+    turns.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
+  }
+
+  func isCurrent(_ subscription: ObserverSubscription) -> Bool {
+    turns.withLock { $0.isCurrent(subscription) }
+  }
+
+  func begin(by subscription: ObserverSubscription) -> Bool {
+    turns.withLock { $0.beginCall(by: subscription) }
+  }
+
+  /// A call has returned. Starts the turn that waited for that, or returns it, to be run by the same task, if it
+  /// belongs to the same store.
+  func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
+    guard let turn = turns.withLock({ $0.endCall() }) else { return nil }
+    if turn.node === node { return turn }
+    turn.startInOrder()
+    return nil
+  }
+
+  /// A subscription is over or cancelled: it no longer calls the observer.
+  func end(_ subscription: ObserverSubscription) {
+    _ = turns.withLock { $0.end(subscription) }
+  }
+}
+
+extension ObserverCalls {
+  /// What a subscription starts when its turn has come.
+  struct Turn: Sendable {
+    let subscription: ObserverSubscription
+    let node: any AnyStoreNode
+    /// Follows the store until the end of the subscription. Returns its successor, if that belongs to the same store.
+    let follow: @Sendable (RunningEffect) async -> Turn?
+
+    /// Only on the tree's executor, while the store has not ended.
+    func start() {
+      node.effects.start({ await run(within: $0) }, of: node, isObserver: true)
+    }
+
+    /// Like `start`, from anywhere, if the store has not ended.
+    func startInOrder() {
+      let isAccepted = node.enqueue { _ in
+        if subscription.isCurrent { start() }
+      }
+      if !isAccepted { subscription.cancel() }
+    }
+
+    private func run(within running: RunningEffect) async {
+      var next = await follow(running)
+      while let turn = next { next = await turn.follow(running) }
+    }
+  }
+}

@@ -1,0 +1,74 @@
+/// An observer's subscription to a store.
+final class ObserverSubscription: Sendable {
+  private struct Life: Sendable {
+    /// Nil once it has ended.
+    var cancelSubscriber: (@Sendable () -> Void)?
+    var task: Task<ObserverCalls.Turn?, Never>?
+    var isCancelled = false
+  }
+
+  private let calls: ObserverCalls
+  private let life: LockedValue<Life>
+
+  init(of calls: ObserverCalls, cancelSubscriber: @escaping @Sendable () -> Void) {
+    self.calls = calls
+    life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
+  }
+
+  /// Like `Subscription.cancel`.
+  func cancel() {
+    calls.end(self)
+    let (cancelSubscriber, task) = life.withLock { life in
+      life.isCancelled = true
+      return (life.cancelSubscriber.take(), life.task)
+    }
+    cancelSubscriber?()
+    task?.cancel()
+  }
+
+  var isCurrent: Bool { calls.isCurrent(self) }
+
+  /// Calls the observer, in a task of its own that `cancel` can cancel, until it is dead or no more states will come.
+  /// Returns the subscription's successor, if that belongs to the same store.
+  func follow<State: Sendable>(
+    _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
+    _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
+  ) async -> ObserverCalls.Turn? {
+    // As in `IdentifiedEffect.run`: whoever cancels before the task is known does not find it at rest.
+    running.holdPauses()
+    let task = Task { [calls] in
+      running.beginsHere()
+      var next: ObserverCalls.Turn?
+      // Read regardless of cancellation, which comes with the end of the store: states published before are still
+      // delivered.
+      while next == nil, let state: State = await subscriber.next(for: running), calls.begin(by: self) {
+        let status = await observe(state)
+        next = calls.end(on: node)
+        if status == .dead { break }
+      }
+      subscriber.cancel()
+      return next
+    }
+    let isCancelled = life.withLock { life in
+      life.task = task
+      return life.isCancelled
+    }
+    if isCancelled { task.cancel() }
+    let next = await withTaskCancellationHandler {
+      running.releasePauses()
+      return await task.value
+    } onCancel: {
+      task.cancel()
+    }
+    end()
+    return next
+  }
+
+  func end() {
+    calls.end(self)
+    _ = life.withLock { life in
+      defer { life = Life() }
+      return (life.cancelSubscriber, life.task)
+    }
+  }
+}

@@ -1,0 +1,37 @@
+/// What handles an action before its commit, in one store, and what comes behind it: a middleware, as the tree sees it.
+/// Lives on the tree's executor.
+@usableFromInline final class CommitHandler<Action: Sendable> {
+  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`; given this object, so that a closure that
+  /// captures nothing but the user's is compiled for that, and the stages that the action passes.
+  @usableFromInline typealias Handle = (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void
+
+  @usableFromInline let handle: Handle
+  /// The source of the store that it belongs to.
+  @usableFromInline let source: AnySource
+  private let depth: Int
+  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
+  @usableFromInline @exclusivity(unchecked) var next: CommitHandler?
+
+  @usableFromInline init(_ handle: @escaping Handle, showing source: AnySource, before next: CommitHandler?) {
+    self.handle = handle
+    self.source = source
+    depth = (next?.depth ?? 0) + 1
+    unsafe self.next = next
+  }
+
+  /// Without reference counting. SAFETY: the caller holds it.
+  @inlinable @inline(__always) func perform(_ action: inout Action, _ stages: CommitStages<Action>) {
+    unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, stages) }
+  }
+
+  /// What happens to an action that is passed on. Not inlined: the closure that calls it is then small enough to copy
+  /// the action once, and not piece by piece.
+  @inline(never) @inlinable func pass(_ action: inout Action, _ stages: CommitStages<Action>) {
+    if let next = unsafe next { return next.perform(&action, stages) }
+    stages.commit(&action)
+  }
+
+  deinit {
+    if Depth.isBreak(depth) { Depth.releaseInTurn { unsafe Confined(storing: next.take()) } }
+  }
+}

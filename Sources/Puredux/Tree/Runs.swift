@@ -1,0 +1,80 @@
+/// What the actions side by side are given to, each store held once for the consecutive actions from it, and the
+/// commands between them.
+///
+/// Independent of the type of the actions, so that it is compiled once.
+@usableFromInline struct Runs: Sendable {
+  @usableFromInline struct Run: Sendable {
+    /// The store's node, or the command.
+    @usableFromInline var object: any AnyObject & Sendable
+    /// How many actions come before it.
+    @usableFromInline let start: Int32
+    /// How many commands come before it; if it is a command itself, the complement of that.
+    @usableFromInline let commands: Int32
+
+    @inlinable var isCommand: Bool { commands < 0 }
+  }
+
+  /// Takes the place of a command that has been performed.
+  private final class Performed: Sendable {
+    static let marker = Performed()
+  }
+
+  /// As for the actions: 128 KB.
+  static var greatestKept: Int { 131_072 / MemoryLayout<Run>.stride }
+
+  @usableFromInline var all: ContiguousArray<Run> = []
+
+  @inlinable init() {}
+
+  /// Whether one more would have the others moved, and there are many of them.
+  var isFull: Bool { all.count == all.capacity && all.count >= Self.greatestKept }
+
+  @inlinable var isEmpty: Bool { all.isEmpty }
+  @inlinable var count: Int { all.count }
+
+  @usableFromInline var commandCount: Int { commandCount(before: all.count) }
+
+  /// How many of the first so many runs are commands.
+  func commandCount(before place: Int) -> Int {
+    guard place > 0 else { return 0 }
+    let last = all[place - 1]
+    return last.isCommand ? Int(~last.commands) + 1 : Int(last.commands)
+  }
+
+  mutating func appendStore(_ node: any AnyObject & Sendable, at start: Int) {
+    all.append(
+      Run(
+        object: node, start: Int32(truncatingIfNeeded: start), commands: Int32(truncatingIfNeeded: commandCount)))
+  }
+
+  mutating func appendCommand(_ command: Command, at start: Int) {
+    all.append(
+      Run(
+        object: command, start: Int32(truncatingIfNeeded: start), commands: ~Int32(truncatingIfNeeded: commandCount)))
+  }
+
+  /// Where the actions of a run end, of so many.
+  @inlinable func end(of place: Int, in count: Int) -> Int { place + 1 < all.count ? Int(all[place + 1].start) : count }
+
+  @usableFromInline mutating func removeAll() {
+    // What a flood took is freed.
+    all.removeAll(keepingCapacity: all.capacity <= 64)
+  }
+
+  /// The node of the tree that has these requests.
+  ///
+  /// SAFETY: called for what is no command, with the actions of that tree. `isCommand` tells the two apart, as there
+  /// are fewer than 2^31 commands in a segment: `isFull`.
+  @unsafe @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
+    unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
+  }
+
+  /// Performs a command, once, and lets go of it: a subscription must not be kept alive after its sequence is gone.
+  ///
+  /// SAFETY: called for commands.
+  @unsafe @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {
+    var command = unsafe unsafeDowncast(all[place].object, to: Command.self)
+    all[place].object = Performed.marker
+    if isKnownUniquelyReferenced(&command) { command.performUnheld(on: tree) } else { command.perform(on: tree) }
+  }
+}

@@ -1,0 +1,13 @@
+/// Work that begins and ends on a tree's executor.
+@usableFromInline struct TreeWork: Sendable {
+  @usableFromInline let begin: @Sendable (isolated any TreeIsolation) -> Void
+  @usableFromInline let end: @Sendable (isolated any TreeIsolation) -> Void
+
+  @usableFromInline init(
+    begin: @escaping @Sendable (isolated any TreeIsolation) -> Void,
+    end: @escaping @Sendable (isolated any TreeIsolation) -> Void
+  ) {
+    self.begin = begin
+    self.end = end
+  }
+}

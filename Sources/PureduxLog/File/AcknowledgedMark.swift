@@ -1,0 +1,32 @@
+/// How far the entries of a tree had been acknowledged: the last file, and the offset in it.
+struct AcknowledgedMark: Equatable {
+  var first: UInt64
+  var end: UInt64
+
+  var bytes: [UInt8] {
+    var writer = ByteWriter(capacity: 20)
+    writer.put(first)
+    writer.put(end)
+    writer.put(RecordFormat.checksum(of: writer.bytes))
+    return writer.bytes
+  }
+
+  init(first: UInt64, end: UInt64) {
+    self.first = first
+    self.end = end
+  }
+
+  /// None where there is none, or it cannot be read.
+  static func read(_ path: String) throws(LogError) -> AcknowledgedMark? {
+    do {
+      var reader = ByteReader(try Disk(path, .reading).read(20, at: 0))
+      guard let first = reader.take(UInt64.self), let end = reader.take(UInt64.self), let sum = reader.take(UInt32.self)
+      else { return nil }
+      let mark = AcknowledgedMark(first: first, end: end)
+      return RecordFormat.checksum(of: Array(mark.bytes.prefix(16))) == sum ? mark : nil
+    } catch {
+      if error.isMissing { return nil }
+      throw error.logError
+    }
+  }
+}

@@ -1,0 +1,17 @@
+/// Makes the disk fail, for tests.
+final class DiskFaults: Sendable {
+  /// What a call fails with; nil where it is done.
+  let failure: @Sendable (_ call: Call, _ bytes: Int) -> Int32?
+
+  enum Call: Sendable { case write, sync, truncate }
+
+  init(failure: @escaping @Sendable (_ call: Call, _ bytes: Int) -> Int32?) { self.failure = failure }
+}
+
+extension FileLog {
+  /// Fails where a test wants it to.
+  func fail(_ call: DiskFaults.Call, _ file: Disk?, _ count: Int) throws(Disk.Failure) {
+    guard let code = faults?.failure(call, count) else { return }
+    throw Disk.Failure(call: "\(call)", path: file?.path ?? directory, code: code)
+  }
+}

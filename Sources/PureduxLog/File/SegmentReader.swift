@@ -1,0 +1,23 @@
+/// How far somebody who reads a tree's files has come.
+struct SegmentReader: Sendable {
+  /// The position of the last record that was handed out.
+  private(set) var position: UInt64
+  /// The file that was read last, and where in it the next record lies; that record's position.
+  private(set) var segment: UInt64?
+  private(set) var offset = RecordFormat.headerSize
+  private(set) var next: UInt64 = 0
+
+  init(after position: UInt64) { self.position = position }
+
+  mutating func begin(_ first: UInt64) {
+    segment = first
+    offset = RecordFormat.headerSize
+    next = first
+  }
+
+  mutating func advance(by size: Int) {
+    position = max(position, next)
+    next += 1
+    offset += size
+  }
+}
