@@ -1,45 +1,48 @@
 /// The effects of a part of a state, or of one element: cancelled when that is gone.
 final class EffectOwner: Sendable {
-  /// An effect that runs or waits keeps itself alive: one that never begins must not be kept alive by this.
+  /// Kept alive by whoever runs it or has it wait: one that never begins must not be kept alive by this.
   private struct Member: Sendable {
-    weak var effect: IdentifiedEffect?
+    weak let effect: IdentifiedEffect?
   }
 
-  private let members = LockedValue<[ObjectIdentifier: Member]>([:])
+  private struct Members: Sendable {
+    var all: [ObjectIdentifier: Member] = [:]
+    /// How many there may be before those that are gone are looked for.
+    var room = 16
+  }
+
+  private let members = LockedValue(Members())
 
   init() {}
 
-  /// Whether none is in progress.
+  /// Whether none is in progress, or keeps another from beginning.
   var isOver: Bool { effects.isEmpty }
 
-  private var effects: [IdentifiedEffect] { members.withLock { $0.values.map(\.effect) }.compactMap { $0 } }
+  // Looked at outside the lock, as whoever holds one for a moment may be the last to do so.
+  private var effects: [IdentifiedEffect] { members.withLock { $0.all }.values.compactMap(\.effect) }
 
+  /// Only on the tree's executor, like `cancel`.
   func add(_ effect: IdentifiedEffect) {
-    members.withLock { $0[ObjectIdentifier(effect)] = Member(effect: effect) }
+    let crowd = members.withLock { members -> [ObjectIdentifier: Member]? in
+      members.all[ObjectIdentifier(effect)] = Member(effect: effect)
+      return members.all.count > members.room ? members.all : nil
+    }
+    guard let crowd else { return }
+    let gone = crowd.filter { $0.value.effect == nil }.keys
+    members.withLock { members in
+      for id in gone { members.all[id] = nil }
+      members.room = max(16, 2 * members.all.count)
+    }
   }
 
   func ended(_ effect: IdentifiedEffect) {
-    members.withLock { $0[ObjectIdentifier(effect)] = nil }
+    members.withLock { $0.all[ObjectIdentifier(effect)] = nil }
   }
 
   func cancel() {
+    let effects = effects
+    // All of them, before others begin in their place.
     for effect in effects { effect.cancel() }
-  }
-}
-
-extension EffectOwner {
-  /// The owners of the effects of one interceptor's parts. Lives on its tree's executor.
-  final class Table<ID: Hashable> {
-    private var owners = SweptTable<ID, EffectOwner>()
-
-    subscript(id: ID) -> EffectOwner { owners.value(of: id, orMake: EffectOwner.init, isOver: \.isOver) }
-
-    /// The ids of the owners that may have effects in progress.
-    var ids: Dictionary<ID, EffectOwner>.Keys { owners.keys }
-
-    /// Cancels the effects of parts or elements that are gone.
-    func cancel(_ gone: [ID]) {
-      for id in gone { owners.remove(id)?.cancel() }
-    }
+    IdentifiedEffect.withdraw(effects)
   }
 }

@@ -68,19 +68,22 @@ extension TreeEffects {
         }
         return start(work, of: node)
       }
-      let effect = IdentifiedEffect(owners: run.owners) { [settings, run] running, revocation in
+      let now = settings.clock.now
+      let slot = run.id.map { slots(of: node).makeSlot(of: $0, at: now) }
+      let effect = IdentifiedEffect(owners: run.owners, in: slot, of: node) { [settings, run] running, revocation in
         await run.perform(
           for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, settings)
       }
       for owner in run.owners { owner.add(effect) }
-      if let id = run.id { return add(effect, id, run.policy, of: node) }
+      if let id = run.id, let slot { return add(effect, id, run.policy, in: slot, at: now, of: node) }
       start({ running in await effect.run(within: running, of: node) {} }, of: node)
     }
   }
 
-  private func add(_ effect: IdentifiedEffect, _ id: EffectID, _ policy: EffectPolicy, of node: any AnyStoreNode) {
-    let now = settings.clock.now
-    let slot = slots(of: node).makeSlot(of: id, at: now)
+  private func add(
+    _ effect: IdentifiedEffect, _ id: EffectID, _ policy: EffectPolicy, in slot: EffectSlots.Slot, at now: Duration,
+    of node: any AnyStoreNode
+  ) {
     let steps = slot.turns.withLock { turns in
       turns.add(effect, policy, at: now) {
         IdentifiedEffect { [self] running, timer in await wait(in: slot, by: timer, within: running, of: node) }
@@ -96,7 +99,7 @@ extension TreeEffects {
     carryOut(slot.turns.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
-  private func carryOut(
+  fileprivate func carryOut(
     _ steps: [EffectTurns<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
     turnedAway: () -> Void = {}
   ) {
@@ -144,6 +147,15 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
+  /// They have been cancelled, as their part of the state is gone: for others of their ids it is as if they had never
+  /// been. Only on the tree's executor.
+  static func withdraw(_ effects: [IdentifiedEffect]) {
+    for (slot, gone) in Dictionary(grouping: effects, by: { $0.slot.map { ObjectIdentifier($0) } }) where slot != nil {
+      guard let slot = gone[0].slot, let node = gone[0].node, !node.hasEnded else { continue }
+      node.effects.carryOut(slot.turns.withLock { $0.withdraw(gone) }, in: slot, of: node)
+    }
+  }
+
   /// Does the work, and reports its end in its turn: what the work has dispatched can be revoked until it is committed,
   /// so the end takes its place behind that.
   func run(
@@ -151,8 +163,9 @@ extension IdentifiedEffect {
   ) async {
     await run(within: running)
     let end = { @Sendable [self] in
-      for owner in owners { owner.ended(self) }
       ended()
+      // One that others have to wait for, although it is over, goes with its part all the same.
+      if slot?.turns.withLock({ $0.isOpener(self) }) != true { for owner in owners { owner.ended(self) } }
     }
     if hasDispatched, node.enqueue({ _ in end() }) { return }
     end()

@@ -26,6 +26,8 @@ struct EffectTurns<Work: AnyObject> {
   private var held: (work: Work, policy: EffectPolicy, timer: Timer)?
   /// When the held work begins, or when the next that is throttled may.
   private var time: Duration?
+  /// The work that was throttled last, and so began the time in which no other may begin. It may be over.
+  private var opener: Work?
 
   fileprivate struct Timer {
     let task: Work
@@ -58,11 +60,13 @@ struct EffectTurns<Work: AnyObject> {
       return []
     case .debounced(let delay):
       guard delay > .zero else { return cancelAll() + [start(work)] }
+      opener = nil
       return cancelStarted() + hold(work, policy, until: now + min(delay, .longest), makeTimer)
     case .throttled(let interval):
       guard interval > .zero else { return [start(work)] }
       guard let time, time > now || held != nil else {
         self.time = now + min(interval, .longest)
+        opener = work
         return [start(work)]
       }
       return hold(work, policy, until: time, makeTimer)
@@ -75,11 +79,33 @@ struct EffectTurns<Work: AnyObject> {
     if let held { steps += [.leaveOut(held.work), .cancel(held.timer.task)] }
     held = nil
     time = nil
+    opener = nil
     return steps
   }
 
+  /// Whether a time goes by it: it is not to be forgotten, although it is over.
+  func isOpener(_ work: Work) -> Bool { opener === work }
+
+  /// Forgets work, which has been cancelled, and the time that it began.
+  mutating func withdraw(_ gone: [Work]) -> [Step] {
+    let gone = Set(gone.map { ObjectIdentifier($0) })
+    var steps: [Step] = []
+    for id in gone { running.removeValue(forKey: id) }
+    if let work = opener, gone.contains(ObjectIdentifier(work)) { opener = nil }
+    if let held, gone.contains(ObjectIdentifier(held.work)) {
+      steps.append(.cancel(held.timer.task))
+      self.held = nil
+    }
+    if held == nil, opener == nil { time = nil }
+    for waiter in waiting.popAll() where !gone.contains(ObjectIdentifier(waiter.work)) { waiting.append(waiter) }
+    return steps + startWaiting()
+  }
+
   mutating func ended(_ work: Work) -> [Step] {
-    guard running.removeValue(forKey: ObjectIdentifier(work)) != nil else { return [] }
+    running.removeValue(forKey: ObjectIdentifier(work)) != nil ? startWaiting() : []
+  }
+
+  private mutating func startWaiting() -> [Step] {
     var steps: [Step] = []
     while !waiting.isEmpty, let next = waiting[0], mayStart(by: next.policy) {
       _ = waiting.popFirst()
@@ -102,7 +128,13 @@ struct EffectTurns<Work: AnyObject> {
       return .sleep(until: time)
     }
     held = nil
-    if case .throttled(let interval) = policy { self.time = now + min(interval, .longest) } else { self.time = nil }
+    if case .throttled(let interval) = policy {
+      self.time = now + min(interval, .longest)
+      opener = work
+    } else {
+      self.time = nil
+      opener = nil
+    }
     running[ObjectIdentifier(work)] = work
     return .run(work)
   }

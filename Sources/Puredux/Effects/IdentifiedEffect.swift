@@ -12,9 +12,17 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   private let life: LockedValue<Life>
 
   let owners: [EffectOwner]
+  /// Where it runs or waits under its id, if it has one, and in which store.
+  weak let slot: EffectSlots.Slot?
+  let node: (any AnyStoreNode)?
 
-  init(owners: [EffectOwner] = [], _ work: @escaping Work) {
+  init(
+    owners: [EffectOwner] = [], in slot: EffectSlots.Slot? = nil, of node: (any AnyStoreNode)? = nil,
+    _ work: @escaping Work
+  ) {
     self.owners = owners
+    self.slot = slot
+    self.node = node
     life = LockedValue(Life(work: work))
     super.init()
   }

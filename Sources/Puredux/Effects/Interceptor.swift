@@ -24,6 +24,9 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in place, as reducers are.
     let decide: Decide
+    /// Cancels the effects of the parts and elements that are absent now: called after each commit, before `decide`.
+    /// Nil if nothing is lifted.
+    let cancelGone: ((Source<State>) -> Void)?
     /// What a store calls after each commit.
     let tell: Tell
     /// Makes the same of another closure that decides. Specialized where an interceptor is made: a store without
@@ -45,6 +48,25 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       self.decide = decide
       self.tell = tell
       self.makeTell = makeTell
+      cancelGone = nil
+    }
+
+    init(
+      prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide,
+      cancelGone: ((Source<State>) -> Void)?, makeTell: @escaping (@escaping Decide) -> Tell
+    ) {
+      self.prepare = prepare
+      self.decide = decide
+      self.makeTell = makeTell
+      self.cancelGone = cancelGone
+      var told = decide
+      if let cancelGone {
+        told = { action, context in
+          cancelGone(context.source)
+          return decide(&action, context)
+        }
+      }
+      tell = makeTell(told)
     }
 
     /// SAFETY: it is called with the moment of the `OnCommit` that it is part of, which `onCommit(showing:)` makes.
@@ -226,7 +248,14 @@ extension Interceptor.Asked {
       guard let other = second(&action, context) else { return effect }
       return effect.map { .all($0, other) } ?? other
     }
-    return Self(prepare: both, decide: decide, tell: makeTell(decide), makeTell: makeTell)
+    var bothCancel = cancelGone ?? other.cancelGone
+    if let cancelGone, let second = other.cancelGone {
+      bothCancel = { source in
+        cancelGone(source)
+        second(source)
+      }
+    }
+    return Self(prepare: both, decide: decide, cancelGone: bothCancel, makeTell: makeTell)
   }
 }
 

@@ -20,8 +20,8 @@ extension Interceptor {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
       lifted = {
-        makeAsked().lifted(
-          part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { (0, $0) } },
+        Self.lifted(
+          makeAsked, part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { (0, $0) } },
           into: { toWholeAction($1) }, effect: { $1 }, gone: { toPart($0) == nil ? Array($1) : [] })
       }
     }
@@ -94,13 +94,13 @@ extension Interceptor {
     element: @escaping @Sendable (Whole, ID) -> State?, all: @escaping @Sendable (Whole) -> All,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
-    gone: @escaping @Sendable (Whole, Dictionary<ID, EffectOwner>.Keys) -> [ID]
+    gone: @escaping @Sendable (Whole, Dictionary<ID, LiftedPart>.Keys) -> [ID]
   ) -> Interceptor<Whole, WholeAction> where All.Element == (ID, State) {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
       lifted = {
-        makeAsked().lifted(
-          part: element, action: { toElement($0).map { ($0, $1) } }, into: toWholeAction,
+        Self.lifted(
+          makeAsked, part: element, action: { toElement($0).map { ($0, $1) } }, into: toWholeAction,
           effect: { $1.of(element: $0) }, gone: gone)
       }
     }
@@ -109,47 +109,92 @@ extension Interceptor {
   }
 }
 
-extension Interceptor.Asked {
+extension Interceptor {
   /// - Parameters:
+  ///   - makeAsked: Of the part's interceptor.
   ///   - toPart: The part's state, by the id that comes with the action.
   ///   - toWhole: Given the part's effect, as one of the whole.
   ///   - gone: Which of the owners of effects are absent.
-  fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
-    part toPart: @escaping @Sendable (Whole, ID) -> State?,
+  fileprivate static func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
+    _ makeAsked: @escaping () -> Asked, part toPart: @escaping @Sendable (Whole, ID) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
     effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>,
-    gone: @escaping (Whole, Dictionary<ID, EffectOwner>.Keys) -> [ID]
+    gone: @escaping (Whole, Dictionary<ID, LiftedPart>.Keys) -> [ID]
   ) -> Interceptor<Whole, WholeAction>.Asked {
     let part = PartSource<Whole, State, ID>(toPart)
-    let owners = EffectOwner.Table<ID>()
+    let parts = LiftedParts<ID>(makeAsked)
     var liftedPrepare: ((inout WholeAction, Source<Whole>?) -> Void)?
-    if let prepare {
+    if parts.shared.prepare != nil {
       liftedPrepare = { action, whole in
         guard let (id, given) = toPartAction(action) else { return }
         var action = given
-        prepare(&action, whole.map { part.source(in: $0, of: id) })
+        parts.asked(about: id).prepare?(&action, whole.map { part.source(in: $0, of: id) })
       }
     }
     return Interceptor<Whole, WholeAction>.Asked(
       prepare: liftedPrepare,
-      decide: { [prepare, decide] action, context in
-        if !owners.ids.isEmpty {
-          context.source.withState { owners.cancel(gone($0, owners.ids)) }
-        }
+      decide: { [decide = parts.shared.decide] action, context in
         guard let (id, given) = toPartAction(action) else { return nil }
         var action = given
         let partContext = EffectContext<State, Action>(
           source: part.source(in: context.source, of: id), store: context.store, position: context.position,
           dispatch: context.dispatch.map { toWholeAction(id, $0) })
         guard partContext.current != nil else {
-          prepare?(&action, nil)
+          if liftedPrepare != nil { parts.asked(about: id).prepare?(&action, nil) }
           return nil
         }
-        return decide(&action, partContext).map { effect in
-          toWhole(id, effect.map { toWholeAction(id, $0) }).owned(by: owners[id])
+        let effect =
+          parts.areNested ? parts.asked(about: id).decide(&action, partContext) : decide(&action, partContext)
+        return effect.map { effect in
+          toWhole(id, effect.map { toWholeAction(id, $0) }).owned(by: parts[id].owner)
         }
-      })
+      },
+      cancelGone: { whole in
+        if parts.ids.isEmpty { return }
+        whole.withState { parts.cancel(gone($0, parts.ids)) }
+        guard parts.areNested else { return }
+        for (id, nested) in parts.all { nested.asked.cancelGone?(part.source(in: whole, of: id)) }
+      }, makeTell: { Interceptor<Whole, WholeAction>.Asked.telling($0) })
+  }
+
+  /// A part or an element that has been asked about, and may have effects in progress.
+  fileprivate struct LiftedPart {
+    let owner = EffectOwner()
+    /// What is asked about it. If its own parts are lifted in turn, they have their effects for themselves: those of
+    /// two elements never meet.
+    let asked: Asked
+  }
+
+  /// The parts or elements of one interceptor. Lives on its tree's executor.
+  fileprivate final class LiftedParts<ID: Hashable> {
+    private let makeAsked: () -> Asked
+    /// What is asked about all of them, if they have no parts in turn.
+    let shared: Asked
+    private var parts = SweptTable<ID, LiftedPart>()
+
+    init(_ makeAsked: @escaping () -> Asked) {
+      self.makeAsked = makeAsked
+      shared = makeAsked()
+    }
+
+    var areNested: Bool { shared.cancelGone != nil }
+
+    subscript(id: ID) -> LiftedPart {
+      parts.value(of: id, orMake: { LiftedPart(asked: areNested ? makeAsked() : shared) }, isOver: \.owner.isOver)
+    }
+
+    func asked(about id: ID) -> Asked { areNested ? self[id].asked : shared }
+
+    /// The ids of those that may have effects in progress.
+    var ids: Dictionary<ID, LiftedPart>.Keys { parts.keys }
+
+    var all: [ID: LiftedPart] { parts.entries }
+
+    /// Cancels the effects of those that are gone.
+    func cancel(_ gone: [ID]) {
+      for id in gone { parts.remove(id)?.owner.cancel() }
+    }
   }
 }
 

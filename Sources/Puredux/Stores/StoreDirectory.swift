@@ -78,7 +78,7 @@ extension StoreDirectory {
         case opening(Task<Void, Never>)
         case open(Root)
         /// It is being shut down.
-        case closing
+        case closing(Root)
       }
 
       var phase: Phase
@@ -135,15 +135,27 @@ extension StoreDirectory {
 
     func shutdown() async {
       hasEnded = true
+      var closing: [Task<Void, Never>] = []
       for (key, entry) in entries {
         switch entry.phase {
         case .opening(let task): task.cancel()
-        case .open(let store): close(store, of: key)
+        case .open(let store): closing.append(close(store, of: key))
         case .closing: break
         }
       }
-      if entries.isEmpty { return }
-      await withCheckedContinuation { enders.append($0) }
+      if !RunningEffect.ofCurrentTask.isEmpty {
+        for task in closing { await task.value }
+        for key in entries.keys { await untilClosed(key) }
+      } else if !entries.isEmpty {
+        await withCheckedContinuation { enders.append($0) }
+      }
+    }
+
+    /// Waits for what others are shutting down as `RootStore.shutdown` does, for a caller that is part of an effect: it
+    /// does not wait for itself, nor for effects that would wait for it.
+    private func untilClosed(_ key: Key) async {
+      if case .opening(let task) = entries[key]?.phase { await task.value }
+      if case .closing(let store) = entries[key]?.phase { await store.shutdown(interceptors: interceptors) }
     }
 
     func acquire(_ key: Key) async throws -> Root {
@@ -223,12 +235,12 @@ extension StoreDirectory {
       }
     }
 
-    private func close(_ store: Root, of key: Key) {
-      entries[key]?.phase = .closing
+    @discardableResult private func close(_ store: Root, of key: Key) -> Task<Void, Never> {
+      entries[key]?.phase = .closing(store)
       keptCount -= 1
       entries[key]?.useCount = 0
       // Not detached: an effect of the store that shuts the directory down is not waited for.
-      Task { [interceptors] in
+      return Task { [interceptors] in
         await store.shutdown(interceptors: interceptors)
         self.closed(key)
       }

@@ -25,10 +25,22 @@ private struct Turns {
   mutating func add(_ number: Int, _ policy: EffectPolicy) {
     timerCount += 1
     let timer = Job(-timerCount)
-    carryOut(machine.add(Job(number), policy, at: now) { timer })
+    let job = Job(number)
+    jobs[number] = job
+    carryOut(machine.add(job, policy, at: now) { timer })
   }
 
   mutating func cancel() { carryOut(machine.cancelAll()) }
+
+  /// The jobs by their numbers, as their owners know them.
+  private var jobs: [Int: Job] = [:]
+  var withdrawn: Set<Int> = []
+
+  mutating func withdraw(_ numbers: [Int]) {
+    withdrawn.formUnion(numbers)
+    for number in numbers { running[number] = nil }
+    carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }))
+  }
 
   mutating func end(_ number: Int, isLast: Bool = false) {
     guard let job = running.removeValue(forKey: number) else { return }
@@ -165,7 +177,57 @@ private struct Turns {
     }
   }
 
-  /// Whatever comes in whatever order: each is begun, left out or turned away, once, and what was cancelled was begun.
+  @Test(arguments: [EffectPolicy.first, .inTurn(limit: 0), .concurrent(limit: 1), .throttled(for: .seconds(5))])
+  func `what is withdrawn is in nobody's way`(policy: EffectPolicy) {
+    var turns = Turns()
+    turns.add(1, policy)
+    turns.add(2, policy)
+    turns.withdraw([1, 2])
+    #expect(turns.machine.isOver(at: turns.now))
+    #expect(turns.timers.isEmpty)
+    turns.add(3, policy)
+    #expect(turns.begun == [1, 3])
+  }
+
+  @Test func `who waits for what is withdrawn begins, unless it is withdrawn, too`() {
+    var turns = Turns()
+    for number in 1...4 { turns.add(number, .inTurn()) }
+    turns.withdraw([1, 2])
+    #expect(turns.begun == [1, 3])
+    turns.end(3)
+    #expect(turns.begun == [1, 3, 4])
+    turns.end(4)
+    // One that is held, too, keeps others waiting.
+    turns.add(5, .debounced(for: .seconds(1)))
+    turns.add(6, .inTurn())
+    turns.withdraw([5])
+    #expect(turns.begun == [1, 3, 4, 6])
+    #expect(turns.timers.isEmpty)
+  }
+
+  @Test func `a time is that of who began it, also when that is over`() {
+    var turns = Turns()
+    turns.add(1, .throttled(for: .seconds(5)))
+    turns.end(1)
+    turns.withdraw([1])
+    turns.add(2, .throttled(for: .seconds(5)))
+    #expect(turns.begun == [1, 2])
+    turns.add(3, .throttled(for: .seconds(5)))
+    // What waits for the time of another keeps it.
+    turns.withdraw([2])
+    #expect(turns.begun == [1, 2])
+    turns.advance(by: .seconds(5))
+    #expect(turns.begun == [1, 2, 3])
+    turns.add(4, .throttled(for: .seconds(5)))
+    turns.withdraw([4])
+    turns.add(5, .throttled(for: .seconds(5)))
+    #expect(turns.begun == [1, 2, 3])
+    turns.advance(by: .seconds(5))
+    #expect(turns.begun == [1, 2, 3, 5])
+  }
+
+  /// Whatever comes in whatever order: each is begun, left out, turned away or withdrawn, once, and what was cancelled
+  /// was begun.
   @Test func `nothing is lost, and nothing begun twice`() {
     let seed = UInt64.random(in: 0..<1_000_000_000)
     var random = SeededGenerator(seed: seed)
@@ -173,8 +235,11 @@ private struct Turns {
       var turns = Turns()
       var count = 0
       for _ in 0..<60 {
-        switch Int.random(in: 0..<10, using: &random) {
+        switch Int.random(in: 0..<11, using: &random) {
         case 0: turns.cancel()
+        case 10:
+          let gone = (0..<3).map { _ in Int.random(in: 1...max(1, count), using: &random) }
+          turns.withdraw(gone.filter { $0 <= count })
         case 1...2: turns.advance(by: .seconds(Int.random(in: 0...3, using: &random)))
         case 3...5: if let number = turns.running.keys.sorted().randomElement(using: &random) { turns.end(number) }
         default:
@@ -193,8 +258,9 @@ private struct Turns {
         turns.advance(by: .seconds(3))
         for number in turns.running.keys.sorted() { turns.end(number) }
       }
-      let outcomes = (turns.begun + turns.leftOut + turns.turnedAway).sorted()
-      #expect(outcomes == Array(1...max(1, count)).prefix(count).map { $0 }, "seed \(seed)")
+      let outcomes = turns.begun + turns.leftOut + turns.turnedAway
+      #expect(Set(outcomes).count == outcomes.count, "seed \(seed)")
+      #expect(Set(outcomes).union(turns.withdrawn) == Set((0..<count).map { $0 + 1 }), "seed \(seed)")
       #expect(Set(turns.cancelled).isSubset(of: turns.begun), "seed \(seed)")
       #expect(Set(turns.cancelled).count == turns.cancelled.count, "seed \(seed)")
       #expect(turns.machine.isOver(at: turns.now), "seed \(seed)")

@@ -190,6 +190,35 @@ import Testing
     directories.withLock { $0 = [] }
   }
 
+  /// The others are cancelled by the first, and then shut the directory down, too: they do not wait for each other.
+  @Test(arguments: [false, true])
+  func `effects of several stores, and others, can shut their directory down at the same time`(fromOutside: Bool)
+    async throws
+  {
+    let begun = Record<Int>()
+    let ended = Record<Int>()
+    let directories = LockedValue<[Directory]>([])
+    let directory = Directory(clock: ManualClock()) { key in
+      let store = RootStore<Int, Int>(initialState: key) { $0 += $1 }
+      store.interceptActions { _, _ in
+        begun.add(key)
+        if key > 0 { await untilCancelled() }
+        await directories.withLock { $0.first }?.shutdown()
+        ended.add(key)
+      }
+      return store
+    }
+    directories.withLock { $0 = [directory] }
+    for key in 1...3 { try await directory.withStore(key) { try await $0.send(1) } }
+    await begun.untilCount(3)
+    if !fromOutside { try await directory.withStore(0) { try await $0.send(1) } }
+    if fromOutside { await directory.shutdown() }
+    await ended.untilCount(fromOutside ? 3 : 4)
+    await directory.shutdown()
+    #expect(await directory.keys.isEmpty)
+    directories.withLock { $0 = [] }
+  }
+
   enum Request { @TaskLocal static var id = 0 }
 
   @Test func `a store is made under the task-local values of nobody`() async throws {
