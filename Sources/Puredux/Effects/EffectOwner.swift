@@ -39,9 +39,10 @@ final class EffectOwner: Sendable {
     members.withLock { $0.all[ObjectIdentifier(effect)] = nil }
   }
 
-  func cancel() {
-    let effects = effects
-    // All of them, before others begin in their place.
+  /// Cancels the effects of several owners that are gone at the same time: all of them, before others begin in their
+  /// place.
+  static func cancel(_ owners: [EffectOwner]) {
+    let effects = owners.flatMap(\.effects)
     for effect in effects { effect.cancel() }
     IdentifiedEffect.withdraw(effects)
   }

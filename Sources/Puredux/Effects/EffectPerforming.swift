@@ -152,7 +152,8 @@ extension IdentifiedEffect {
   static func withdraw(_ effects: [IdentifiedEffect]) {
     for (slot, gone) in Dictionary(grouping: effects, by: { $0.slot.map { ObjectIdentifier($0) } }) where slot != nil {
       guard let slot = gone[0].slot, let node = gone[0].node, !node.hasEnded else { continue }
-      node.effects.carryOut(slot.turns.withLock { $0.withdraw(gone) }, in: slot, of: node)
+      let now = node.effects.settings.clock.now
+      node.effects.carryOut(slot.turns.withLock { $0.withdraw(gone, at: now) }, in: slot, of: node)
     }
   }
 
@@ -167,8 +168,8 @@ extension IdentifiedEffect {
       // One that others have to wait for, although it is over, goes with its part all the same.
       if slot?.turns.withLock({ $0.isOpener(self) }) != true { for owner in owners { owner.ended(self) } }
     }
-    if hasDispatched, node.enqueue({ _ in end() }) { return }
-    end()
+    // Whatever has ended: what it dispatched before may still be to be committed, or to be revoked.
+    if hasDispatched { node.place(.closure { _ in end() }) } else { end() }
   }
 }
 

@@ -24,9 +24,9 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in place, as reducers are.
     let decide: Decide
-    /// Cancels the effects of the parts and elements that are absent now: called after each commit, before `decide`.
-    /// Nil if nothing is lifted.
-    let cancelGone: ((Source<State>) -> Void)?
+    /// Collects the owners of effects that are absent from a state, which are then cancelled together: called after each
+    /// commit, before `decide`. Nil if nothing is lifted.
+    let collectGone: ((State, inout [EffectOwner]) -> Void)?
     /// What a store calls after each commit.
     let tell: Tell
     /// Makes the same of another closure that decides. Specialized where an interceptor is made: a store without
@@ -48,21 +48,23 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       self.decide = decide
       self.tell = tell
       self.makeTell = makeTell
-      cancelGone = nil
+      collectGone = nil
     }
 
     init(
       prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide,
-      cancelGone: ((Source<State>) -> Void)?, makeTell: @escaping (@escaping Decide) -> Tell
+      collectGone: ((State, inout [EffectOwner]) -> Void)?, makeTell: @escaping (@escaping Decide) -> Tell
     ) {
       self.prepare = prepare
       self.decide = decide
       self.makeTell = makeTell
-      self.cancelGone = cancelGone
+      self.collectGone = collectGone
       var told = decide
-      if let cancelGone {
+      if let collectGone {
         told = { action, context in
-          cancelGone(context.source)
+          var gone: [EffectOwner] = []
+          context.source.withState { collectGone($0, &gone) }
+          if !gone.isEmpty { EffectOwner.cancel(gone) }
           return decide(&action, context)
         }
       }
@@ -248,14 +250,14 @@ extension Interceptor.Asked {
       guard let other = second(&action, context) else { return effect }
       return effect.map { .all($0, other) } ?? other
     }
-    var bothCancel = cancelGone ?? other.cancelGone
-    if let cancelGone, let second = other.cancelGone {
-      bothCancel = { source in
-        cancelGone(source)
-        second(source)
+    var bothCollect = collectGone ?? other.collectGone
+    if let collectGone, let second = other.collectGone {
+      bothCollect = { state, gone in
+        collectGone(state, &gone)
+        second(state, &gone)
       }
     }
-    return Self(prepare: both, decide: decide, cancelGone: bothCancel, makeTell: makeTell)
+    return Self(prepare: both, decide: decide, collectGone: bothCollect, makeTell: makeTell)
   }
 }
 

@@ -22,7 +22,10 @@ extension Interceptor {
       lifted = {
         Self.lifted(
           makeAsked, part: { whole, _ in toPart(whole) }, action: { toPartAction($0).map { (0, $0) } },
-          into: { toWholeAction($1) }, effect: { $1 }, gone: { toPart($0) == nil ? Array($1) : [] })
+          into: { toWholeAction($1) }, effect: { $1 },
+          findAll: { whole, parts in
+            if let part = parts[0], let state = toPart(whole) { parts.found(part, state) }
+          })
       }
     }
     return Interceptor<Whole, WholeAction>(
@@ -54,9 +57,9 @@ extension Interceptor {
     lifted(
       element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
       into: toWholeAction
-    ) { whole, ids in
+    ) { whole, parts in
       let elements = elements(whole)
-      return ids.filter { elements.index(forKey: $0) == nil }
+      for (id, part) in parts.all { if let element = elements[id] { parts.found(part, element) } }
     }
   }
 
@@ -69,9 +72,9 @@ extension Interceptor {
     lifted(
       element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
       into: toWholeAction
-    ) { whole, ids in
+    ) { whole, parts in
       let elements = elements(whole)
-      return ids.filter { !elements.has($0) }
+      for (id, part) in parts.all { if let element = elements[id] { parts.found(part, element) } }
     }
   }
 
@@ -84,9 +87,11 @@ extension Interceptor {
     lifted(
       element: { whole, id in elements(whole).first { $0.id == id } },
       all: { elements($0).lazy.map { ($0.id, $0) } }, action: toElement, into: toWholeAction
-    ) { whole, ids in
-      let present = Set(elements(whole).lazy.map(\.id))
-      return ids.filter { !present.contains($0) }
+    ) { whole, parts in
+      for element in elements(whole) {
+        if parts.areAllFound { break }
+        if let part = parts[element.id] { parts.found(part, element) }
+      }
     }
   }
 
@@ -94,14 +99,14 @@ extension Interceptor {
     element: @escaping @Sendable (Whole, ID) -> State?, all: @escaping @Sendable (Whole) -> All,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
-    gone: @escaping @Sendable (Whole, Dictionary<ID, LiftedPart>.Keys) -> [ID]
+    findAll: @escaping @Sendable (Whole, LiftedParts<ID>) -> Void
   ) -> Interceptor<Whole, WholeAction> where All.Element == (ID, State) {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
       lifted = {
         Self.lifted(
           makeAsked, part: element, action: { toElement($0).map { ($0, $1) } }, into: toWholeAction,
-          effect: { $1.of(element: $0) }, gone: gone)
+          effect: { $1.of(element: $0) }, findAll: findAll)
       }
     }
     return Interceptor<Whole, WholeAction>(
@@ -114,13 +119,13 @@ extension Interceptor {
   ///   - makeAsked: Of the part's interceptor.
   ///   - toPart: The part's state, by the id that comes with the action.
   ///   - toWhole: Given the part's effect, as one of the whole.
-  ///   - gone: Which of the owners of effects are absent.
+  ///   - findAll: Finds those of the parts that may have effects in progress and are there, each once.
   fileprivate static func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     _ makeAsked: @escaping () -> Asked, part toPart: @escaping @Sendable (Whole, ID) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
     effect toWhole: @escaping (ID, Effect<WholeAction>) -> Effect<WholeAction>,
-    gone: @escaping (Whole, Dictionary<ID, LiftedPart>.Keys) -> [ID]
+    findAll: @escaping (Whole, LiftedParts<ID>) -> Void
   ) -> Interceptor<Whole, WholeAction>.Asked {
     let part = PartSource<Whole, State, ID>(toPart)
     let parts = LiftedParts<ID>(makeAsked)
@@ -147,23 +152,23 @@ extension Interceptor {
         let effect =
           parts.areNested ? parts.asked(about: id).decide(&action, partContext) : decide(&action, partContext)
         return effect.map { effect in
-          toWhole(id, effect.map { toWholeAction(id, $0) }).owned(by: parts[id].owner)
+          toWhole(id, effect.map { toWholeAction(id, $0) }).owned(by: parts.part(id).owner)
         }
       },
-      cancelGone: { whole in
-        if parts.ids.isEmpty { return }
-        whole.withState { parts.cancel(gone($0, parts.ids)) }
-        guard parts.areNested else { return }
-        for (id, nested) in parts.all { nested.asked.cancelGone?(part.source(in: whole, of: id)) }
-      }, makeTell: { Interceptor<Whole, WholeAction>.Asked.telling($0) })
+      collectGone: { whole, gone in parts.collectGone(&gone) { findAll(whole, parts) } },
+      makeTell: { Interceptor<Whole, WholeAction>.Asked.telling($0) })
   }
 
   /// A part or an element that has been asked about, and may have effects in progress.
-  fileprivate struct LiftedPart {
+  fileprivate final class LiftedPart {
     let owner = EffectOwner()
     /// What is asked about it. If its own parts are lifted in turn, they have their effects for themselves: those of
     /// two elements never meet.
     let asked: Asked
+    /// The search in which it was last found.
+    var search = 0
+
+    init(asked: Asked) { self.asked = asked }
   }
 
   /// The parts or elements of one interceptor. Lives on its tree's executor.
@@ -173,27 +178,56 @@ extension Interceptor {
     let shared: Asked
     private var parts = SweptTable<ID, LiftedPart>()
 
+    // The search that goes on.
+    private var search = 0
+    private var foundCount = 0
+    private var gone: [EffectOwner] = []
+
     init(_ makeAsked: @escaping () -> Asked) {
       self.makeAsked = makeAsked
       shared = makeAsked()
     }
 
-    var areNested: Bool { shared.cancelGone != nil }
+    var areNested: Bool { shared.collectGone != nil }
 
-    subscript(id: ID) -> LiftedPart {
+    func part(_ id: ID) -> LiftedPart {
       parts.value(of: id, orMake: { LiftedPart(asked: areNested ? makeAsked() : shared) }, isOver: \.owner.isOver)
     }
 
-    func asked(about id: ID) -> Asked { areNested ? self[id].asked : shared }
+    func asked(about id: ID) -> Asked { areNested ? part(id).asked : shared }
 
-    /// The ids of those that may have effects in progress.
-    var ids: Dictionary<ID, LiftedPart>.Keys { parts.keys }
+    // MARK: What is gone
 
+    /// Those that may have effects in progress.
     var all: [ID: LiftedPart] { parts.entries }
 
-    /// Cancels the effects of those that are gone.
-    func cancel(_ gone: [ID]) {
-      for id in gone { parts.remove(id)?.owner.cancel() }
+    subscript(id: ID) -> LiftedPart? { parts[id] }
+
+    /// Whether none of them is gone.
+    var areAllFound: Bool { foundCount == parts.keys.count }
+
+    /// One of them is there, in this state: that may not be so of its own parts.
+    func found(_ part: LiftedPart, _ state: State) {
+      if part.search == search { return }
+      part.search = search
+      foundCount += 1
+      part.asked.collectGone?(state, &gone)
+    }
+
+    /// Takes out those that are gone, here and below.
+    func collectGone(_ gone: inout [EffectOwner], findingBy findAll: () -> Void) {
+      if parts.keys.isEmpty { return }
+      search += 1
+      foundCount = 0
+      findAll()
+      if !areAllFound {
+        for (id, part) in parts.entries where part.search != search {
+          self.gone.append(part.owner)
+          _ = parts.remove(id)
+        }
+      }
+      gone += self.gone
+      self.gone = []
     }
   }
 }

@@ -66,7 +66,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   }
 
   /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
-  /// are being made are cancelled, and awaited. What is asked for later is refused.
+  /// are being made are cancelled, and awaited, unless it is one of them that calls this. What is asked for later is
+  /// refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 }
 
@@ -77,8 +78,8 @@ extension StoreDirectory {
       enum Phase {
         case opening(Task<Void, Never>)
         case open(Root)
-        /// It is being shut down.
-        case closing(Root)
+        /// It is being shut down, by a task.
+        case closing(Root, Task<Void, Never>)
       }
 
       var phase: Phase
@@ -143,19 +144,22 @@ extension StoreDirectory {
         case .closing: break
         }
       }
-      if !RunningEffect.ofCurrentTask.isEmpty {
+      let isMaker = Makers.current.contains { $0 === self }
+      if isMaker || !RunningEffect.ofCurrentTask.isEmpty {
         for task in closing { await task.value }
-        for key in entries.keys { await untilClosed(key) }
+        for key in entries.keys { await untilClosed(key, isMaker: isMaker) }
       } else if !entries.isEmpty {
         await withCheckedContinuation { enders.append($0) }
       }
     }
 
-    /// Waits for what others are shutting down as `RootStore.shutdown` does, for a caller that is part of an effect: it
-    /// does not wait for itself, nor for effects that would wait for it.
-    private func untilClosed(_ key: Key) async {
-      if case .opening(let task) = entries[key]?.phase { await task.value }
-      if case .closing(let store) = entries[key]?.phase { await store.shutdown(interceptors: interceptors) }
+    /// Waits for what others make or shut down, for a caller that is part of an effect, or makes a store: it does not
+    /// wait for itself, nor for those that would wait for it. As `RootStore.shutdown`, which finds that out.
+    private func untilClosed(_ key: Key, isMaker: Bool) async {
+      if !isMaker, case .opening(let task) = entries[key]?.phase { await task.value }
+      guard case .closing(let store, let task) = entries[key]?.phase else { return }
+      await store.shutdown(interceptors: interceptors)
+      if store.hasNoTasks { await task.value }
     }
 
     func acquire(_ key: Key) async throws -> Root {
@@ -205,7 +209,11 @@ extension StoreDirectory {
       // Detached: nothing is made under the task-local values of who happens to ask first.
       let task = Task.detached { [make] in
         let result: Result<Root, any Error>
-        do { result = .success(try await make(key)) } catch { result = .failure(error) }
+        do {
+          result = .success(try await Makers.$current.withValue(Makers.current + [self]) { try await make(key) })
+        } catch {
+          result = .failure(error)
+        }
         await self.opened(key, result)
       }
       entries[key] = Entry(phase: .opening(task), generation: nextGeneration(), waiters: waiters)
@@ -236,14 +244,15 @@ extension StoreDirectory {
     }
 
     @discardableResult private func close(_ store: Root, of key: Key) -> Task<Void, Never> {
-      entries[key]?.phase = .closing(store)
       keptCount -= 1
       entries[key]?.useCount = 0
       // Not detached: an effect of the store that shuts the directory down is not waited for.
-      return Task { [interceptors] in
+      let task = Task { [interceptors] in
         await store.shutdown(interceptors: interceptors)
         self.closed(key)
       }
+      entries[key]?.phase = .closing(store, task)
+      return task
     }
 
     private func closed(_ key: Key) {
@@ -337,6 +346,11 @@ extension StoreDirectory {
   }
 }
 
+/// The directories that the current task makes a store for: one may ask another.
+private enum Makers {
+  @TaskLocal static var current: [any Actor] = []
+}
+
 extension StoreStatistics {
   fileprivate var isNeeded: Bool {
     subscriptions > 0 || waiting > 0 || runningTasks > 0 || (log?.pendingActions ?? 0) > 0
@@ -349,6 +363,9 @@ extension RootStore {
     if core.node.isClosed { return false }
     return core.node.refusal != .stopped
   }
+
+  /// Whether none of its tasks is left, nor any of those below it.
+  fileprivate nonisolated var hasNoTasks: Bool { core.node.existingCompanion?.runningCount ?? 0 == 0 }
 }
 
 /// Keeps the store of a directory for as long as somebody holds it.

@@ -10,6 +10,8 @@
   var carriedContext: CarriedValues.Context? { get }
   /// What `dispatch` answers while the tree takes nothing.
   var refusal: DispatchResult? { get }
+  /// Gives a command its place in the order, whatever has ended.
+  func place(_ command: Command)
   /// Like `enqueue`, for an effect, which may be let in when others are not.
   func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
   /// Whether it refuses a caller: an effect that it waits for is not refused.

@@ -170,6 +170,8 @@ import Synchronization
 
   @inlinable func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
 
+  @usableFromInline func place(_ command: Command) { tree.place(command) }
+
   @usableFromInline func enqueue(_ command: Command, by effect: RunningEffect) -> Bool {
     tree.enqueue(command, for: self, by: effect)
   }

@@ -39,7 +39,7 @@ private struct Turns {
   mutating func withdraw(_ numbers: [Int]) {
     withdrawn.formUnion(numbers)
     for number in numbers { running[number] = nil }
-    carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }))
+    carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }, at: now))
   }
 
   mutating func end(_ number: Int, isLast: Bool = false) {
@@ -213,16 +213,18 @@ private struct Turns {
     turns.add(2, .throttled(for: .seconds(5)))
     #expect(turns.begun == [1, 2])
     turns.add(3, .throttled(for: .seconds(5)))
-    // What waits for the time of another keeps it.
+    // What was held back by another begins when that is withdrawn, and its own time with it.
+    turns.advance(by: .seconds(1))
     turns.withdraw([2])
-    #expect(turns.begun == [1, 2])
-    turns.advance(by: .seconds(5))
     #expect(turns.begun == [1, 2, 3])
+    #expect(turns.timers.isEmpty)
     turns.add(4, .throttled(for: .seconds(5)))
     turns.withdraw([4])
     turns.add(5, .throttled(for: .seconds(5)))
     #expect(turns.begun == [1, 2, 3])
-    turns.advance(by: .seconds(5))
+    turns.advance(by: .seconds(4))
+    #expect(turns.begun == [1, 2, 3])
+    turns.advance(by: .seconds(1))
     #expect(turns.begun == [1, 2, 3, 5])
   }
 

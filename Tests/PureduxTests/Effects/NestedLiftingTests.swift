@@ -187,4 +187,126 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     #expect(begun.all.count == 102)
     await root.shutdown()
   }
+
+  /// Neither begins in the place of the other.
+  @Test(arguments: [false, true])
+  func `parts that go in one commit go together`(isNested: Bool) async throws {
+    let gate = Gate()
+    let begun = Record<String>()
+    func feature(_ name: String) -> Interceptor<Int, Int> {
+      .effects { _, _ in
+        .run { _ in
+          begun.add(name)
+          await gate.wait()
+        }.id("load", .inTurn())
+      }
+    }
+    func lifted(_ name: String) -> Interceptor<Room, RoomAction> {
+      feature(name).lifted(
+        state: { $0.guest }, action: { if case .guest(let step) = $0 { step } else { nil } }, into: { .guest($0) })
+    }
+    func whole(_ room: Interceptor<Room, RoomAction>) -> Interceptor<House, HouseAction> {
+      room.lifted(elements: { (house: House) in house.rooms }) { (action: HouseAction) in
+        if case .room(let number, let action) = action { (number, action) } else { nil }
+      } into: {
+        .room($0, $1)
+      }
+    }
+    let interceptors =
+      isNested
+      ? whole(Interceptor(combining: [lifted("a"), lifted("b")]))
+      : Interceptor(combining: [whole(lifted("a")), whole(lifted("b"))])
+    for _ in 1...50 {
+      let root = RootStore<House, HouseAction>(
+        initialState: House(rooms: [1: Room(guest: 0)]), interceptors: interceptors, reducer: reduce)
+      try await root.send(.room(1, .guest(1)))
+      try await root.send(.furnish(1, isNested ? Room() : nil))
+      await root.settled()
+      #expect(await root.statistics.effects.isEmpty)
+    }
+    gate.open()
+    #expect(begun.all.allSatisfy { $0 == "a" })
+  }
+
+  /// As one look at an array is enough for all its elements.
+  @Test func `looking for what is gone takes a time that grows with what is in progress`() async throws {
+    struct Item: Sendable, Identifiable {
+      let id: Int
+      let looks: Record<Int>
+      var part: Int? {
+        looks.add(id)
+        return 0
+      }
+    }
+    let (gate, looks) = (Gate(), Record<Int>())
+    let feature = Interceptor<Int, Int>.effects { step, _ in step == 1 ? .run { _ in await gate.wait() } : nil }
+    let items = feature.lifted(state: { (item: Item) in item.part }, action: { (step: Int) in step }, into: { $0 })
+      .lifted(elements: { (items: [Item]) in items }) { (action: (Int, Int)) in
+        action
+      } into: {
+        ($0, $1)
+      }
+    let root = RootStore<[Item], (Int, Int)>(
+      initialState: (0..<200).map { Item(id: $0, looks: looks) }, interceptors: items
+    ) { _, _ in }
+    for id in 0..<200 { try await root.send((id, 1)) }
+    let before = looks.all.count
+    for _ in 1...10 { try await root.send((1000, 0)) }
+    #expect(looks.all.count - before == 10 * 200)
+    gate.open()
+    await root.shutdown()
+  }
+}
+
+/// What a cancelled effect had dispatched is not committed, whatever ends in between.
+@Suite(.timeLimit(.minutes(5))) struct LateCancellationTests {
+  private enum Action: Sendable { case start, cancel, tick }
+
+  @Test(arguments: [false, true], [false, true])
+  func `an effect is cancelled in its turn, though its store has been closed and it has returned`(
+    isReleased: Bool, goesWithPart: Bool
+  ) async throws {
+    let executor = HeldExecutor()
+    let (dispatches, dispatched, returns) = (Gate(), Gate(), Gate())
+    let committed = Record<Action>()
+    let feature = Interceptor<Int, Action>.effects { action, _ in
+      switch action {
+      case .start:
+        .run { dispatch in
+          await dispatches.wait()
+          dispatch(.tick)
+          dispatched.open()
+          await returns.wait()
+        }.id("load")
+      case .cancel: goesWithPart ? nil : .cancel("load")
+      case .tick: nil
+      }
+    }
+    var root: RootStore<Int?, Action>? = RootStore(
+      initialState: 0, executor: .serial(executor),
+      interceptors: feature.lifted(state: { (part: Int?) in part }, action: { $0 }, into: { $0 })
+    ) { part, action in
+      committed.add(action)
+      if goesWithPart, case .cancel = action { part = nil }
+    }
+    let node = try #require(root?.core.node)
+    try await root?.send(.start)
+    executor.hold()
+    root?.dispatch(.cancel)
+    dispatches.open()
+    await dispatched.wait()
+    var ending: Task<Void, Never>?
+    if isReleased {
+      root = nil
+    } else {
+      ending = Task { [root] in await root?.shutdown() }
+    }
+    while !node.isClosed { await Task.yield() }
+    returns.open()
+    while node.existingEffects?.runningCount != 0 { await Task.yield() }
+    executor.letGo()
+    await ending?.value
+    await node.tree.untilIdle()
+    #expect(committed.all == [.start, .cancel])
+  }
 }

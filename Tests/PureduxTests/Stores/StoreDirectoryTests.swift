@@ -219,6 +219,38 @@ import Testing
     directories.withLock { $0 = [] }
   }
 
+  @Test func `an effect of a store elsewhere waits for the end of all, as others do`() async throws {
+    for _ in 1...50 {
+      let directory = directory(Made())
+      for key in 1...3 { try await directory.withStore(key) { try await $0.send(1) } }
+      let keys = Record<[Int]>()
+      let other = RootStore<Int, Int>(
+        initialState: 0,
+        interceptor: { _, _ in
+          await directory.shutdown()
+          keys.add(await directory.keys)
+        }, reducer: { $0 += $1 })
+      other.dispatch(1)
+      await directory.shutdown()
+      await keys.untilCount(1)
+      #expect(keys.all == [[]])
+    }
+  }
+
+  @Test func `who makes a store can shut the directory down`() async throws {
+    let directories = LockedValue<[Directory]>([])
+    let directory = Directory(clock: ManualClock()) { key in
+      if key == 0 { await directories.withLock { $0.first }?.shutdown() }
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    directories.withLock { $0 = [directory] }
+    try await directory.withStore(1) { try await $0.send(1) }
+    await #expect(throws: StoreError.terminated) { try await directory.open(0) }
+    await directory.shutdown()
+    #expect(await directory.keys.isEmpty)
+    directories.withLock { $0 = [] }
+  }
+
   enum Request { @TaskLocal static var id = 0 }
 
   @Test func `a store is made under the task-local values of nobody`() async throws {
