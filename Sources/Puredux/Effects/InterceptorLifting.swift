@@ -59,7 +59,9 @@ extension Interceptor {
       into: toWholeAction
     ) { whole, parts in
       let elements = elements(whole)
-      for (id, part) in parts.all { if let element = elements[id] { parts.found(part, element) } }
+      for (id, part) in parts.all {
+        if let place = elements.index(forKey: id) { parts.found(part, elements[place].value) }
+      }
     }
   }
 
@@ -74,7 +76,7 @@ extension Interceptor {
       into: toWholeAction
     ) { whole, parts in
       let elements = elements(whole)
-      for (id, part) in parts.all { if let element = elements[id] { parts.found(part, element) } }
+      for (id, part) in parts.all where elements.has(id) { parts.found(part, elements[id]) }
     }
   }
 
@@ -176,6 +178,7 @@ extension Interceptor {
     private let makeAsked: () -> Asked
     /// What is asked about all of them, if they have no parts in turn.
     let shared: Asked
+    let areNested: Bool
     private var parts = SweptTable<ID, LiftedPart>()
 
     // The search that goes on.
@@ -186,9 +189,8 @@ extension Interceptor {
     init(_ makeAsked: @escaping () -> Asked) {
       self.makeAsked = makeAsked
       shared = makeAsked()
+      areNested = shared.collectGone != nil
     }
-
-    var areNested: Bool { shared.collectGone != nil }
 
     func part(_ id: ID) -> LiftedPart {
       parts.value(of: id, orMake: { LiftedPart(asked: areNested ? makeAsked() : shared) }, isOver: \.owner.isOver)
@@ -206,12 +208,14 @@ extension Interceptor {
     /// Whether none of them is gone.
     var areAllFound: Bool { foundCount == parts.keys.count }
 
-    /// One of them is there, in this state: that may not be so of its own parts.
-    func found(_ part: LiftedPart, _ state: State) {
+    /// One of them is there.
+    ///
+    /// - Parameter state: Asked for only if it has parts in turn, which may not be there.
+    func found(_ part: LiftedPart, _ state: @autoclosure () -> State?) {
       if part.search == search { return }
       part.search = search
       foundCount += 1
-      part.asked.collectGone?(state, &gone)
+      if areNested, let state = state() { part.asked.collectGone?(state, &gone) }
     }
 
     /// Takes out those that are gone, here and below.
