@@ -39,11 +39,6 @@ final class EffectOwner: Sendable {
     members.withLock { $0.all[ObjectIdentifier(effect)] = nil }
   }
 
-  /// Cancels the effects of several owners that are gone at the same time: all of them, before others begin in their
-  /// place.
-  static func cancel(_ owners: [EffectOwner]) {
-    let effects = owners.flatMap(\.effects)
-    for effect in effects { effect.cancel() }
-    IdentifiedEffect.withdraw(effects)
-  }
+  /// Cancels the effects of several owners that are gone at the same time.
+  static func cancel(_ owners: [EffectOwner]) { IdentifiedEffect.cancel(owners.flatMap(\.effects)) }
 }

@@ -147,13 +147,19 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// They have been cancelled, as their part of the state is gone: for others of their ids it is as if they had never
-  /// been. Only on the tree's executor.
-  static func withdraw(_ effects: [IdentifiedEffect]) {
-    for (slot, gone) in Dictionary(grouping: effects, by: { $0.slot.map { ObjectIdentifier($0) } }) where slot != nil {
-      guard let slot = gone[0].slot, let node = gone[0].node, !node.hasEnded else { continue }
+  /// Cancels effects whose part of the state is gone: for others of their ids it is as if they had never been. All of
+  /// them, before any of those begins in their place. Only on the tree's executor.
+  static func cancel(_ effects: [IdentifiedEffect]) {
+    let groups = Dictionary(grouping: effects) { $0.slot.map { ObjectIdentifier($0) } }.values
+    let slots = groups.compactMap { group -> (slot: EffectSlots.Slot, node: any AnyStoreNode)? in
+      guard let slot = group[0].slot, let node = group[0].node else { return nil }
+      node.effects.carryOut(slot.turns.withLock { $0.withdraw(group) }, in: slot, of: node)
+      return (slot, node)
+    }
+    for effect in effects { effect.cancel() }
+    for (slot, node) in slots where !node.hasEnded {
       let now = node.effects.settings.clock.now
-      node.effects.carryOut(slot.turns.withLock { $0.withdraw(gone, at: now) }, in: slot, of: node)
+      node.effects.carryOut(slot.turns.withLock { $0.goOn(at: now) }, in: slot, of: node)
     }
   }
 

@@ -86,28 +86,29 @@ struct EffectTurns<Work: AnyObject> {
   /// Whether a time goes by it: it is not to be forgotten, although it is over.
   func isOpener(_ work: Work) -> Bool { opener === work }
 
-  /// Forgets work, which has been cancelled, and the time for which it throttled others.
-  mutating func withdraw(_ gone: [Work], at now: Duration) -> [Step] {
+  /// Forgets work that is about to be cancelled, and the time for which it throttled others. What waited for it begins
+  /// by `goOn`: not before all is cancelled, as what is cancelled may return at once.
+  mutating func withdraw(_ gone: [Work]) -> [Step] {
     let gone = Set(gone.map { ObjectIdentifier($0) })
-    var steps: [Step] = []
     for id in gone { running.removeValue(forKey: id) }
-    if let held, gone.contains(ObjectIdentifier(held.work)) {
-      steps.append(.cancel(held.timer.task))
-      self.held = nil
-      if opener == nil { time = nil }
-    }
-    if let work = opener, gone.contains(ObjectIdentifier(work)) {
-      opener = nil
-      time = nil
-      // What it held back begins, and throttles others in turn.
-      if let held, case .throttled(let interval) = held.policy {
-        self.held = nil
-        time = now + min(interval, .longest)
-        opener = held.work
-        steps += [.cancel(held.timer.task), start(held.work)]
-      }
-    }
     for waiter in waiting.popAll() where !gone.contains(ObjectIdentifier(waiter.work)) { waiting.append(waiter) }
+    if let work = opener, gone.contains(ObjectIdentifier(work)) { (opener, time) = (nil, nil) }
+    guard let held, gone.contains(ObjectIdentifier(held.work)) else { return [] }
+    self.held = nil
+    if opener == nil { time = nil }
+    return [.cancel(held.timer.task)]
+  }
+
+  /// Begins what nothing is in the way of any more.
+  mutating func goOn(at now: Duration) -> [Step] {
+    var steps: [Step] = []
+    if time == nil, let held, case .throttled(let interval) = held.policy {
+      // It throttles others in turn.
+      self.held = nil
+      time = now + min(interval, .longest)
+      opener = held.work
+      steps = [.cancel(held.timer.task), start(held.work)]
+    }
     return steps + startWaiting()
   }
 

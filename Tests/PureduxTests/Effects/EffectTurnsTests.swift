@@ -39,7 +39,9 @@ private struct Turns {
   mutating func withdraw(_ numbers: [Int]) {
     withdrawn.formUnion(numbers)
     for number in numbers { running[number] = nil }
-    carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }, at: now))
+    carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }))
+    // What else happens before it goes on begins nothing of what is gone.
+    carryOut(machine.goOn(at: now))
   }
 
   mutating func end(_ number: Int, isLast: Bool = false) {
