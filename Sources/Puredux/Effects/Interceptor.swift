@@ -24,8 +24,8 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in place, as reducers are.
     let decide: Decide
-    /// Collects the owners of effects that are absent from a state, which are then cancelled together: called after each
-    /// commit, before `decide`. Nil if nothing is lifted.
+    /// Collects the owners of effects that are absent from a state, which are then cancelled together: called after
+    /// each commit, before `decide`. Nil if nothing is lifted.
     let collectGone: ((State, inout [EffectOwner]) -> Void)?
     /// What a store calls after each commit.
     let tell: Tell
