@@ -24,9 +24,8 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     let prepare: ((inout Action, Source<State>?) -> Void)?
     /// Given the action in place, as reducers are.
     let decide: Decide
-    /// Collects the owners of effects that are absent from a state, which are then cancelled together: called after
-    /// each commit, before `decide`. Nil if nothing is lifted.
-    let collectGone: ((State, inout [EffectOwner]) -> Void)?
+    /// Looked for after each commit, before `decide`, and then cancelled together. Nil if nothing is lifted.
+    let gone: Gone?
     /// What a store calls after each commit.
     let tell: Tell
     /// Makes the same of another closure that decides. Specialized where an interceptor is made: a store without
@@ -48,23 +47,25 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       self.decide = decide
       self.tell = tell
       self.makeTell = makeTell
-      collectGone = nil
+      gone = nil
     }
 
     init(
       prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide,
-      collectGone: ((State, inout [EffectOwner]) -> Void)?, makeTell: @escaping (@escaping Decide) -> Tell
+      gone: Gone?, makeTell: @escaping (@escaping Decide) -> Tell
     ) {
       self.prepare = prepare
       self.decide = decide
       self.makeTell = makeTell
-      self.collectGone = collectGone
+      self.gone = gone
       var told = decide
-      if let collectGone {
+      if let gone {
         told = { action, context in
-          var gone: [EffectOwner] = []
-          context.source.withState { collectGone($0, &gone) }
-          if !gone.isEmpty { EffectOwner.cancel(gone) }
+          if gone.mayBe() {
+            var owners: [EffectOwner] = []
+            context.source.withState { gone.collect($0, &owners) }
+            if !owners.isEmpty { EffectOwner.cancel(owners) }
+          }
           return decide(&action, context)
         }
       }
@@ -237,6 +238,14 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
 }
 
 extension Interceptor.Asked {
+  /// Finds the effects whose part or element is absent.
+  struct Gone {
+    /// Whether there are effects of any part: otherwise no state is read.
+    let mayBe: () -> Bool
+    /// Collects the owners of those that are absent from a state.
+    let collect: (State, inout [EffectOwner]) -> Void
+  }
+
   fileprivate func and(_ other: Self) -> Self {
     var both = prepare ?? other.prepare
     if let prepare, let second = other.prepare {
@@ -250,14 +259,16 @@ extension Interceptor.Asked {
       guard let other = second(&action, context) else { return effect }
       return effect.map { .all($0, other) } ?? other
     }
-    var bothCollect = collectGone ?? other.collectGone
-    if let collectGone, let second = other.collectGone {
-      bothCollect = { state, gone in
-        collectGone(state, &gone)
-        second(state, &gone)
+    var bothGone = gone ?? other.gone
+    if let gone, let second = other.gone {
+      bothGone = Gone {
+        gone.mayBe() || second.mayBe()
+      } collect: { state, owners in
+        gone.collect(state, &owners)
+        second.collect(state, &owners)
       }
     }
-    return Self(prepare: both, decide: decide, collectGone: bothCollect, makeTell: makeTell)
+    return Self(prepare: both, decide: decide, gone: bothGone, makeTell: makeTell)
   }
 }
 

@@ -157,11 +157,14 @@ extension Interceptor {
           toWhole(id, effect.map { toWholeAction(id, $0) }).owned(by: parts.part(id).owner)
         }
       },
-      collectGone: { whole, gone in parts.collectGone(&gone) { findAll(whole, parts) } },
-      makeTell: { Interceptor<Whole, WholeAction>.Asked.telling($0) })
+      gone: Interceptor<Whole, WholeAction>.Asked.Gone {
+        !parts.isEmpty
+      } collect: { whole, gone in
+        parts.collectGone(&gone) { findAll(whole, parts) }
+      }, makeTell: { Interceptor<Whole, WholeAction>.Asked.telling($0) })
   }
 
-  /// A part or an element that has been asked about, and may have effects in progress.
+  /// A part or an element that may have effects in progress.
   fileprivate final class LiftedPart {
     let owner = EffectOwner()
     /// What is asked about it. If its own parts are lifted in turn, they have their effects for themselves: those of
@@ -180,6 +183,7 @@ extension Interceptor {
     let shared: Asked
     let areNested: Bool
     private var parts = SweptTable<ID, LiftedPart>()
+    private var spare: LiftedPart?
 
     // The search that goes on.
     private var search = 0
@@ -189,14 +193,25 @@ extension Interceptor {
     init(_ makeAsked: @escaping () -> Asked) {
       self.makeAsked = makeAsked
       shared = makeAsked()
-      areNested = shared.collectGone != nil
+      areNested = shared.gone != nil
     }
 
+    var isEmpty: Bool { parts.keys.isEmpty }
+
+    /// The one that an effect belongs to.
     func part(_ id: ID) -> LiftedPart {
-      parts.value(of: id, orMake: { LiftedPart(asked: areNested ? makeAsked() : shared) }, isOver: \.owner.isOver)
+      parts.value(
+        of: id, orMake: { areNested ? spare(isTaken: true) : LiftedPart(asked: shared) }, isOver: \.owner.isOver)
     }
 
-    func asked(about id: ID) -> Asked { areNested ? part(id).asked : shared }
+    func asked(about id: ID) -> Asked { areNested ? (parts[id] ?? spare(isTaken: false)).asked : shared }
+
+    /// Who is asked about a part that has no effects becomes that part's own when it has one.
+    private func spare(isTaken: Bool) -> LiftedPart {
+      let spare = spare ?? LiftedPart(asked: makeAsked())
+      self.spare = isTaken ? nil : spare
+      return spare
+    }
 
     // MARK: What is gone
 
@@ -215,12 +230,12 @@ extension Interceptor {
       if part.search == search { return }
       part.search = search
       foundCount += 1
-      if areNested, let state = state() { part.asked.collectGone?(state, &gone) }
+      if areNested, let inner = part.asked.gone, inner.mayBe(), let state = state() { inner.collect(state, &gone) }
     }
 
     /// Takes out those that are gone, here and below.
     func collectGone(_ gone: inout [EffectOwner], findingBy findAll: () -> Void) {
-      if parts.keys.isEmpty { return }
+      if isEmpty { return }
       search += 1
       foundCount = 0
       findAll()

@@ -66,7 +66,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   }
 
   /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
-  /// are being made are cancelled, and awaited, unless it is one of them that calls this. What is asked for later is
+  /// are being made are cancelled, and awaited; called by one of them, this returns at once. What is asked for later is
   /// refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 }
@@ -144,21 +144,23 @@ extension StoreDirectory {
         case .closing: break
         }
       }
-      let isMaker = Makers.current.contains { $0 === self }
-      if isMaker || !RunningEffect.ofCurrentTask.isEmpty {
+      // Who makes a store does not wait, as others wait for that.
+      if Makers.current.contains(where: { $0 === self }) { return }
+      if !RunningEffect.ofCurrentTask.isEmpty {
         for task in closing { await task.value }
-        for key in entries.keys { await untilClosed(key, isMaker: isMaker) }
+        for key in entries.keys { await untilClosed(key) }
       } else if !entries.isEmpty {
         await withCheckedContinuation { enders.append($0) }
       }
     }
 
-    /// Waits for what others make or shut down, for a caller that is part of an effect, or makes a store: it does not
-    /// wait for itself, nor for those that would wait for it. As `RootStore.shutdown`, which finds that out.
-    private func untilClosed(_ key: Key, isMaker: Bool) async {
-      if !isMaker, case .opening(let task) = entries[key]?.phase { await task.value }
+    /// Waits for what others make or shut down, for a caller that is part of an effect: it does not wait for itself,
+    /// nor for effects that would wait for it, as `RootStore.shutdown` finds that out.
+    private func untilClosed(_ key: Key) async {
+      if case .opening(let task) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
-      await store.shutdown(interceptors: interceptors)
+      // In a task of the caller's that is not cancelled with it: that would cut short what others let finish.
+      await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
       if store.hasNoTasks { await task.value }
     }
 
@@ -179,7 +181,7 @@ extension StoreDirectory {
     private func ask(for key: Key, _ waiter: CheckedContinuation<Root, any Error>, _ id: Int) {
       if hasEnded { return waiter.resume(throwing: StoreError.terminated) }
       if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
-      guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
+      guard var entry = entries[key] else { return open(key, for: [id: waiter], within: Makers.current) }
       if case .open(let store) = entry.phase, store.takesActions {
         entry.useCount += 1
         entry.generation = nextGeneration()
@@ -205,12 +207,15 @@ extension StoreDirectory {
       return generation
     }
 
-    private func open(_ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>]) {
+    /// - Parameter makers: The directories that ask for it to make a store of theirs.
+    private func open(
+      _ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>], within makers: [any Actor] = []
+    ) {
       // Detached: nothing is made under the task-local values of who happens to ask first.
       let task = Task.detached { [make] in
         let result: Result<Root, any Error>
         do {
-          result = .success(try await Makers.$current.withValue(Makers.current + [self]) { try await make(key) })
+          result = .success(try await Makers.$current.withValue(makers + [self]) { try await make(key) })
         } catch {
           result = .failure(error)
         }

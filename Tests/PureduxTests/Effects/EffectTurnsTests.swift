@@ -35,12 +35,15 @@ private struct Turns {
   /// The jobs by their numbers, as their owners know them.
   private var jobs: [Int: Job] = [:]
   var withdrawn: Set<Int> = []
+  /// What has begun although it had been withdrawn.
+  var tooLate: [Int] = []
 
-  mutating func withdraw(_ numbers: [Int]) {
+  /// - Parameter meanwhile: What happens on other threads before it goes on.
+  mutating func withdraw(_ numbers: [Int], meanwhile: (inout Turns) -> Void = { _ in }) {
     withdrawn.formUnion(numbers)
     for number in numbers { running[number] = nil }
     carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }))
-    // What else happens before it goes on begins nothing of what is gone.
+    meanwhile(&self)
     carryOut(machine.goOn(at: now))
   }
 
@@ -63,6 +66,7 @@ private struct Turns {
   }
 
   private mutating func begin(_ job: Job) {
+    if withdrawn.contains(job.number) { tooLate.append(job.number) }
     begun.append(job.number)
     running[job.number] = job
   }
@@ -243,7 +247,12 @@ private struct Turns {
         case 0: turns.cancel()
         case 10:
           let gone = (0..<3).map { _ in Int.random(in: 1...max(1, count), using: &random) }
-          turns.withdraw(gone.filter { $0 <= count })
+          let ends = Bool.random(using: &random)
+          let wakes = Duration.seconds(Int.random(in: 0...1, using: &random))
+          turns.withdraw(gone.filter { $0 <= count }) { turns in
+            turns.advance(by: wakes)
+            if ends, let number = turns.running.keys.min() { turns.end(number) }
+          }
         case 1...2: turns.advance(by: .seconds(Int.random(in: 0...3, using: &random)))
         case 3...5: if let number = turns.running.keys.sorted().randomElement(using: &random) { turns.end(number) }
         default:
@@ -264,6 +273,7 @@ private struct Turns {
       }
       let outcomes = turns.begun + turns.leftOut + turns.turnedAway
       #expect(Set(outcomes).count == outcomes.count, "seed \(seed)")
+      #expect(turns.tooLate.isEmpty, "seed \(seed)")
       #expect(Set(outcomes).union(turns.withdrawn) == Set((0..<count).map { $0 + 1 }), "seed \(seed)")
       #expect(Set(turns.cancelled).isSubset(of: turns.begun), "seed \(seed)")
       #expect(Set(turns.cancelled).count == turns.cancelled.count, "seed \(seed)")

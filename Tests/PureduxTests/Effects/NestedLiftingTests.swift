@@ -228,32 +228,87 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     #expect(begun.all.allSatisfy { $0 == "a" })
   }
 
-  /// As one look at an array is enough for all its elements.
-  @Test func `looking for what is gone takes a time that grows with what is in progress`() async throws {
-    struct Item: Sendable, Identifiable {
-      let id: Int
-      let looks: Record<Int>
-      var part: Int? {
-        looks.add(id)
-        return 0
-      }
+  private struct Item: Sendable, Identifiable {
+    let number: Int
+    let looks: Record<Int>
+    var id: Int {
+      looks.add(number)
+      return number
     }
-    let (gate, looks) = (Gate(), Record<Int>())
-    let feature = Interceptor<Int, Int>.effects { step, _ in step == 1 ? .run { _ in await gate.wait() } : nil }
+    var part: Int? { id }
+  }
+
+  /// A store of so many items, each with an effect of its part in progress, and how often they are looked at.
+  private func items(_ count: Int, _ gate: Gate, _ looks: Record<Int>) async throws -> RootStore<[Item], [Int]> {
+    let feature = Interceptor<Int, Int>.effects(before: { $0 }) { step, _, _ in
+      step == 1 ? .run { _ in await gate.wait() } : nil
+    }
     let items = feature.lifted(state: { (item: Item) in item.part }, action: { (step: Int) in step }, into: { $0 })
-      .lifted(elements: { (items: [Item]) in items }) { (action: (Int, Int)) in
-        action
+      .lifted(elements: { (items: [Item]) in items }) { (action: [Int]) in
+        action.isEmpty ? nil : (action[0], action[1])
       } into: {
-        ($0, $1)
+        [$0, $1]
       }
-    let root = RootStore<[Item], (Int, Int)>(
-      initialState: (0..<200).map { Item(id: $0, looks: looks) }, interceptors: items
+    let root = RootStore<[Item], [Int]>(
+      initialState: (0..<count).map { Item(number: $0, looks: looks) }, interceptors: items
     ) { _, _ in }
-    for id in 0..<200 { try await root.send((id, 1)) }
+    for id in 0..<count { try await root.send([id, 1]) }
+    return root
+  }
+
+  /// One look at an array is enough for all its elements.
+  @Test func `looking for what is gone takes a time that grows with what is in progress`() async throws {
+    let (gate, looks) = (Gate(), Record<Int>())
+    let root = try await items(200, gate, looks)
     let before = looks.all.count
-    for _ in 1...10 { try await root.send((1000, 0)) }
-    #expect(looks.all.count - before == 10 * 200)
+    for _ in 1...10 { try await root.send([]) }
+    #expect(looks.all.count - before <= 10 * 200 * 3)
     gate.open()
+    await root.shutdown()
+  }
+
+  @Test func `nothing is read while nothing is in progress, whatever was asked about`() async throws {
+    let looks = Record<Int>()
+    let gate = Gate()
+    gate.open()
+    let root = try await items(100, gate, looks)
+    await root.settled()
+    // Others have come since, so that those that are over are gone from the table.
+    for step in [1, 0] { for id in 0..<100 { try await root.send([id, step]) } }
+    await root.settled()
+    for id in 0..<100 { try await root.send([id, 0]) }
+    let before = looks.all.count
+    for _ in 1...10 { try await root.send([]) }
+    #expect(looks.all.count - before <= 10 * 100 * 3)
+    await root.shutdown()
+
+    // Declined from the beginning.
+    let idle = try await items(0, gate, looks)
+    for id in 0..<100 { try await idle.send([id, 0]) }
+    let idleBefore = looks.all.count
+    for _ in 1...10 { try await idle.send([]) }
+    #expect(looks.all.count == idleBefore)
+    await idle.shutdown()
+  }
+
+  /// A child store's state is composed for this, which is its user's code.
+  @Test func `the state of a child store is not composed while no part has effects`() async throws {
+    let composed = Record<Int>()
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let feature = Interceptor<Int, Int>.effects { step, _ in step == 5 ? .run { _ in await untilCancelled() } : nil }
+    let child = root.childStore(
+      initialState: 0,
+      stateMapping: { (whole: Int, _: Int) -> Int? in
+        composed.add(whole)
+        return whole
+      }, interceptors: feature.lifted(state: { $0 }, action: { $0 == 1 ? nil : $0 }, into: { $0 }),
+      reducer: { $0 += $1 })
+    for _ in 1...10 { try await child.send(1) }
+    #expect(composed.all.isEmpty)
+    try await child.send(5)
+    let before = composed.all.count
+    try await child.send(1)
+    #expect(composed.all.count == before + 1)
     await root.shutdown()
   }
 }

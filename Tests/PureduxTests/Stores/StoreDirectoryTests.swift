@@ -251,6 +251,54 @@ import Testing
     directories.withLock { $0 = [] }
   }
 
+  /// Each shuts the directory down, one of them when the other's call cancels it.
+  @Test(arguments: [false, true])
+  func `an effect and who makes a store can shut the directory down at the same time`(makerIsFirst: Bool) async throws {
+    let (begun, asked, ended) = (Gate(), Gate(), Gate())
+    let directories = LockedValue<[Directory]>([])
+    let directory = Directory(clock: ManualClock()) { key in
+      if key == 0 {
+        asked.open()
+        if !makerIsFirst { await untilCancelled() }
+        await directories.withLock { $0.first }?.shutdown()
+      }
+      let store = RootStore<Int, Int>(initialState: key) { $0 += $1 }
+      store.interceptActions { _, _ in
+        begun.open()
+        if makerIsFirst { await untilCancelled() } else { await asked.wait() }
+        await directories.withLock { $0.first }?.shutdown()
+        ended.open()
+      }
+      return store
+    }
+    directories.withLock { $0 = [directory] }
+    try await directory.withStore(1) { try await $0.send(1) }
+    await begun.wait()
+    await #expect(throws: StoreError.terminated) { try await directory.open(0) }
+    await ended.wait()
+    await directory.shutdown()
+    #expect(await directory.keys.isEmpty)
+    directories.withLock { $0 = [] }
+  }
+
+  @Test func `who makes a store for another directory's maker can shut that directory down`() async throws {
+    let directories = LockedValue<[Directory]>([])
+    let inner = Directory(clock: ManualClock()) { key in
+      await directories.withLock { $0.first }?.shutdown()
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let outer = Directory(clock: ManualClock()) { key in
+      try await inner.withStore(key) { _ in }
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    directories.withLock { $0 = [outer] }
+    await #expect(throws: StoreError.terminated) { try await outer.open(1) }
+    await outer.shutdown()
+    #expect(await outer.keys.isEmpty)
+    await inner.shutdown()
+    directories.withLock { $0 = [] }
+  }
+
   enum Request { @TaskLocal static var id = 0 }
 
   @Test func `a store is made under the task-local values of nobody`() async throws {
