@@ -27,9 +27,14 @@ import Testing
     let subscriptions: [Subscription]
   }
 
-  func replica(_ log: any OrderedLog, _ begun: Events<Int>, clock: ManualClock) async throws -> Replica {
-    let store = try await RootStore<Shop, ShopAction>(following: log, initialState: Shop(), clock: clock) {
-      shop, action in
+  func replica(
+    _ log: any OrderedLog, _ begun: Events<Int>, clock: ManualClock,
+    executor: StoreExecutor = .own, beforeClaim: @escaping @Sendable () -> Void = {}
+  ) async throws -> Replica {
+    let store = try await RootStore<Shop, ShopAction>(
+      following: log, initialState: Shop(), executor: executor, clock: clock
+    ) { shop, action in
+      if case .lease = action { beforeClaim() }
       switch action {
       case .lease(let claim): shop.lease.apply(claim)
       case .order(let job): shop.pending.append(job)
@@ -81,6 +86,77 @@ import Testing
     #expect(end.lease.term == 2 && second.holding.holds(end))
     #expect(await secondBegun.all.sorted() == Array(20..<30))
     await second.store.shutdown()
+  }
+
+  final class Holder<Value: Sendable>: Sendable {
+    private let current: LockedValue<Value>
+    init(_ value: Value) { current = LockedValue(value) }
+    var value: Value {
+      get { current.withLock { $0 } }
+      set { current.withLock { $0 = newValue } }
+    }
+  }
+
+  /// A log whose entries come late, all together.
+  final class LateLog: OrderedLog {
+    let log = MemoryLog()
+    let isPaused = LockedValue(false)
+    let goesOn = Gate()
+
+    func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      log.append(entry, outcome: outcome)
+    }
+
+    func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      let read = Holder(position)
+      return AsyncThrowingStream { [self] in
+        // All that there is once something has come, and the pause is over.
+        for try await _ in log.records(after: read.value) { break }
+        if isPaused.withLock({ $0 }) { await goesOn.wait() }
+        for try await records in log.records(after: read.value) {
+          read.value = records.last?.position ?? read.value
+          return records
+        }
+        return nil
+      }
+    }
+
+    func head() async throws(LogError) -> UInt64 { try await log.head() }
+    func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+  }
+
+  @Test("work that is given and taken away in what comes at once does not begin")
+  func lostInOneBatch() async throws {
+    let log = LateLog()
+    let begun = Events<Int>()
+    let isBehind = Holder(false)
+    let late = try await replica(log, begun, clock: ManualClock(), executor: .serial(HeldExecutor())) {
+      guard isBehind.value else { return }
+      // What has been started by now gets to run.
+      let ran = Latch()
+      Task.detached {
+        for _ in 1...10 { await Task.yield() }
+        ran.open()
+      }
+      ran.wait()
+    }
+    _ = await late.store.state { late.holding.holds($0) }
+    await late.store.settled()
+    let clock = ManualClock()
+    let other = try await replica(log.log, Events(), clock: clock)
+    isBehind.value = true
+    log.isPaused.withLock { $0 = true }
+    for id in 0..<20 { try await other.store.send(.order(Job(id: id))) }
+    await other.store.settled()
+    clock.advance(by: .seconds(13))
+    #expect(await other.store.state { $0.done.count == 20 }.lease.term == 2)
+    log.isPaused.withLock { $0 = false }
+    log.goesOn.open()
+    #expect(await late.store.state { $0.done.count == 20 }.lease.term == 2)
+    await late.store.settled()
+    #expect(await begun.all.isEmpty)
+    await late.store.shutdown()
+    await other.store.shutdown()
   }
 
   @Test("who gives it up does not let others wait")

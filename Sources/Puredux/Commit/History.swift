@@ -52,8 +52,8 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   @usableFromInline struct Contents: Sendable {
     @usableFromInline var entries: SegmentedQueue<Entry>
-    /// How many stores keep their history here, and whether the last of them has ended.
-    @usableFromInline var stores = 0
+    /// The stores that keep their history here, and whether the last of them has ended.
+    @usableFromInline var nodes: [any AnyStoreNode] = []
     @usableFromInline var hasEnded = false
     @usableFromInline var channel = Channel<Entry>()
 
@@ -98,7 +98,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     let reading = contents.withLock { contents in
       let cursor = contents.channel.subscribe(Buffering(bufferingPolicy))
       contents.channel.activate(cursor, first: nil)
-      return CommitReader(kept: contents.entries, channel: contents.channel, cursor: cursor)
+      return CommitReader(of: self, kept: contents.entries, channel: contents.channel, cursor: cursor)
     }
     return AsyncStream {
       await reading.next()
@@ -110,19 +110,19 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   // MARK: Recording
 
   /// A store keeps its history here from now on.
-  @usableFromInline func attach() {
+  @usableFromInline func attach(_ node: any AnyStoreNode) {
     contents.withLock { contents in
-      if contents.stores == 0, contents.hasEnded { contents.channel = Channel() }
-      contents.stores += 1
+      if contents.nodes.isEmpty, contents.hasEnded { contents.channel = Channel() }
+      contents.nodes.append(node)
       contents.hasEnded = false
     }
   }
 
   /// A store has ended.
-  @usableFromInline func detach() {
+  @usableFromInline func detach(_ node: any AnyStoreNode) {
     let ended: Channel<Entry>? = contents.withLock { contents in
-      contents.stores -= 1
-      contents.hasEnded = contents.stores == 0
+      if let index = contents.nodes.firstIndex(where: { $0 === node }) { contents.nodes.remove(at: index) }
+      contents.hasEnded = contents.nodes.isEmpty
       return contents.hasEnded ? contents.channel : nil
     }
     ended?.finish()
@@ -174,8 +174,13 @@ extension History {
     private let kept: LockedValue<SegmentedQueue<Entry>>
     private let channel: Channel<Entry>
     private let cursor: Int
+    /// Keeps no commits alive.
+    private weak let history: History?
+    /// The effect that asked for the sequence, if one did.
+    private let follower = RunningEffect.current
 
-    init(kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {
+    init(of history: History, kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {
+      self.history = history
       self.kept = LockedValue(kept)
       self.channel = channel
       self.cursor = cursor
@@ -183,7 +188,11 @@ extension History {
 
     func next() async -> Entry? {
       if let entry = kept.withLock({ $0.popFirst() }) { return entry }
-      return await channel.next(cursor)
+      return await channel.next(cursor) { consumer in
+        guard let follower, follower.isHere else { return nil }
+        let isOwn = history?.contents.withLock { $0.nodes }.contains { $0.hosts(follower) } == true
+        return channel.beginPause(of: follower, for: isOwn ? .states : .elements, at: cursor, as: consumer)
+      }
     }
 
     func cancel() {

@@ -101,7 +101,14 @@ extension RunningEffect {
 
   /// Something that an effect waits for, in the task that does its work.
   @usableFromInline final class Pause: Sendable {
-    enum Cause { case states, time }
+    enum Cause {
+      /// The next element of a sequence that ends with the effect's own tree, at the latest.
+      case states
+      /// The next element of another sequence of this library.
+      case elements
+      /// A time of the store's clock, or what a test decides about.
+      case time
+    }
 
     let cause: Cause
     /// Whether the effect still has to wait, as far as can be seen now. By the time that this has acquired a lock, the

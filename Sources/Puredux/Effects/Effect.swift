@@ -76,8 +76,9 @@ public struct Effect<Action: Sendable>: Sendable {
   /// The effects that it consists of.
   var parts: [Effect] { if case .detail(.all(let parts)) = content { parts } else { [self] } }
 
-  /// Gives the work an id, by which it can be cancelled, and says how it behaves alongside others with that id. Of
-  /// several effects (`.all`) each gets the id and the policy: with `.latest` the last of them cancels the others.
+  /// Gives the work an id, by which it can be cancelled, and says how it behaves alongside others with that id. Ids of
+  /// different types are different: `1` and `1.0` are two. Of several effects (`.all`) each gets the id and the policy:
+  /// with `.latest` the last of them cancels the others.
   public func id(_ id: some Hashable & Sendable, _ policy: EffectPolicy = .latest) -> Effect {
     let id = EffectID(id)
     return changing {

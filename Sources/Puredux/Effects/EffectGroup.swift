@@ -16,7 +16,7 @@ enum EffectIdleness: Sendable {
   case nothingWorks
   /// That each waits for a state, observers included.
   case allFollow
-  /// That each waits for a state or sleeps.
+  /// That each waits for an element of a sequence of this library, or sleeps.
   case nothingRuns
 }
 
@@ -62,7 +62,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private enum Phase: Sendable {
-    /// Nothing has been added yet, so there is no runner.
+    /// Nothing has been added yet.
     case unused
     case open
     /// Accepts nothing more, and lets the running effects finish.
@@ -75,7 +75,10 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var isCancelled = false
   /// The runner has cancelled the effects: until then, those that seem to rest are about to go on.
   private var haveBeenCancelled = false
+  private var hasRunner = false
   private var pending: ContiguousArray<Effect> = []
+  /// Added, and to be started when they are released.
+  private var held: ContiguousArray<Effect> = []
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
   /// Waiters for all effects except some running ones that they are part of.
@@ -91,7 +94,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// How many effects have been started and have not ended.
   private(set) var running = 0
   /// How many have been added and have not ended.
-  var unfinishedCount: Int { pending.count + running }
+  var unfinishedCount: Int { held.count + pending.count + running }
   /// How many of those observe.
   var observerCount: Int { standings.values.count(where: \.isObserver) }
 
@@ -103,28 +106,35 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     case wake(Wake)
   }
 
-  mutating func add(_ effect: Effect, isObserver: Bool = false) -> Addition {
+  /// - Parameter isHeld: Whether it is started no sooner than by `release`; and so is what comes behind it.
+  mutating func add(_ effect: Effect, isObserver: Bool = false, isHeld: Bool = false) -> Addition {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
     case .unused, .open:
       if isObserver { standings[addedCount] = Standing(isObserver: true) }
       addedCount += 1
       changeCount += 1
-    }
-    switch phase {
-    case .unused:
       phase = .open
-      pending.append(effect)
-      return .spawn
-    default:
-      pending.append(effect)
-      guard let wake = wakeRunner() else { return .added }
-      return .wake(wake)
     }
+    held.append(effect)
+    return isHeld || held.count > 1 ? .added : release()
+  }
+
+  /// Starts what is held.
+  mutating func release() -> Addition {
+    if held.isEmpty { return .added }
+    if pending.isEmpty { swap(&pending, &held) } else { pending += held }
+    held.removeAll(keepingCapacity: true)
+    if !hasRunner {
+      hasRunner = true
+      return .spawn
+    }
+    return wakeRunner().map { .wake($0) } ?? .added
   }
 
   /// What the runner is to do next; if there is nothing, it waits to be woken.
   mutating func next(orPark waiter: RunnerWaiter) -> Instruction? {
+    hasRunner = true
     if phase == .unused { phase = .open }
     let instruction = nextInstruction()
     if instruction == nil { runner = waiter }
@@ -139,8 +149,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     }
     switch phase {
     case .unused, .open: return nil
-    case .finishing: return running == 0 ? .leave : nil
+    case .finishing: return running == 0 && held.isEmpty ? .leave : nil
     case .cancelling, .ended:
+      guard held.isEmpty else { return nil }
       if isCancelled { return .leave }
       isCancelled = true
       return .cancel

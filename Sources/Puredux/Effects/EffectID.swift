@@ -1,13 +1,17 @@
-/// Tells the effects of a store apart.
+/// Tells the effects of a store apart: a value and its type, as values of different types may be equal as `AnyHashable`.
 ///
 /// SAFETY: it holds a `Sendable` value, although `AnyHashable` does not record that.
 @usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {
+  private let type: ObjectIdentifier
   private let value: AnyHashable
 
   /// The id of an effect that is the only one of its kind.
   @usableFromInline static let only = EffectID(0)
 
-  @usableFromInline init(_ value: some Hashable & Sendable) { self.value = AnyHashable(value) }
+  @usableFromInline init<Value: Hashable & Sendable>(_ value: Value) {
+    type = ObjectIdentifier(Value.self)
+    self.value = AnyHashable(value)
+  }
 
   func of(element: some Hashable & Sendable) -> EffectID { EffectID(OfElement(element: EffectID(element), id: self)) }
 

@@ -39,13 +39,16 @@ extension StoreNode {
     guard begins() else { return }
     if case .waiting(let work) = phase {
       phase = .begun
-      await Self.$current.withValue(self) {
-        beginsHere()
-        do {
-          try await work(Dispatch(.effect(node, self, nil)))
-        } catch {
-          if !Task.isCancelled, !node.hasEnded {
-            node.effects.settings.report(EffectReport(.failed(error), store: node.id))
+      // Nothing begins after its cancellation.
+      if !Task.isCancelled, !node.hasEnded {
+        await Self.$current.withValue(self) {
+          beginsHere()
+          do {
+            try await work(Dispatch(.effect(node, self, nil)))
+          } catch {
+            if !Task.isCancelled, !node.hasEnded {
+              node.effects.settings.report(EffectReport(.failed(error), store: node.id))
+            }
           }
         }
       }
@@ -195,12 +198,11 @@ extension Effect.Run {
   ) async {
     running.beginsHere()
     let clock = settings.clock
-    if delay > .zero {
-      await clock.wait(delay, in: running)
-      if Task.isCancelled { return }
-    }
+    if delay > .zero { await clock.wait(delay, in: running) }
     var failures = 0
     while true {
+      // Nothing begins after its cancellation, nor is begun again.
+      if Task.isCancelled || revocation?.isRevoked == true || node.hasEnded { return }
       do {
         return try await work(dispatch)
       } catch {
@@ -210,7 +212,6 @@ extension Effect.Run {
         if let delay = retry?.delay(after: failures) {
           // An immediate retry lets others run first.
           if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
-          if Task.isCancelled { return }
         } else if let action = recover?(error) {
           dispatch(action)
           return

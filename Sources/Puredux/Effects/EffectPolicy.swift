@@ -1,22 +1,30 @@
-/// How effects with one id in one store behave alongside each other. Each is treated by its own policy when its action
-/// is committed, whatever the policies of those before it were; one that cancels those before it ends their times, too.
+/// How an effect with an id behaves alongside those of the same id before it, in the same store. It is applied when its
+/// action is committed, whatever the policies of those before it were; those that come after it never hold it up.
+///
+/// An effect is *unfinished* until it has ended and what it dispatched is committed, or it is cancelled or left out: it
+/// runs, waits for others, or is held until its time.
 public enum EffectPolicy: Sendable, Hashable {
-  /// Cancels those before it, and begins at once.
+  /// Cancels those before it, ends their throttling, and begins at once.
   case latest
-  /// Begins only if there is no other; otherwise it is left out. One that has dispatched this very action still counts.
+  /// Cancels the oldest of those before it, so that at most `limit` are unfinished, and begins at once. A limit below
+  /// one counts as one.
+  case newest(limit: Int)
+  /// Begins only if none before it is unfinished; otherwise it is left out. One that has dispatched this very action
+  /// still counts.
   case first
-  /// Begins when those before it have ended. At most `limit` of them wait, none with a limit of zero or less: one more
-  /// is left out, and reported.
+  /// Begins when none before it is unfinished. At most `limit` wait, none with a limit of zero or less: one more is left
+  /// out, and reported.
   case inTurn(limit: Int = .max)
-  /// Begins if fewer than `limit` of them run and none waits, and otherwise in its turn. A limit below one counts as
-  /// one.
+  /// Begins when fewer than `limit` of those before it are unfinished, and none of them waits for its turn. A limit
+  /// below one counts as one.
   case concurrent(limit: Int)
-  /// Cancels those before it, and begins after a time in which no other has come: those that come in the meantime
-  /// replace it. A time of zero or less is none.
+  /// Cancels those before it, ends their throttling, and begins after a time in which no other has cancelled it: those
+  /// that come in the meantime replace it. A time of zero or less is none.
   case debounced(for: Duration)
-  /// Begins at once, and then at most once in this time: of those that come in the meantime, the last one begins at the
-  /// end of it. A time of zero or less is none.
-  case throttled(for: Duration)
+  /// Begins at once, beside those that run, and keeps others of this policy from beginning for this time. Of those that
+  /// come in the meantime, the last begins at the end of it; without `latest`, none does, and all are left out. A time
+  /// of zero or less is none.
+  case throttled(for: Duration, latest: Bool = true)
 }
 
 /// When work that has thrown is begun again.

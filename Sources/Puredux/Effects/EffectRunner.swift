@@ -16,11 +16,20 @@ import Synchronization
   /// How many of them are not observers.
   var effectCount: Int { group.withLock { $0.unfinishedCount - $0.observerCount } }
 
+  typealias Spawn = (@escaping @Sendable () async -> Void) -> Void
+
   /// Adds an effect. If it is the first, `spawn` has to have `run()` called in a task.
-  func add(
-    _ effect: RunningEffect, isObserver: Bool = false, spawn: (@escaping @Sendable () async -> Void) -> Void
-  ) {
-    switch group.withLock({ $0.add(effect, isObserver: isObserver) }) {
+  ///
+  /// - Parameter isHeld: Whether it is started no sooner than by `release`.
+  func add(_ effect: RunningEffect, isObserver: Bool = false, isHeld: Bool = false, spawn: Spawn) {
+    carryOut(group.withLock { $0.add(effect, isObserver: isObserver, isHeld: isHeld) }, spawn)
+  }
+
+  /// Starts what is held.
+  func release(spawn: Spawn) { carryOut(group.withLock { $0.release() }, spawn) }
+
+  private func carryOut(_ addition: Group.Addition, _ spawn: Spawn) {
+    switch addition {
     case .refused, .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)

@@ -1,4 +1,5 @@
-/// What runs and waits under one id in one store: a pure state machine, run under its slot's lock.
+/// What runs and waits under one id in one store: a pure state machine, run under its slot's lock. Each effect is
+/// treated by its own policy, beside those before it; those after it are never in its way.
 ///
 /// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock.
 struct EffectTurns<Work: AnyObject> {
@@ -20,14 +21,19 @@ struct EffectTurns<Work: AnyObject> {
     case end
   }
 
-  private var running: [ObjectIdentifier: Work] = [:]
-  private var waiting = Queue<(work: Work, policy: EffectPolicy)>()
-  /// The work that begins when its time has come, and the timer that waits for that.
-  private var held: (work: Work, policy: EffectPolicy, timer: Timer)?
-  /// When the held work begins, or when the next that is throttled may.
-  private var time: Duration?
-  /// The work that was throttled last, and so began the time in which no other may begin. It may be over.
-  private var opener: Work?
+  /// One that has come and not ended.
+  fileprivate struct Entry {
+    let work: Work
+    /// Counted in commit order: what has a lower one came before.
+    let number: Int
+  }
+
+  /// Begins when its time has come.
+  fileprivate struct Held {
+    let entry: Entry
+    let time: Duration
+    var timer: Timer
+  }
 
   fileprivate struct Timer {
     let task: Work
@@ -35,79 +41,143 @@ struct EffectTurns<Work: AnyObject> {
     var wakes: Duration
   }
 
+  /// The time after a throttled effect has begun, in which no other of those may.
+  fileprivate struct Window {
+    /// It may have ended.
+    let opener: Work
+    let end: Duration
+  }
+
+  private var running: [ObjectIdentifier: Entry] = [:]
+  /// The highest number of those that have begun.
+  private var highestBegun = 0
+  private var lastNumber = 0
+  /// Those that begin when fewer than `limit` of those before them are unfinished.
+  private var waiting = Queue<(entry: Entry, limit: Int)>()
+  private var debounced: Held?
+  private var throttled: (held: Held, interval: Duration)?
+  private var window: Window?
+
+  /// How many are unfinished: they run, wait, or are held until their time.
   var count: Int { taskCount + waiting.count }
   /// How many tasks that makes, timers included.
-  var taskCount: Int { running.count + (held == nil ? 0 : 1) }
+  var taskCount: Int { running.count + (debounced == nil ? 0 : 1) + (throttled == nil ? 0 : 1) }
 
   /// Whether it can be forgotten.
-  func isOver(at now: Duration) -> Bool { count == 0 && (time.map { $0 <= now } ?? true) }
+  func isOver(at now: Duration) -> Bool { count == 0 && (window.map { $0.end <= now } ?? true) }
 
   /// - Parameter makeTimer: Called if a timer is needed and there is none.
   mutating func add(
     _ work: Work, _ policy: EffectPolicy, at now: Duration, makeTimer: () -> Work
   ) -> [Step] {
+    lastNumber += 1
+    let entry = Entry(work: work, number: lastNumber)
     switch policy {
-    case .latest: return cancelAll() + [start(work)]
-    case .first: return [count == 0 ? start(work) : .leaveOut(work)]
+    case .latest: return cancelAll() + [start(entry)]
+    case .newest(let limit):
+      return cancelOldest(leaving: max(1, limit) - 1) + startWaiting() + [start(entry)]
+    case .first: return [count == 0 ? start(entry) : .leaveOut(work)]
     case .inTurn(let limit):
-      if count == 0 { return [start(work)] }
+      if count == 0 { return [start(entry)] }
       guard waiting.count < limit else { return [.turnAway(work)] }
-      waiting.append((work, policy))
+      waiting.append((entry, 1))
       return []
     case .concurrent(let limit):
-      if waiting.isEmpty, running.count < max(1, limit) { return [start(work)] }
-      waiting.append((work, policy))
+      if waiting.isEmpty, count < max(1, limit) { return [start(entry)] }
+      waiting.append((entry, max(1, limit)))
       return []
     case .debounced(let delay):
-      guard delay > .zero else { return cancelAll() + [start(work)] }
-      opener = nil
-      return cancelStarted() + hold(work, policy, until: now + min(delay, .longest), makeTimer)
-    case .throttled(let interval):
-      guard interval > .zero else { return [start(work)] }
-      guard let time, time > now || held != nil else {
-        self.time = now + min(interval, .longest)
-        opener = work
-        return [start(work)]
+      guard delay > .zero else { return cancelAll() + [start(entry)] }
+      // The timer of the one that it replaces is its own from now on, if that is possible.
+      let time = now + min(delay, .longest)
+      let replaced = debounced.take()
+      var steps = cancelAll()
+      if let replaced { steps.append(.leaveOut(replaced.entry.work)) }
+      let timer = timerWaking(at: time, inPlaceOf: replaced?.timer, makeTimer, &steps)
+      debounced = Held(entry: entry, time: time, timer: timer)
+      return steps
+    case .throttled(let interval, let latest):
+      guard interval > .zero else { return [start(entry)] }
+      guard let window, window.end > now || throttled != nil else {
+        return [start(entry, throttling: interval, at: now)]
       }
-      return hold(work, policy, until: time, makeTimer)
+      guard latest else { return [.leaveOut(work)] }
+      let replaced = throttled.take()?.held
+      var steps: [Step] = []
+      if let replaced { steps.append(.leaveOut(replaced.entry.work)) }
+      let timer = timerWaking(at: window.end, inPlaceOf: replaced?.timer, makeTimer, &steps)
+      throttled = (Held(entry: entry, time: window.end, timer: timer), interval)
+      // One that waited for the replaced one may begin.
+      return replaced == nil ? steps : steps + startWaiting()
     }
   }
 
-  /// Forgets everything that runs and waits.
+  /// Cancels everything that is unfinished, and forgets it.
   mutating func cancelAll() -> [Step] {
-    var steps = cancelStarted()
-    if let held { steps += [.leaveOut(held.work), .cancel(held.timer.task)] }
-    held = nil
-    time = nil
-    opener = nil
+    var steps = running.values.sorted { $0.number < $1.number }.map { Step.cancel($0.work) }
+    steps += waiting.popAll().map { .leaveOut($0.entry.work) }
+    for held in [debounced, throttled?.held] {
+      if let held { steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)] }
+    }
+    running = [:]
+    debounced = nil
+    throttled = nil
+    window = nil
     return steps
   }
 
-  /// Whether a time goes by it: it is not to be forgotten, although it is over.
-  func isOpener(_ work: Work) -> Bool { opener === work }
+  /// Cancels the oldest of those that are unfinished.
+  private mutating func cancelOldest(leaving limit: Int) -> [Step] {
+    guard count > limit else { return [] }
+    var numbers = running.values.map(\.number)
+    for index in 0..<waiting.count { if let next = waiting[index] { numbers.append(next.entry.number) } }
+    for held in [debounced, throttled?.held] { if let held { numbers.append(held.entry.number) } }
+    numbers.sort()
+    let first = limit == 0 ? .max : numbers[numbers.count - limit]
+    let oldest = running.values.filter { $0.number < first }.sorted { $0.number < $1.number }
+    for entry in oldest { running[ObjectIdentifier(entry.work)] = nil }
+    var steps = oldest.map { Step.cancel($0.work) }
+    for waiter in waiting.popAll() {
+      if waiter.entry.number < first { steps.append(.leaveOut(waiter.entry.work)) } else { waiting.append(waiter) }
+    }
+    if let held = debounced, held.entry.number < first {
+      debounced = nil
+      steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)]
+    }
+    if let held = throttled?.held, held.entry.number < first {
+      throttled = nil
+      steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)]
+    }
+    return steps
+  }
 
-  /// Forgets work that is about to be cancelled, and the time for which it throttled others. What waited for it begins
-  /// by `goOn`: not before all is cancelled, as what is cancelled may return at once.
+  /// Whether it opened the current window: it is not to be forgotten, although it is over.
+  func isOpener(_ work: Work) -> Bool { window?.opener === work }
+
+  /// Forgets work that is about to be cancelled, and the window that it opened. What waited for it begins by `goOn`:
+  /// not before all is cancelled, as what is cancelled may return at once.
   mutating func withdraw(_ gone: [Work]) -> [Step] {
     let gone = Set(gone.map { ObjectIdentifier($0) })
     for id in gone { running.removeValue(forKey: id) }
-    for waiter in waiting.popAll() where !gone.contains(ObjectIdentifier(waiter.work)) { waiting.append(waiter) }
-    if let work = opener, gone.contains(ObjectIdentifier(work)) { (opener, time) = (nil, nil) }
-    guard let held, gone.contains(ObjectIdentifier(held.work)) else { return [] }
-    self.held = nil
-    if opener == nil { time = nil }
-    return [.cancel(held.timer.task)]
+    for waiter in waiting.popAll() where !gone.contains(ObjectIdentifier(waiter.entry.work)) { waiting.append(waiter) }
+    if let window, gone.contains(ObjectIdentifier(window.opener)) { self.window = nil }
+    var steps: [Step] = []
+    if let held = debounced, gone.contains(ObjectIdentifier(held.entry.work)) {
+      debounced = nil
+      steps.append(.cancel(held.timer.task))
+    }
+    if let held = throttled?.held, gone.contains(ObjectIdentifier(held.entry.work)) {
+      throttled = nil
+      steps.append(.cancel(held.timer.task))
+    }
+    return steps
   }
 
   /// Begins what nothing is in the way of any more.
   mutating func goOn(at now: Duration) -> [Step] {
     var steps: [Step] = []
-    if time == nil, let held, case .throttled(let interval) = held.policy {
-      // It throttles others in turn.
-      self.held = nil
-      time = now + min(interval, .longest)
-      opener = held.work
-      steps = [.cancel(held.timer.task), start(held.work)]
+    if window == nil, let (held, interval) = throttled.take() {
+      steps = [.cancel(held.timer.task), start(held.entry, throttling: interval, at: now)]
     }
     return steps + startWaiting()
   }
@@ -118,69 +188,75 @@ struct EffectTurns<Work: AnyObject> {
 
   private mutating func startWaiting() -> [Step] {
     var steps: [Step] = []
-    while !waiting.isEmpty, let next = waiting[0], mayStart(by: next.policy) {
+    while !waiting.isEmpty, let next = waiting[0], unfinishedCount(before: next.entry.number) < next.limit {
       _ = waiting.popFirst()
-      steps.append(start(next.work))
+      steps.append(start(next.entry))
     }
     return steps
+  }
+
+  /// How many of those that came before the first that waits are unfinished.
+  private func unfinishedCount(before number: Int) -> Int {
+    // Only those of other policies overtake one that waits.
+    let begun = highestBegun < number ? running.count : running.values.count { $0.number < number }
+    let held = [debounced, throttled?.held].count { $0.map { $0.entry.number < number } ?? false }
+    return begun + held
   }
 
   /// Likewise, when nothing is to begin any more.
   mutating func endedLast(_ work: Work) -> [Step] {
     running.removeValue(forKey: ObjectIdentifier(work))
-    return waiting.popAll().map { .leaveOut($0.work) }
+    return waiting.popAll().map { .leaveOut($0.entry.work) }
   }
 
   /// What a timer is to do, when it starts and whenever it wakes.
   mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {
-    guard let (work, policy, current) = held, current.task === timer, let time else { return .end }
-    guard time <= now else {
-      held?.timer.wakes = time
-      return .sleep(until: time)
+    if let held = debounced, held.timer.task === timer {
+      guard held.time <= now else {
+        debounced?.timer.wakes = held.time
+        return .sleep(until: held.time)
+      }
+      debounced = nil
+      _ = start(held.entry)
+      return .run(held.entry.work)
     }
-    held = nil
-    if case .throttled(let interval) = policy {
-      self.time = now + min(interval, .longest)
-      opener = work
-    } else {
-      self.time = nil
-      opener = nil
+    guard let (held, interval) = throttled, held.timer.task === timer else { return .end }
+    guard held.time <= now else {
+      throttled?.held.timer.wakes = held.time
+      return .sleep(until: held.time)
     }
-    running[ObjectIdentifier(work)] = work
-    return .run(work)
+    throttled = nil
+    _ = start(held.entry, throttling: interval, at: now)
+    return .run(held.entry.work)
   }
 
-  private func mayStart(by policy: EffectPolicy) -> Bool {
-    if case .concurrent(let limit) = policy { running.count < max(1, limit) } else { running.isEmpty && held == nil }
+  private mutating func start(_ entry: Entry) -> Step {
+    running[ObjectIdentifier(entry.work)] = entry
+    highestBegun = max(highestBegun, entry.number)
+    return .start(entry.work)
   }
 
-  private mutating func start(_ work: Work) -> Step {
-    running[ObjectIdentifier(work)] = work
-    return .start(work)
+  private mutating func start(_ entry: Entry, throttling interval: Duration, at now: Duration) -> Step {
+    window = Window(opener: entry.work, end: now + min(interval, .longest))
+    return start(entry)
   }
 
-  private mutating func cancelStarted() -> [Step] {
-    let steps = running.values.map { Step.cancel($0) } + waiting.popAll().map { .leaveOut($0.work) }
-    running = [:]
-    return steps
-  }
-
-  private mutating func hold(
-    _ work: Work, _ policy: EffectPolicy, until time: Duration, _ makeTimer: () -> Work
-  ) -> [Step] {
-    self.time = time
-    var steps: [Step] = []
-    if let (replaced, _, timer) = held {
-      held = (work, policy, timer)
-      steps.append(.leaveOut(replaced))
-      if timer.wakes <= time { return steps }
-      steps.append(.cancel(timer.task))
+  /// A timer that wakes at a time or before: the one of what is replaced, if it does.
+  private func timerWaking(
+    at time: Duration, inPlaceOf replaced: Timer?, _ makeTimer: () -> Work, _ steps: inout [Step]
+  ) -> Timer {
+    if let replaced {
+      if replaced.wakes <= time { return replaced }
+      steps.append(.cancel(replaced.task))
     }
     let timer = Timer(task: makeTimer(), wakes: time)
-    held = (work, policy, timer)
-    return steps + [.startTimer(timer.task)]
+    steps.append(.startTimer(timer.task))
+    return timer
   }
 }
 
 extension EffectTurns: Sendable where Work: Sendable {}
+extension EffectTurns.Entry: Sendable where Work: Sendable {}
+extension EffectTurns.Held: Sendable where Work: Sendable {}
 extension EffectTurns.Timer: Sendable where Work: Sendable {}
+extension EffectTurns.Window: Sendable where Work: Sendable {}

@@ -7,6 +7,8 @@
     var endingCount = 0
     /// How many calls wait for the effects of a store to finish.
     var finishing: [ObjectIdentifier: Int] = [:]
+    /// The runners of effects that are held, with the ids of their stores; nil while none are to be held.
+    var holding: [ObjectIdentifier: EffectRunner]?
   }
 
   let settings: Settings
@@ -53,17 +55,32 @@
     of node: any AnyStoreNode, isObserver: Bool = false, making make: (EffectRunner) -> RunningEffect
   ) {
     let id = ObjectIdentifier(node)
-    let runner = table.withLock { table in
-      if let runner = table.entries.runner(of: id) { return runner }
-      let runner = EffectRunner(of: node)
-      table.entries.change(along: node.path) { $0.runner = runner }
-      return runner
+    let (runner, isHolding) = table.withLock { table in
+      let existing = table.entries.runner(of: id)
+      let runner = existing ?? EffectRunner(of: node)
+      if existing == nil { table.entries.change(along: node.path) { $0.runner = runner } }
+      table.holding?[id] = runner
+      return (runner, table.holding != nil)
     }
-    runner.add(make(runner), isObserver: isObserver) { run in
-      spawn {
-        await run()
-        self.runnerEnded(of: id)
-      }
+    runner.add(make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
+    // It may have been released before the effect was added.
+    if isHolding, table.withLock({ $0.holding?[id] == nil }) { runner.release(spawn: { spawn($0, ofRunnerOf: id) }) }
+  }
+
+  private func spawn(_ run: @escaping @Sendable () async -> Void, ofRunnerOf id: ObjectIdentifier) {
+    spawn {
+      await run()
+      self.runnerEnded(of: id)
+    }
+  }
+
+  /// Starts no effects while a closure runs on the tree's executor, and those that are to be started afterwards: what
+  /// it cancels again does not begin.
+  func startingLater(_ body: () -> Void) {
+    table.withLock { $0.holding = [:] }
+    body()
+    for held in table.withLock({ $0.holding.take() }) ?? [:] {
+      held.value.release(spawn: { spawn($0, ofRunnerOf: held.key) })
     }
   }
 
@@ -216,13 +233,21 @@
   }
 
   /// Cancels the effects that only wait for states that do not end with the store, such as those of a store above it.
-  /// Does nothing if the caller is part of an effect, which would be cancelled, too.
+  /// Does nothing if the caller is part of one of the effects, which would be cancelled, too; nor if effects would wait
+  /// for each other.
   func cancelFollowers(below node: any AnyStoreNode) async {
-    guard RunningEffect.ofCurrentTask.isEmpty else { return }
+    let callers = RunningEffect.ofCurrentTask
     var areFollowing = false
     while !areFollowing, !Task.isCancelled {
       let runners = runners(below: node)
+      if callers.contains(where: { caller in runners.contains { $0 === caller.runner } }) { return }
+      var wait: EffectWait?
+      if !callers.isEmpty {
+        wait = EffectWait.begin(of: callers, for: runners)
+        if wait == nil { return }
+      }
       for runner in runners { await runner.untilIdle(.allFollow, except: []) }
+      wait?.end()
       // One may have been handed a state, and work, while another was waited for.
       areFollowing = runners.allSatisfy { $0.workload(.allFollow, except: []).isIdle }
     }

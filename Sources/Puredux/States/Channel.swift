@@ -51,6 +51,20 @@
     backlog.withLock { $0.subscribe(buffering) }
   }
 
+  /// An effect waits at a cursor until a state is handed over.
+  final func beginPause(
+    of effect: RunningEffect, for cause: RunningEffect.Pause.Cause, at cursor: Int, as consumer: AnyWaiter
+  ) -> RunningEffect.Pause {
+    // Does not capture the cursor's holder, which the closure's caller must not be the one to release. The cursor is
+    // given up under the lock and after the pause has ended, as its holder lives until then: if it has not, it is still
+    // there.
+    let pause = RunningEffect.Pause(for: cause) { [self] pause in
+      backlog.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
+    }
+    effect.pauses(by: pause)
+    return pause
+  }
+
   /// No state will follow.
   final func finish() {
     end(backlog.withLock { $0.cursors.finish() })
@@ -145,15 +159,22 @@
   }
 
   /// The next state, or nil after the last.
-  func next(_ cursor: Int, isolation: isolated (any Actor)? = #isolation) async -> State? {
-    await Waiter<State?>.wait { waiter in
+  ///
+  /// - Parameter pausing: Called when it has to be waited for.
+  func next(
+    _ cursor: Int, isolation: isolated (any Actor)? = #isolation, pausing: (AnyWaiter) -> RunningEffect.Pause?
+  ) async -> State? {
+    var pause: RunningEffect.Pause?
+    defer { pause?.end() }
+    return await Waiter<State?>.wait { waiter in
+      let consumer = AnyWaiter(waiter)
       switch update({ backlog, garbage -> Backlog.Taken<State> in
-        backlog.takeOrWait(cursor, AnyWaiter(waiter), garbage: &garbage)
+        backlog.takeOrWait(cursor, consumer, garbage: &garbage)
       }
       ) {
       case .state(let state): waiter.resume(returning: state)
       case .end: waiter.resume(returning: nil)
-      case .nothing: break
+      case .nothing: pause = pausing(consumer)
       }
     }
   }

@@ -13,7 +13,7 @@
   /// States taken ahead. Its lock is taken before the backlog's.
   @usableFromInline let ahead = LockedValue(StatesAhead())
   @usableFromInline let cursorNumber: Int32
-  /// The effect of the same tree that subscribed, if one did.
+  /// The effect that subscribed, if one did.
   @usableFromInline let follower: RunningEffect?
 
   /// Has not taken its place in the order: `perform` must be called when it has, or `refuse`.
@@ -32,9 +32,7 @@
   @usableFromInline convenience init(
     madeFor source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
   ) {
-    let effect = RunningEffect.current
-    let follower = effect.flatMap { queue.hosts($0) ? $0 : nil }
-    self.init(to: source, buffering, through: queue, by: follower)
+    self.init(to: source, buffering, through: queue, by: RunningEffect.current)
   }
 
   @inlinable var cursor: Int { Int(cursorNumber) }
@@ -129,13 +127,7 @@
   /// If the task is an effect's own, that waits for a state until one is handed over.
   @usableFromInline func beginPause(of observer: RunningEffect?, as consumer: AnyWaiter) -> RunningEffect.Pause? {
     guard let effect = follower ?? observer, effect.isHere else { return nil }
-    // Does not capture this object, which the closure's caller must not be the one to release. The cursor is given up
-    // under the lock and after the pause has ended, as this object lives until then: if it has not, it is still there.
-    let pause = RunningEffect.Pause(for: .states) { [channel, cursor] pause in
-      channel.backlog.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
-    }
-    effect.pauses(by: pause)
-    return pause
+    return channel.beginPause(of: effect, for: queue.hosts(effect) ? .states : .elements, at: cursor, as: consumer)
   }
 
   @inline(never) @inlinable func takeOrWait<State>(_ waiter: AnyWaiter) -> Backlog.Taken<State> {

@@ -38,10 +38,11 @@ extension SequencedTree {
       .closure { [sequencer, node = core.node] tree in body(Sequencer<Action>.Turn(sequencer, at: node, on: tree)) })
   }
 
-  /// Does something on the tree's executor, after everything that was asked before, and returns when it is done.
+  /// Does something on the tree's executor, after everything that was asked before, and returns when it is done. The
+  /// effects that it begins, and does not cancel again, are started at its end.
   package func turn(_ body: @escaping @Sendable (Sequencer<Action>.Turn) -> Void) async {
     let command = Command.closure { [sequencer, node = core.node] tree in
-      body(Sequencer<Action>.Turn(sequencer, at: node, on: tree))
+      node.effects.startingLater { body(Sequencer<Action>.Turn(sequencer, at: node, on: tree)) }
     }
     await core.node.tree.performInOrder(command)
   }

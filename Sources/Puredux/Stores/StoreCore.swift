@@ -27,8 +27,8 @@
     }
     // Ties the history to the lifetime of the store.
     guard let history else { return }
-    history.attach()
-    _ = node.effects.atEnd(of: node) { history.detach() }
+    history.attach(node)
+    _ = node.effects.atEnd(of: node) { history.detach(node) }
   }
 
   /// Likewise, of a root store.

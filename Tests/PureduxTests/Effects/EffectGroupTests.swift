@@ -34,6 +34,41 @@ import Testing
     #expect(group.running == 4)
   }
 
+  @Test(arguments: [nil, false, true])
+  func `what is held is started when it is released, and so is what comes behind it`(cancelling: Bool?) {
+    var group = Group()
+    guard case .added = group.add(1, isHeld: true), case .added = group.add(2) else {
+      Issue.record("not held")
+      return
+    }
+    #expect(group.unfinishedCount == 2)
+    #expect(!group.isIdle(.nothingRuns, except: []))
+    if let cancelling { #expect(group.end(cancelling: cancelling).ended.isEmpty) }
+    #expect(isSpawn(group.release()))
+    guard case .added = group.release() else {
+      Issue.record("released twice")
+      return
+    }
+    #expect(started(group.next(orPark: "runner")) == [1, 2])
+    if cancelling == true { #expect(isCancel(group.next(orPark: "runner"))) }
+    guard cancelling != nil else { return }
+    for number in 0...1 { _ = group.effectEnded(number) }
+    #expect(isLeave(group.next(orPark: "runner")))
+  }
+
+  @Test(arguments: [false, true])
+  func `a group that ends waits for what is held`(cancelling: Bool) {
+    var group = Group()
+    #expect(group.next(orPark: "runner") == nil)
+    _ = group.add(1, isHeld: true)
+    #expect(group.end(cancelling: cancelling).wake == nil)
+    guard case .wake(let wake) = group.release() else {
+      Issue.record("not woken")
+      return
+    }
+    #expect(started(wake.instruction) == [1])
+  }
+
   @Test func `an effect wakes the runner that waits`() {
     var group = Group()
     _ = group.add(1)

@@ -149,6 +149,101 @@ private struct Turns {
     #expect(turns.begun == [1, 2])
   }
 
+  @Test func `one in turn waits for nothing that comes after it`() {
+    var turns = Turns()
+    turns.add(1, .inTurn())
+    turns.add(2, .inTurn())
+    turns.add(3, .concurrent(limit: 2))
+    turns.add(4, .throttled(for: .seconds(3600)))
+    turns.add(5, .throttled(for: .seconds(3600)))
+    turns.add(6, .inTurn())
+    #expect(turns.begun == [1, 4])
+    turns.end(1)
+    // 3 has one before it, and 6 all.
+    #expect(turns.begun == [1, 4, 2, 3])
+    turns.end(2)
+    turns.end(3)
+    #expect(turns.begun == [1, 4, 2, 3])
+    turns.end(4)
+    #expect(turns.begun == [1, 4, 2, 3])
+    // What was held before it is replaced by one that comes after it.
+    turns.add(7, .throttled(for: .seconds(1)))
+    #expect(turns.leftOut == [5])
+    #expect(turns.begun == [1, 4, 2, 3, 6])
+    turns.advance(by: .seconds(3600))
+    #expect(turns.begun == [1, 4, 2, 3, 6, 7])
+  }
+
+  @Test func `concurrent ones count those before them, and begin in their order`() {
+    var turns = Turns()
+    turns.add(1, .debounced(for: .seconds(1)))
+    turns.add(2, .concurrent(limit: 1))
+    turns.add(3, .concurrent(limit: 10))
+    #expect(turns.begun.isEmpty)
+    turns.advance(by: .seconds(1))
+    turns.add(4, .throttled(for: .seconds(5)))
+    #expect(turns.begun == [1, 4])
+    turns.end(1)
+    #expect(turns.begun == [1, 4, 2, 3])
+  }
+
+  @Test func `a throttled one does not wait for the time of a debounced one, nor replaces it`() {
+    var turns = Turns()
+    turns.add(1, .debounced(for: .seconds(10)))
+    turns.add(2, .throttled(for: .seconds(1)))
+    turns.add(3, .throttled(for: .seconds(1)))
+    #expect(turns.begun == [2])
+    turns.advance(by: .seconds(1))
+    #expect(turns.begun == [2, 3])
+    turns.advance(by: .seconds(9))
+    #expect(turns.begun == [2, 3, 1])
+    // The debounced one cancels both, and ends their time.
+    turns.add(4, .throttled(for: .seconds(100)))
+    turns.add(5, .throttled(for: .seconds(100)))
+    turns.add(6, .debounced(for: .seconds(1)))
+    turns.add(7, .throttled(for: .seconds(100)))
+    #expect(turns.begun == [2, 3, 1, 4, 7])
+    #expect(turns.leftOut == [5])
+    #expect(turns.cancelled == [1, 2, 3, 4])
+  }
+
+  @Test func `a throttle without the latest leaves out what comes in its time`() {
+    var turns = Turns()
+    for number in 1...3 { turns.add(number, .throttled(for: .seconds(5), latest: false)) }
+    #expect(turns.begun == [1])
+    #expect(turns.leftOut == [2, 3])
+    #expect(turns.timers.isEmpty)
+    turns.advance(by: .seconds(5))
+    turns.add(4, .throttled(for: .seconds(5)))
+    turns.add(5, .throttled(for: .seconds(5)))
+    turns.add(6, .throttled(for: .seconds(5), latest: false))
+    turns.advance(by: .seconds(5))
+    #expect(turns.begun == [1, 4, 5])
+    #expect(turns.leftOut == [2, 3, 6])
+  }
+
+  @Test func `the newest are left, whatever their policies`() {
+    var turns = Turns()
+    turns.add(1, .throttled(for: .seconds(5)))
+    turns.add(2, .throttled(for: .seconds(5)))
+    turns.add(3, .inTurn())
+    turns.add(4, .newest(limit: 3))
+    #expect(turns.cancelled == [1])
+    #expect(turns.begun == [1, 4])
+    turns.add(5, .newest(limit: 3))
+    // The one in turn waits for nothing any more.
+    #expect(turns.leftOut == [2])
+    #expect(turns.begun == [1, 4, 3, 5])
+    #expect(turns.timers.isEmpty)
+    turns.add(6, .newest(limit: 0))
+    #expect(turns.cancelled == [1, 3, 4, 5])
+    turns.end(6)
+    #expect(turns.machine.count == 0)
+    // The time of the throttle is not that of those that are cancelled.
+    turns.add(7, .throttled(for: .seconds(5), latest: false))
+    #expect(turns.leftOut == [2, 7])
+  }
+
   @Test func `a throttle that is over lets the next begin, and can be forgotten then`() {
     var turns = Turns()
     turns.add(1, .throttled(for: .seconds(5)))
@@ -260,12 +355,13 @@ private struct Turns {
           let time = Duration.seconds(Int.random(in: -1...3, using: &random))
           let limit = Int.random(in: 0...3, using: &random)
           let policies: [EffectPolicy] = [
-            .latest, .first, .inTurn(limit: limit), .concurrent(limit: limit), .debounced(for: time),
-            .throttled(for: time),
+            .latest, .newest(limit: limit), .first, .inTurn(limit: limit), .concurrent(limit: limit),
+            .debounced(for: time), .throttled(for: time), .throttled(for: time, latest: false),
           ]
           turns.add(count, policies.randomElement(using: &random)!)
         }
-        #expect(turns.timers.count <= 1, "seed \(seed)")
+        // One for the debounced, and one for the throttled.
+        #expect(turns.timers.count <= 2, "seed \(seed)")
       }
       for _ in 0..<100 {
         turns.advance(by: .seconds(3))

@@ -239,12 +239,16 @@ import Testing
 
   @Test func `interceptors that all shut their tree down do not wait for each other for ever`() async {
     let scene = Scene()
+    let begun = Record<Void>()
     let shutDown: @Sendable () async -> Void = {
+      begun.add(())
+      await begun.untilCount(100)
       await scene.root.shutdown()
       scene.events.add("shutdown")
     }
     let root = scene.makeRoot(Dictionary(uniqueKeysWithValues: (1...100).map { ($0, shutDown) }))
     for number in 1...100 { root.dispatch(number) }
+    await begun.untilCount(100)
     await root.shutdown()
     #expect(scene.events.all.count == 100)
   }
@@ -264,6 +268,7 @@ import Testing
       ])
     }
     for scene in scenes { scene.root.dispatch(1) }
+    for gate in started { await gate.wait() }
     for scene in scenes { await scene.root.shutdown() }
     for scene in scenes { #expect(scene.events.all == ["shutdown"]) }
   }

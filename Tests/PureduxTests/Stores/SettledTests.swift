@@ -233,6 +233,49 @@ import Testing
     await root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
   }
 
+  @Test func `an effect that follows another tree is at rest until that hands it a state`() async throws {
+    let (seen, commits) = (Record<Int>(), Record<Int>())
+    let history = History<Int, Int>(limit: 10)
+    let other = RootStore<Int, Int>(initialState: 0, history: history) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    root.subscribe(
+      effect: .while({ _ in true }) {
+        .all(
+          .run { dispatch in for await state in other.states() { dispatch(state) } },
+          .run { _ in for await state in other.states() as StateSequence { seen.add(state) } },
+          .run { _ in for await commit in history.commits() { commits.add(commit.state) } })
+      })
+    for _ in 1...50 { await root.settled() }
+    for sum in 1...20 {
+      try await other.send(1)
+      await root.settled()
+      #expect(seen.all == Array(0...sum))
+      #expect(commits.all == Array(1...sum))
+      #expect(await root.state == sum * (sum + 1) / 2)
+    }
+    await root.shutdown()
+    await other.shutdown()
+  }
+
+  @Test func `an effect that follows the commits of its own store is at rest, and is not waited for at the end`()
+    async throws
+  {
+    let commits = Record<Int>()
+    let history = History<Int, Int>(limit: 10)
+    let root = RootStore<Int, Int>(initialState: 0, history: history) { $0 += $1 }
+    root.subscribe(
+      effect: .while({ _ in true }) {
+        .run { _ in for await commit in history.commits() { commits.add(commit.state) } }
+      })
+    for sum in 1...20 {
+      try await root.send(1)
+      await root.settled()
+      #expect(commits.all == Array(1...sum))
+    }
+    await root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
+    #expect(commits.all == Array(1...20))
+  }
+
   @Test func `a clock that throws is replaced by the continuous one, which sleeps`() async throws {
     struct Broken: Clock {
       struct Instant: InstantProtocol {

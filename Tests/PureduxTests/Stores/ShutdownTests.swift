@@ -235,6 +235,41 @@ import Testing
     #expect(await isCancelled(within: .milliseconds(1), by: clock))
   }
 
+  /// By a clock that does not go on: one that takes its whole limit never returns.
+  @Test(arguments: [true, false], [true, false])
+  func `a child that finishes does not wait for those that follow what is above it, whoever ends it`(
+    isOfSameTree: Bool, isInChildTask: Bool
+  ) async throws {
+    let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let following = Gate()
+    let child = root.childStore(
+      initialState: 0, stateMapping: { $0 + $1 },
+      interceptor: { action, _ in
+        guard action == 1 else { return }
+        let states = root.states()
+        following.open()
+        for await _ in states {}
+      }, reducer: { $0 += $1 })
+    try await child.send(1)
+    await following.wait()
+    let other = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let isOver = Gate()
+    (isOfSameTree ? root : other).subscribe(
+      effect: .while({ _ in true }) {
+        .run { _ in
+          let finish = { @Sendable in
+            await child.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
+          }
+          if isInChildTask { await withTaskGroup { $0.addTask { await finish() } } } else { await finish() }
+          isOver.open()
+        }
+      })
+    await isOver.wait()
+    #expect(child.dispatch(1) == .terminated)
+    await other.shutdown()
+    await root.shutdown()
+  }
+
   @Test func `the end of a child leaves the rest of the tree alone`() async throws {
     let subject = Subject(.grandchild)
     await subject.children[0].shutdown()

@@ -22,19 +22,21 @@ import Testing
 
   @Test func `a throw passes through, its type kept, and nothing is left`() async throws {
     let ends = Record<String>()
-    let started = Gate()
+    let started = Record<Int>()
     await #expect(throws: Failure.self) {
       try await withStore(
         initialState: 0,
-        interceptors: Interceptor { (_: Int, _: Dispatch<Int>) in
-          started.open()
+        interceptors: Interceptor { (action: Int, _: Dispatch<Int>) in
+          started.add(action)
           await untilCancelled()
           ends.add("cancelled")
         }, reducer: { $0 += $1 }
       ) { store in
-        store.childStore(initialState: 0) { $0 += $1 }.dispatch(0)
+        let child = store.childStore(initialState: 0) { $0 += $1 }
+        child.dispatch(0)
         store.dispatch(1)
-        await started.wait()
+        await started.untilCount(2)
+        withExtendedLifetime(child) {}
         throw Failure()
       }
     }
