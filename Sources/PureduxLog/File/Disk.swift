@@ -37,7 +37,8 @@ final class Disk: Sendable {
   let path: String
   private let descriptor: Int32
 
-  /// - Throws: also where it is no regular file: a device or a pipe may have no end.
+  /// - Throws: also where it is no regular file: a device or a pipe may have no end; and where the process has few
+  ///   descriptors left.
   init(_ path: String, _ access: Access) throws(Failure) {
     let flags =
       switch access {
@@ -50,6 +51,7 @@ final class Disk: Sendable {
     descriptor = unsafe open(path, flags | O_CLOEXEC | O_NONBLOCK, 0o644)
     self.path = path
     if descriptor < 0 { throw Failure(call: "open", path: path, code: errno) }
+    guard descriptor < Self.descriptorLimit else { throw Failure(call: "open", path: path, code: EMFILE) }
     guard try status().isRegular else { throw Failure(call: "open", path: path, code: EINVAL) }
   }
 
@@ -58,6 +60,21 @@ final class Disk: Sendable {
     // By itself: a child process that is being started has the descriptor, too, until it begins.
     _ = flock(descriptor, LOCK_UN)
     close(descriptor)
+  }
+
+  /// Logs use no descriptor from this number on, and leave those to the rest of the process: libdispatch ends a process
+  /// in which it gets none.
+  private static var descriptorLimit: Int32 {
+    #if canImport(Glibc)
+      let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    #else
+      let resource = RLIMIT_NOFILE
+    #endif
+    var limit = rlimit()
+    // SAFETY: the call writes the structure that it is given, and keeps nothing of it.
+    guard unsafe getrlimit(resource, &limit) == 0 else { return .max }
+    let count = Int32(clamping: limit.rlim_cur)
+    return count - min(64, count / 4)
   }
 
   private func status() throws(Failure) -> (isRegular: Bool, size: Int) {

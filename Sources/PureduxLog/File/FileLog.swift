@@ -19,6 +19,10 @@ import Synchronization
 /// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the
 /// store that follows the log tries again until there is room.
 ///
+/// **Descriptors.** A tree that is used has two files open. Where the process has 64 file descriptors left (a quarter,
+/// where it may have fewer than 256), no more files are opened: that is `LogError.unavailable`, and the trees that are
+/// open go on. A process with many trees raises its limit (`ulimit -n`, `setrlimit`) when it starts.
+///
 /// A directory is open in one `FileLog` at a time. The disk is waited for on at most 17 threads of Dispatch, and never
 /// on those of the cooperative pool.
 public final class FileLog: Sendable {

@@ -1,0 +1,46 @@
+import Foundation
+import PureduxLog
+import Testing
+
+/// What a log does where the process has few file descriptors. The limit is that of a process of its own.
+@Suite(.timeLimit(.minutes(4))) struct DescriptorTests {
+  @Test("trees that are too many are refused, and leave the process the descriptors that it needs")
+  func tooManyTrees() async {
+    await #expect(processExitsWith: .success) {
+      func append(to log: any OrderedLog) async throws -> UInt64 {
+        try await withCheckedThrowingContinuation { continuation in
+          log.append([1]) { continuation.resume(with: $0.mapError { $0 as any Error }) }
+        }
+      }
+      #if canImport(Glibc)
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+      #else
+        let resource = RLIMIT_NOFILE
+      #endif
+      var limit = rlimit(rlim_cur: 256, rlim_max: 256)
+      try #require(unsafe setrlimit(resource, &limit) == 0)
+      let directory = try TemporaryDirectory()
+      let log = try FileLog(directory: directory.path)
+      var open: [any OrderedLog] = []
+      for number in 0..<300 {
+        let tree = log["\(number)"]
+        do {
+          #expect(try await append(to: tree) == 1)
+          open.append(tree)
+        } catch LogError.unavailable(let text) {
+          #expect(text.hasSuffix("Too many open files"))
+        }
+      }
+      #expect(open.count > 50 && open.count < 200)
+      // The lowest one that there is.
+      let file = try #require(FileHandle(forReadingAtPath: "/dev/null"))
+      #expect(file.fileDescriptor <= 256 - 64)
+      try file.close()
+      for tree in open { #expect(try await append(to: tree) == 2) }
+      // Where some go, there is room for another one.
+      open = []
+      while (try? await append(to: log["299"])) == nil { await Task.yield() }
+      await log.close()
+    }
+  }
+}
