@@ -20,20 +20,23 @@ final class Followers: Sendable {
 
   /// Follows a board until the task is cancelled.
   func follow(_ number: Int, at servers: [String], with client: HTTPClient) async {
-    var (server, isOpen, last) = (number, false, 0)
+    var (server, isOpen, last, id) = (number, false, 0, "")
     var event = ContinuousClock.now
     while !Task.isCancelled {
       var request = HTTPClientRequest(url: "\(servers[server % servers.count])/boards/1/events?name=\(number)")
-      if last > 0 { request.headers.add(name: "last-event-id", value: "\(last)") }
+      if last > 0 { request.headers.add(name: "last-event-id", value: id) }
       do {
         let response = try await client.execute(request, timeout: .hours(1))
         var (text, version) = ("", 0)
         for try await chunk in response.body {
           text += String(buffer: chunk)
-          // The events of a board begin with its version.
+          // The events of a board begin with their id, which ends with its version.
           while let end = text.firstIndex(of: "\n") {
             let line = text[..<end]
-            if line.hasPrefix("id: ") { version = Int(line.dropFirst(4)) ?? 0 }
+            if line.hasPrefix("id: ") {
+              id = String(line.dropFirst(4))
+              version = id.split(separator: "-").last.flatMap { Int($0) } ?? 0
+            }
             if line == "event: board" || line == "event: change" {
               if !isOpen { openCount.add(1, ordering: .relaxed) }
               isOpen = true
@@ -51,7 +54,7 @@ final class Followers: Sendable {
 
   private func read(_ version: Int, after last: Int, isChange: Bool, pause: Duration) {
     eventCount.add(1, ordering: .relaxed)
-    if isChange ? version != last + 1 : version <= last { disorderCount.add(1, ordering: .relaxed) }
+    if isChange ? version != last + 1 : version < last { disorderCount.add(1, ordering: .relaxed) }
     pauses.withLock { if $0.isMeasured { $0.longest = max($0.longest, pause) } }
     lasts.withLock { lasts in
       lasts[last]? -= 1

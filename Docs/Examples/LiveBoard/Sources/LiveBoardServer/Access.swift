@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTypes
 import Hummingbird
 
 /// Who may ask for what: the same for every route.
@@ -16,15 +17,16 @@ struct Access<Context: RequestContext>: RouterMiddleware {
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
     let authority = request.head.authority ?? ""
+    guard request.headers[.secondHost] == nil else {
+      throw HTTPError(.badRequest, message: "A request names one host.")
+    }
     if token == nil, !Self.isLoopback(Self.host(of: authority)) {
       throw HTTPError(.misdirectedRequest, message: "This server answers to loopback addresses only.")
     }
-    if let origin = request.headers[.origin], Self.authority(ofOrigin: origin) != authority {
+    if let origin = request.headers[.origin], origin.authority != authority {
       throw HTTPError(.forbidden, message: "Another website may not do this.")
     }
-    if [.post, .put, .patch].contains(request.method),
-      request.headers[.contentType]?.lowercased().hasPrefix("application/json") != true
-    {
+    if [.post, .put, .patch].contains(request.method), !Self.isJSON(request.headers[.contentType] ?? "") {
       throw HTTPError(.unsupportedMediaType, message: "The body has to be JSON: Content-Type: application/json.")
     }
     guard let token, !Self.isOpen(request.uri.path) else { return try await next(request, context) }
@@ -47,18 +49,19 @@ struct Access<Context: RequestContext>: RouterMiddleware {
   private static func isOpen(_ path: String) -> Bool { path == "/health" || path == "/ready" }
 
   static func isLoopback(_ host: String) -> Bool {
-    host == "localhost" || host == "[::1]" || host == "::1"
-      || host.split(separator: ".").count == 4 && host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
+    if ["localhost", "[::1]", "::1"].contains(host) { return true }
+    let numbers = host.split(separator: ".", omittingEmptySubsequences: false)
+    return numbers.count == 4 && numbers[0] == "127" && numbers.allSatisfy { UInt8($0) != nil }
+      && host.allSatisfy { "0123456789.".contains($0) }
+  }
+
+  private static func isJSON(_ type: String) -> Bool {
+    type.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased() == "application/json"
   }
 
   private static func host(of authority: String) -> String {
     if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") { return String(authority[...end]) }
     return String(authority.prefix { $0 != ":" })
-  }
-
-  private static func authority(ofOrigin origin: String) -> String? {
-    guard let scheme = origin.range(of: "://") else { return nil }
-    return String(origin[scheme.upperBound...])
   }
 
   private static func bearer(_ request: Request) -> String? {
@@ -80,4 +83,9 @@ extension String {
     guard one.count == other.count else { return false }
     return zip(one, other).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
   }
+}
+
+extension HTTPField.Name {
+  /// The first one is no field, but the request's authority.
+  fileprivate static let secondHost = HTTPField.Name("Host")!
 }

@@ -28,7 +28,7 @@ final class Boards: Sendable {
 
   /// The trees that have a log, if others share it.
   struct Trees: Sendable {
-    /// This server's name among those that share them.
+    /// This server's name among those that share them: another one in each run.
     let server: String
     let list: RootStore<BoardList, String>
     let rooms: StoreDirectory<Int, Room, Edit>
@@ -43,14 +43,18 @@ final class Boards: Sendable {
   /// What goes to the event streams of each board that has any.
   let halls: StoreDirectory<Int, Hall, Hall.Action>
   let health: Health
+  /// Three quarters of the connections: the rest is for other requests.
+  let streamLimit: Int
 
   var list: RootStore<BoardList, String> { trees.list }
   var rooms: StoreDirectory<Int, Room, Edit> { trees.rooms }
 
-  init(health: Health, _ logs: BoardLogs.Opened) async throws {
+  init(
+    health: Health, _ logs: BoardLogs.Opened, _ server: LiveBoardServer.Options = LiveBoardServer.Options()
+  ) async throws {
     var options = LogOptions()
     // A person does not wait longer.
-    options.sendLimit = .seconds(5)
+    (options.sendLimit, options.openingLimit) = (.seconds(5), .seconds(5))
     let limit = Middleware<BoardList, String> { title, context, next in
       if context.state.titles.count >= BoardList.limit { return context.reject(Self.full) }
       next(title)
@@ -61,15 +65,16 @@ final class Boards: Sendable {
       following: logs.log("list"), initialState: BoardList(), options: patient,
       onPhase: { health.entered($0, by: "list") }, middleware: [limit]
     ) { $0.add($1) }
-    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: 1000) { [options] id in
+    let countLimit = min(1000, server.connectionLimit)
+    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: countLimit) { [options] id in
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
       return try await RootStore(
         following: logs.log("boards/\(id)"), initialState: Room(id: id, title: title), options: options,
         onPhase: { health.entered($0, by: "boards/\(id)") }
       ) { $0.reduce($1) }
     }
-    let server = "\(UInt64.random(in: 0...UInt64.max))"
-    let beating = Attendance.beating(of: server)
+    let name = "\(UInt64.random(in: 0...UInt64.max))"
+    let beating = Attendance.beating(of: name)
     // Nobody asks who was here.
     var brief = options
     (brief.snapshotBytes, brief.truncatesBehindSnapshots, brief.endingLimit) = (64 << 10, true, .seconds(1))
@@ -80,12 +85,16 @@ final class Boards: Sendable {
         onPhase: { health.entered($0, by: key) }, interceptors: beating
       ) { $0.reduce($1) }
     }
-    let trees = Trees(server: server, list: list, rooms: rooms, attendance: attendance)
+    let trees = Trees(server: name, list: list, rooms: rooms, attendance: attendance)
     halls = StoreDirectory(idleLimit: .seconds(1)) { id in
-      RootStore(initialState: Hall(), interceptors: Hall.interceptors(of: id, in: trees)) { $0.reduce($1) }
+      RootStore(
+        initialState: Hall(epoch: trees.server),
+        interceptors: Hall.interceptors(of: id, in: trees, beatInterval: server.beatInterval)
+      ) { $0.reduce($1) }
     }
     self.trees = trees
     self.health = health
+    streamLimit = server.connectionLimit - (server.connectionLimit + 3) / 4
   }
 
   /// Returns when what was accepted is saved, or after the log's `endingLimit`.

@@ -11,9 +11,9 @@ import ServiceLifecycle
 struct EventStream: Sendable {
   let hall: StoreHandle<Hall, Hall.Action>
   let name: String
-  /// The version that the client has already seen.
-  let seen: Int?
-  let health: Health
+  /// The id of the last event that the client has seen.
+  let seen: String?
+  let place: StreamPlace
 
   /// - Parameter loop: The connection's: from there a write is a call, and from elsewhere a task for it.
   func write(to writer: inout some ResponseBodyWriter, on loop: any EventLoop) async throws {
@@ -21,20 +21,16 @@ struct EventStream: Sendable {
   }
 
   private func write(to writer: inout some ResponseBodyWriter) async throws {
-    let connection = health.streamCount.wrappingAdd(1, ordering: .relaxed).newValue
-    health.streams.add(1, ordering: .relaxed)
     let states: StateSequence<Hall> = hall.store.states(bufferingPolicy: .bufferingNewest(1))
-    hall.store.dispatch(.join(connection, name: name))
-    defer {
-      hall.store.dispatch(.leave(connection))
-      health.streams.subtract(1, ordering: .relaxed)
-    }
+    hall.store.dispatch(.join(place.number, name: name))
+    defer { hall.store.dispatch(.leave(place.number)) }
     // A browser tries again after that long, in milliseconds.
     try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
-    var (version, here, beats) = (seen ?? 0, 0, 0)
+    var (version, here, beats) = (nil as Int?, 0, 0)
     for await state in states {
       guard let board = state.board else { continue }
-      var messages = [state.news(since: version)]
+      let known = version ?? seen.flatMap { state.version(ofEvent: $0) } ?? 0
+      var messages = [state.news(since: known)]
       if state.here.count != here { messages.append(state.here.message) }
       if state.beats != beats { messages.append(Hall.beat) }
       (version, here, beats) = (board.version, state.here.count, state.beats)
@@ -42,6 +38,23 @@ struct EventStream: Sendable {
       for message in messages where message.readableBytes > 0 { try await writer.write(message) }
     }
   }
+}
+
+/// A place among the event streams that are possible at a time, taken for as long as the object lives.
+final class StreamPlace: Sendable {
+  /// Another one for each stream.
+  let number: Int
+  private let health: Health
+
+  /// - Returns: nil where all places are taken.
+  init?(among limit: Int, of health: Health) {
+    self.health = health
+    number = health.streamCount.wrappingAdd(1, ordering: .relaxed).newValue
+    // `deinit` runs here, too, and gives the place back.
+    if health.streams.wrappingAdd(1, ordering: .relaxed).newValue > limit { return nil }
+  }
+
+  deinit { health.streams.subtract(1, ordering: .relaxed) }
 }
 
 /// Runs tasks on an event loop.
@@ -68,7 +81,7 @@ struct EndsStreams: Service {
 
 extension ByteBuffer {
   /// A server-sent event whose data is a value as JSON.
-  static func event(_ name: String, id: Int? = nil, _ value: some Encodable) -> ByteBuffer {
+  static func event(_ name: String, id: String? = nil, _ value: some Encodable) -> ByteBuffer {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
     // The encoder breaks no lines, and what it is given here has nothing that it could not encode.

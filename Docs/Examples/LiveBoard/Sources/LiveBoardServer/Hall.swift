@@ -19,6 +19,8 @@ struct Hall: Sendable {
     case beat
   }
 
+  /// Names the run of the server. Event ids begin with it, as the next run may have other boards: those of a backup.
+  let epoch: String
   private(set) var board: EncodedBoard?
   /// The last changes of the board, the oldest first, one for each version.
   private var changes: [ByteBuffer] = []
@@ -29,9 +31,19 @@ struct Hall: Sendable {
   /// What has been told of this one.
   private var told = Attendance.People()
 
+  init(epoch: String) { self.epoch = epoch }
+
   var isOpen: Bool { !names.isEmpty }
   var people: Attendance.People { Attendance.People(names: names.values, count: names.count) }
   var isTold: Bool { told == people }
+
+  private func eventID(_ version: Int) -> String { "\(epoch)-\(version)" }
+
+  /// The version in an event's id; nil for an event of another run.
+  func version(ofEvent id: String) -> Int? {
+    let parts = id.split(separator: "-")
+    return parts.count == 2 && parts[0] == epoch ? Int(parts[1]) : nil
+  }
 
   /// What a stream needs that has a version: the changes since, or the board.
   func news(since version: Int) -> ByteBuffer {
@@ -51,9 +63,9 @@ struct Hall: Sendable {
       let version = board?.version ?? newest.version
       // Those in between are not there where this was behind by more than it is given, or ahead.
       if newest.version < version || newest.version - version > newestChanges.count { changes = [] }
-      changes += newestChanges.filter { $0.version > version }.map { .event("change", id: $0.version, $0) }
+      changes += newestChanges.filter { $0.version > version }.map { .event("change", id: eventID($0.version), $0) }
       changes.removeFirst(max(0, changes.count - Self.changeLimit))
-      board = EncodedBoard(newest)
+      board = EncodedBoard(newest, eventID: eventID(newest.version))
     case .attendance(let part):
       told = part.own
       here = (here.count + 1, .event("attendance", part.all))
@@ -63,7 +75,9 @@ struct Hall: Sendable {
   }
 
   /// What follows a board for its streams, and tells who has them.
-  static func interceptors(of id: Int, in boards: Boards.Trees) -> Interceptor<Hall, Action> {
+  static func interceptors(
+    of id: Int, in boards: Boards.Trees, beatInterval: Duration
+  ) -> Interceptor<Hall, Action> {
     let (rooms, attendance, server) = (boards.rooms, boards.attendance, boards.server)
     return Interceptor(combining: [
       .effects { action, context in
@@ -107,7 +121,7 @@ struct Hall: Sendable {
           // So that proxies keep the connection, and each side notices when the other has gone.
           .run { dispatch in
             while true {
-              try await dispatch.sleep(for: .seconds(15))
+              try await dispatch.sleep(for: beatInterval)
               dispatch(.beat)
             }
           }.id("beat")
@@ -119,15 +133,19 @@ struct Hall: Sendable {
 /// A board as its event streams get it whole: encoded when the first one needs it, as most need a change only.
 final class EncodedBoard: Sendable {
   private let board: Board
+  private let eventID: String
   private let encoded = Mutex<ByteBuffer?>(nil)
 
-  init(_ board: Board) { self.board = board }
+  init(_ board: Board, eventID: String) {
+    self.board = board
+    self.eventID = eventID
+  }
 
   var version: Int { board.version }
 
   var message: ByteBuffer {
     encoded.withLock { encoded in
-      let message = encoded ?? .event("board", id: board.version, board)
+      let message = encoded ?? .event("board", id: eventID, board)
       encoded = message
       return message
     }

@@ -14,9 +14,13 @@ public struct LiveBoardServer: Sendable {
     public var logs = BoardLogs.directory("liveboard")
     /// What each request has to bring. Without it the server listens on loopback only.
     public var token: String?
+    /// Further connections wait until there is room; event streams have three quarters of them. Where the process has
+    /// too few file descriptors there are fewer.
     public var connectionLimit = 10_000
     /// A connection on which nothing is asked, or a request that does not go on, is closed after that long.
     public var idleLimit = Duration.seconds(30)
+    /// Each event stream gets a line so often, so that proxies keep the connection.
+    public var beatInterval = Duration.seconds(15)
     /// When the server is asked to terminate, requests in progress have so long.
     public var shutdownLimit = Duration.seconds(5)
 
@@ -27,10 +31,12 @@ public struct LiveBoardServer: Sendable {
     case needsToken(host: String)
     case cannotListen(host: String, port: Int, reason: String)
     case noCluster(String)
+    case tooFewDescriptors
 
     public var description: String {
       switch self {
       case .needsToken(let host): "\(host) is no loopback address: a server that others can reach needs a token."
+      case .tooFewDescriptors: "The process may have too few open files: see ulimit -n."
       case .noCluster(let servers): "\(servers): this server was built without its trait NATS."
       case .cannotListen(let host, let port, let reason): "Cannot listen on \(host):\(port): \(reason)"
       }
@@ -69,13 +75,17 @@ public struct LiveBoardServer: Sendable {
     guard options.token != nil || Access<BoardContext>.isLoopback(options.host) else {
       throw Failure.needsToken(host: options.host)
     }
+    var options = options
+    options.connectionLimit = Descriptors.connections(atMost: options.connectionLimit)
+    guard options.connectionLimit >= min(8, self.options.connectionLimit) else { throw Failure.tooFewDescriptors }
     let logs = try await options.logs.open(logger: logger)
-    let boards = try await Boards(health: Health(), logs)
+    let boards = try await Boards(health: Health(), logs, options)
     let result: Result<Void, any Error>
     do {
       let count = await boards.list.state.titles.count
-      logger.info("The boards are back.", metadata: ["boards": "\(count)"])
-      try await body(application(of: boards), boards)
+      logger.info(
+        "The boards are back.", metadata: ["boards": "\(count)", "connections": "\(options.connectionLimit)"])
+      try await body(application(of: boards, options), boards)
       result = .success(())
     } catch {
       result = .failure(error)
@@ -91,13 +101,14 @@ public struct LiveBoardServer: Sendable {
     try result.get()
   }
 
-  private func application(of boards: Boards) -> Application<RouterResponder<BoardContext>> {
+  private func application(of boards: Boards, _ options: Options) -> Application<RouterResponder<BoardContext>> {
     var configuration = ApplicationConfiguration(
       address: .hostname(options.host, port: options.port), serverName: "LiveBoard")
     configuration.availableConnectionsDelegate = MaximumAvailableConnections(options.connectionLimit)
     return Application(
       router: Routes(boards).router(token: options.token),
-      server: .http1(configuration: .init(idleTimeout: TimeAmount(options.idleLimit))),
+      server: .http1(
+        configuration: .init(additionalChannelHandlers: [TargetHost()], idleTimeout: TimeAmount(options.idleLimit))),
       configuration: configuration, logger: logger)
   }
 }

@@ -49,6 +49,8 @@ enum Page {
       display: flex; flex-wrap: wrap; gap: .25rem; align-items: center; }
     li > span { flex: 1 1 100%; overflow-wrap: anywhere; }
     li > input { flex: 1 1 100%; }
+    /* A line of its own in the line: what a text says about the direction of writing ends with it. */
+    bdi { display: inline-block; max-width: 100%; overflow-wrap: anywhere; }
     button, select, input { font: inherit; color: inherit; background: transparent; border: 1px solid var(--line);
       border-radius: .3rem; min-height: 2rem; }
     li button { border-color: transparent; min-width: 2rem; padding: 0; color: var(--soft); cursor: pointer; }
@@ -88,6 +90,13 @@ enum Page {
       return problem === "" ? json : null;
     }
 
+    // Where what somebody has typed stands among other words.
+    function quoted(text) {
+      const node = document.createElement("bdi");
+      node.textContent = text;
+      return node;
+    }
+
     function look() {
       if (!live) return;
       if (!document.hidden) looked = live.version;
@@ -97,19 +106,19 @@ enum Page {
 
     // The last edit of this person can be undone, and done again.
     let last = 0;
-    function done(what, answer, word = "undo") {
+    function done(what, text, answer, word = "undo") {
       if (!answer || !answer.version || answer.version < last) return answer;
       last = answer.version;
-      const back = button(word, word + ": " + what, async () => {
+      const back = button(word, word + ": " + what + " “" + text + "”.", async () => {
         if (back.disabled || past) return;
         back.disabled = true;
         const undone = await ask("POST", root + "/undo", { version: answer.version });
         // What cannot be undone now never can.
         if (back.isConnected) element("undo").replaceChildren();
-        if (undone) done(what, undone, word === "undo" ? "redo" : "undo");
+        if (undone) done(what, text, undone, word === "undo" ? "redo" : "undo");
         focusUndo();
       });
-      element("undo").replaceChildren((word === "redo" ? "Undone: " : "") + what + " ", back);
+      element("undo").replaceChildren((word === "redo" ? "Undone: " : "") + what + " “", quoted(text), "”. ", back);
       return answer;
     }
     // Where nothing has the focus, as what had it is gone.
@@ -126,11 +135,11 @@ enum Page {
     };
 
     const add = async (text, column, key) =>
-      done("Added “" + text + "”.", await ask("POST", root + "/cards", { text, column }, key));
+      done("Added", text, await ask("POST", root + "/cards", { text, column }, key));
     const edit = async ({ id, text }, newText) =>
-      done("Changed “" + text + "”.", await ask("PATCH", root + "/cards/" + id, { text: newText }));
+      done("Changed", text, await ask("PATCH", root + "/cards/" + id, { text: newText }));
     const move = async ({ id, text }, column, position) =>
-      done("Moved “" + text + "”.", await ask("POST", root + "/cards/" + id + "/move", { column, position }));
+      done("Moved", text, await ask("POST", root + "/cards/" + id + "/move", { column, position }));
     async function remove({ id, text }) {
       const node = cards.get(id);
       node.isLeaving = true;
@@ -138,7 +147,7 @@ enum Page {
       node.isLeaving = answer !== null;
       // The stream may not have said so yet.
       if (answer && cards.has(id) && cards.get(id).contains(document.activeElement)) document.activeElement.blur();
-      done("Deleted “" + text + "”.", answer);
+      done("Deleted", text, answer);
       if (answer) focusUndo();
     }
 
@@ -257,7 +266,7 @@ enum Page {
     function show() {
       const focused = document.activeElement, board = past || live, time = element("time");
       columns = board.columns;
-      document.title = board.title + " – LiveBoard";
+      document.title = "\\u2068" + board.title + "\\u2069 – LiveBoard";
       element("title").textContent = board.title;
       [time.min, time.max] = [Math.max(1, live.version - 100), live.version];
       if (!sliding) time.value = board.version;
@@ -379,7 +388,8 @@ enum Page {
       if (type === "attendance") {
         const { here, count } = JSON.parse(data);
         const others = count - here.length;
-        element("here").textContent = "here: " + here.join(", ") + (others ? " and " + others + " more" : "");
+        const names = here.flatMap((name, index) => [index ? ", " : "", quoted(name)]);
+        element("here").replaceChildren("here: ", ...names, others ? " and " + others + " more" : "");
       }
     }
 

@@ -8,6 +8,7 @@ import PureduxLog
 struct BoardContext: RequestContext {
   static let largestBody = 16 * 1024
   static let longestText = 1000
+  static let longestKey = 100
 
   var coreContext: CoreRequestContextStorage
   /// The thread that the request's connection is read and written on.
@@ -149,11 +150,15 @@ struct Routes: Sendable {
     let board = try board(of: context)
     // Whether there is such a board.
     try await boards.rooms.withStore(board) { _ in }
+    guard let place = StreamPlace(among: boards.streamLimit, of: boards.health) else {
+      throw HTTPError(.serviceUnavailable, message: "Too many people are here. Try again later.")
+    }
     // Held until the stream ends.
     let stream = EventStream(
       hall: try await boards.halls.open(board),
       name: request.uri.queryParameters["name"].map { String($0).cut(toBytes: 160) } ?? "somebody",
-      seen: request.headers[.lastEventID].flatMap { Int($0) }, health: boards.health)
+      seen: request.headers[.lastEventID], place: place)
+    // Without this call the stream of a client that has gone would go on until the next write fails.
     let body = ResponseBody { writer in
       try await request.body.consumeWithCancellationOnInboundClose { _ in
         try await stream.write(to: &writer, on: context.loop)
@@ -183,7 +188,12 @@ struct Routes: Sendable {
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let new = try await body(NewCard.self, of: request, context)
-    let key = request.headers[.idempotencyKey].map { String($0.prefix(100)) }
+    let key = request.headers[.idempotencyKey]
+    // Not cut: another request may have one that begins alike.
+    guard key.map({ $0.utf8.count <= BoardContext.longestKey }) ?? true else {
+      throw HTTPError(
+        .badRequest, message: "The Idempotency-Key is too long: at most \(BoardContext.longestKey) bytes.")
+    }
     let edit = Edit.addCard(text: try checked(new.text), column: new.column, key: key)
     return try await answer(.created, board(of: context), edit, request, context)
   }

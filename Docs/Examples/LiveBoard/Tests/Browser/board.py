@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
 
 from selenium import webdriver
@@ -58,6 +59,23 @@ def main(binary, pictures):
     def picture(name):
         if pictures:
             driver.save_screenshot(str(pathlib.Path(pictures) / f"{name}.png"))
+
+    def reads_forward(name, part):
+        # Whether the letters of a part of the text stand from left to right, whatever is beside it.
+        return driver.execute_script("""
+            const walker = document.createTreeWalker(document.getElementById(arguments[0]), NodeFilter.SHOW_TEXT);
+            for (let node; (node = walker.nextNode());) {
+              const start = node.data.indexOf(arguments[1]);
+              if (start < 0) continue;
+              const left = index => {
+                const range = document.createRange();
+                range.setStart(node, index);
+                range.setEnd(node, index + 1);
+                return range.getBoundingClientRect().left;
+              };
+              return left(start) < left(start + arguments[1].length - 1);
+            }
+            return null;""", name, part)
 
     def ready():
         return driver.find_elements(By.CSS_SELECTOR, "section")
@@ -205,6 +223,20 @@ def main(binary, pictures):
         labelled("a new card in Doing").send_keys("once more" + Keys.ENTER)
         driver.switch_to.window(tabs[2])
         until(lambda: "once more" in column("Doing"), "also when the tab with the stream is closed")
+
+        # What a text says about the direction of writing: override, and an end of what isolates it.
+        turning = "\u2069\u202e"
+        driver.get(PAGE + "?name=zoe")
+        zoe = driver.current_window_handle
+        driver.switch_to.new_window("window")
+        driver.get(PAGE + "?" + urllib.parse.urlencode({"name": "!" + turning + "mallory"}))
+        until(ready, "somebody comes whose name turns what follows round")
+        labelled("a new card in Done").send_keys(turning + "turned" + Keys.ENTER)
+        until(lambda: "turned" in text("undo"), "and adds a card that does, too")
+        assert reads_forward("undo", "”."), "what follows the card's text is turned round"
+        driver.switch_to.window(zoe)
+        until(lambda: "mallory" in text("here") and "zoe" in text("here"), "another person sees them")
+        assert reads_forward("here", "zoe") and reads_forward("here", "here"), "the other names are turned round"
 
         # Narrow, and dark.
         driver.get(PAGE)

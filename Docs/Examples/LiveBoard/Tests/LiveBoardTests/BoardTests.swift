@@ -124,18 +124,18 @@ import Testing
   // MARK: Streams
 
   @Test func `who has a version gets the changes since, and the board where that is too much`() {
-    var (room, hall) = (Room(id: 1, title: "board"), Hall())
+    var (room, hall) = (Room(id: 1, title: "board"), Hall(epoch: "run"))
     func text(since version: Int) -> String { String(buffer: hall.news(since: version)) }
     hall.reduce(.join(1, name: "ann"))
     hall.reduce(.board(room.board, room.changes))
-    #expect(text(since: 0).hasPrefix("id: 1\nevent: board\n"))
+    #expect(text(since: 0).hasPrefix("id: run-1\nevent: board\n"))
     #expect(text(since: 1) == "")
-    for version in [Int.min, -1, 2, Int.max] { #expect(text(since: version).hasPrefix("id: 1\nevent: board\n")) }
+    for version in [Int.min, -1, 2, Int.max] { #expect(text(since: version).hasPrefix("id: run-1\nevent: board\n")) }
     for _ in 0..<3 { room.reduce(.addCard(text: "a", column: nil)) }
     hall.reduce(.board(room.board, room.changes))
     #expect(text(since: 1).components(of: "event: change") == 3)
-    #expect(text(since: 3).hasPrefix("id: 4\nevent: change\n"))
-    #expect(text(since: 9).hasPrefix("id: 4\nevent: board\n"), "it has a version of another board")
+    #expect(text(since: 3).hasPrefix("id: run-4\nevent: change\n"))
+    #expect(text(since: 9).hasPrefix("id: run-4\nevent: board\n"), "it has a version of another board")
     for _ in 0..<Hall.changeLimit { room.reduce(.addCard(text: "a", column: nil)) }
     hall.reduce(.board(room.board, room.changes))
     #expect(text(since: 4).components(of: "event: change") == Hall.changeLimit)

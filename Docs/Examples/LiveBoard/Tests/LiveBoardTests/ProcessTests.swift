@@ -16,16 +16,20 @@ import Testing
     let url: String
     private let output = Pipe()
 
-    /// - Parameter fileLimit: How many kilobytes a file may have.
-    init(in folder: Folder, fileLimit: Int? = nil) async throws {
+    /// - Parameters:
+    ///   - fileLimit: How many kilobytes a file may have.
+    ///   - descriptorLimit: How many files and connections the process may have open.
+    init(in folder: Folder, fileLimit: Int? = nil, descriptorLimit: Int? = nil) async throws {
       let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
       process.executableURL = products.appending(path: "LiveBoard")
       process.arguments = ["--port", "0", "--data", folder.path]
-      if let fileLimit {
-        // A write beyond that fails as on a full disk, if the signal for it is ignored.
+      // A write beyond that fails as on a full disk, if the signal for it is ignored.
+      let limits =
+        (fileLimit.map { "trap '' XFSZ; ulimit -S -f \($0); " } ?? "")
+        + (descriptorLimit.map { "ulimit -n \($0); " } ?? "")
+      if !limits.isEmpty {
         process.arguments =
-          ["-c", "trap '' XFSZ; ulimit -S -f \(fileLimit); exec \"$0\" \"$@\"", process.executableURL!.path()]
-          + process.arguments!
+          ["-c", limits + "exec \"$0\" \"$@\"", process.executableURL!.path()] + process.arguments!
         process.executableURL = URL(filePath: "/bin/bash")
       }
       process.standardOutput = output
@@ -160,13 +164,7 @@ import Testing
     let folder = try Folder()
     let server = try await Server(in: folder)
     let port = try #require(URL(string: server.url)?.port)
-    let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-      .connect(host: "127.0.0.1", port: port) { channel in
-        channel.eventLoop.makeCompletedFuture {
-          try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
-        }
-      }
-    let answer = try await connection.executeThenClose { inbound, outbound in
+    let answer = try await RawConnection(port: port).channel.executeThenClose { inbound, outbound in
       let head = "POST /boards/1/cards HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
       try await outbound.write(ByteBuffer(string: head + "Transfer-Encoding: chunked\r\n\r\nno number\r\n"))
       var answer = ""
@@ -213,6 +211,39 @@ import Testing
       #expect(try await texts(in: folder) == [text, "last"])
     }
   #endif
+
+  #if os(Linux)
+    @Test func `more silent connections than there are descriptors harm nobody else`() async throws {
+      let folder = try Folder()
+      let server = try await Server(in: folder, descriptorLimit: 256)
+      let port = try #require(URL(string: server.url)?.port)
+      // Who was there before is answered as ever.
+      #expect(try await post(server.url, "before", within: .seconds(60)) == 201)
+      var silent: [any Channel] = []
+      for _ in 0..<280 {
+        silent.append(
+          try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .connect(host: "127.0.0.1", port: port).get())
+      }
+      for number in 0..<20 { #expect(try await post(server.url, "\(number)", within: .seconds(60)) == 201) }
+      let files = try FileManager.default.contentsOfDirectory(
+        atPath: "/proc/\(server.process.processIdentifier)/fd")
+      #expect(files.count < 256 - 64, "libdispatch ends a process that has no descriptor left")
+      // Who comes now waits until there is room.
+      async let answer = RawConnection(port: port).ask("GET /boards HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      for channel in silent { try await channel.close() }
+      #expect(try await answer.hasPrefix("HTTP/1.1 200"))
+      server.send(SIGTERM)
+      #expect(await server.wait() == 0)
+      #expect(try await texts(in: folder).count == 21)
+    }
+  #endif
+
+  @Test func `a server that may have too few files open says so`() async throws {
+    let folder = try Folder()
+    let ended = await #expect(throws: Server.Ended.self) { try await Server(in: folder, descriptorLimit: 64) }
+    #expect(ended?.log.contains("ulimit -n") == true)
+  }
 
   @Test func `a directory that another server uses is refused`() async throws {
     let folder = try Folder()

@@ -7,6 +7,7 @@ import Logging
 import NIOCore
 import Puredux
 import PureduxLog
+import Synchronization
 import Testing
 
 @testable import LiveBoardServer
@@ -27,10 +28,11 @@ import Testing
   }
 
   private func withServer(
-    in folder: Folder, token: String? = nil, _ test: @escaping @Sendable (any TestClientProtocol) async throws -> Void
+    in folder: Folder, token: String? = nil, _ options: LiveBoardServer.Options = LiveBoardServer.Options(),
+    _ test: @escaping @Sendable (any TestClientProtocol) async throws -> Void
   ) async throws {
     let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
-    var options = LiveBoardServer.Options()
+    var options = options
     (options.port, options.logs, options.token) = (0, .directory(folder.path), token)
     try await LiveBoardServer(options, logger: logger).withApplication { application, _ in
       try await application.test(.ahc(.http)) { client in try await test(client) }
@@ -193,6 +195,24 @@ import Testing
     }
   }
 
+  @Test func `a key that is too long in bytes is refused, however few its characters are`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      func add(_ key: String) async throws -> TestResponse {
+        let headers: HTTPFields = [try #require(HTTPField.Name("Idempotency-Key")): key]
+        return try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#, headers: headers)
+      }
+      let longest = String(repeating: "k", count: 98) + "é"
+      #expect(try answer(await add(longest)).card == 1)
+      for key in [longest + "k", "a" + String(repeating: "\u{301}", count: 5000)] {
+        let refused = try await add(key)
+        #expect(refused.status == .badRequest)
+        #expect(try message(refused).hasPrefix("The Idempotency-Key is too long"))
+      }
+      #expect(try answer(await add(longest)).board.version == 2)
+    }
+  }
+
   @Test func `a board is shown as it was`() async throws {
     let folder = try Folder()
     try await withServer(in: folder) { client in
@@ -230,6 +250,9 @@ import Testing
     arguments: [
       ([.origin: "https://elsewhere.example"], 403, "Another website may not do this."),
       ([.contentType: "text/plain"], 415, "The body has to be JSON"),
+      ([.contentType: "application/jsonx"], 415, "The body has to be JSON"),
+      ([.contentType: "application/json-patch+json"], 415, "The body has to be JSON"),
+      ([.contentType: "application/json, text/plain"], 415, "The body has to be JSON"),
     ] as [(HTTPFields, Int, String)])
   func `another website changes nothing`(headers: HTTPFields, status: Int, text: String) async throws {
     let folder = try Folder()
@@ -237,11 +260,16 @@ import Testing
       let response = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#, headers: headers)
       #expect(response.status.code == status)
       #expect(try message(response).hasPrefix(text))
-      #expect(try answer(await request(client, .post, "/boards/1/cards", #"{"text": "b"}"#)).card == 1)
+      let json: HTTPFields = [.contentType: "Application/JSON; charset=utf-8"]
+      #expect(try answer(await request(client, .post, "/boards/1/cards", #"{"text": "b"}"#, headers: json)).card == 1)
     }
   }
 
-  @Test(arguments: ["board.example", "127.0.0.1.example:8080", "localhost.example", ""])
+  @Test(
+    arguments: [
+      "board.example", "127.0.0.1.example:8080", "localhost.example", "", "127.0.0.\u{661}", "127.0.0.256",
+      "127.0.0.+1", "127.0..0.1",
+    ])
   func `a name that somebody else has given this address is not answered to`(host: String) async throws {
     let folder = try Folder()
     try await withServer(in: folder) { client in
@@ -250,6 +278,31 @@ import Testing
       let response = try await Self.streams.execute(request, timeout: .seconds(60))
       #expect(response.status.code == 421 || host.isEmpty && response.status.code == 400)
       _ = try await response.body.collect(upTo: 1 << 20)
+    }
+  }
+
+  /// A request as somebody writes it by hand, and the status of the answer.
+  private func status(_ client: any TestClientProtocol, _ target: String, hosts: [String]) async throws -> String {
+    let head = "GET \(target) HTTP/1.1\r\n" + hosts.map { "Host: \($0)\r\n" }.joined() + "\r\n"
+    let answer = try await RawConnection(port: try #require(client.port)).ask(head)
+    return String(answer.split(separator: " ")[1])
+  }
+
+  @Test func `a request that names two hosts is refused`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      for (target, hosts, expected) in [
+        ("/boards", ["localhost"], "200"),
+        ("/boards", ["localhost", "board.example"], "400"),
+        ("/boards", ["localhost", "localhost"], "400"),
+        ("http://localhost/boards?a=//b", ["localhost"], "200"),
+        ("http://board.example/boards", ["localhost"], "400"),
+        ("http://localhost@board.example/boards", ["localhost"], "400"),
+        ("http://localhost:1/boards", ["localhost"], "400"),
+      ] {
+        let status = try await status(client, target, hosts: hosts)
+        #expect(status == expected, "\(target) \(hosts)")
+      }
     }
   }
 
@@ -303,11 +356,12 @@ import Testing
 
   /// The events of a stream, as they come.
   private func withEvents(
-    _ client: any TestClientProtocol, _ path: String,
+    _ client: any TestClientProtocol, _ path: String, after seen: String? = nil,
     _ body: (EventIterator) async throws -> Void
   ) async throws {
-    let url = "http://localhost:\(try #require(client.port))\(path)"
-    let response = try await Self.streams.execute(HTTPClientRequest(url: url), timeout: .seconds(60))
+    var request = HTTPClientRequest(url: "http://localhost:\(try #require(client.port))\(path)")
+    if let seen { request.headers.add(name: "last-event-id", value: seen) }
+    let response = try await Self.streams.execute(request, timeout: .seconds(60))
     #expect(response.status == .ok)
     #expect(response.headers.first(name: "content-type") == "text/event-stream")
     try await body(EventIterator(response.body))
@@ -315,6 +369,7 @@ import Testing
 
   final class EventIterator {
     struct Event {
+      let id: String?
       let name: String
       let data: Data
     }
@@ -332,7 +387,7 @@ import Testing
           func value(_ field: String) -> String? {
             lines.first { $0.hasPrefix("\(field): ") }.map { String($0.dropFirst(field.count + 2)) }
           }
-          return Event(name: value("event") ?? "", data: Data((value("data") ?? "").utf8))
+          return Event(id: value("id"), name: value("event") ?? "", data: Data((value("data") ?? "").utf8))
         }
         guard let chunk = try await chunks.next() else { return nil }
         text += String(buffer: chunk)
@@ -402,9 +457,92 @@ import Testing
     }
   }
 
-  @Test func `who is here comes and goes with their streams`() async throws {
-    let folder = try Folder()
+  @Test func `who comes back gets what has changed, or the whole board where that may be another`() async throws {
+    @Sendable func add(_ client: any TestClientProtocol) async throws {
+      _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
+    }
+    /// The next event that is about the board.
+    @Sendable func next(_ client: any TestClientProtocol, after seen: String?) async throws -> EventIterator.Event {
+      var found: EventIterator.Event?
+      try await withEvents(client, "/boards/1/events", after: seen) { events in
+        repeat { found = try await events.next() } while found != nil && found?.id == nil
+      }
+      return try #require(found)
+    }
+    let (folder, backup) = (try Folder(), try Folder())
+    let seen = Mutex<String?>(nil)
     try await withServer(in: folder) { client in
+      // Somebody stays.
+      try await withEvents(client, "/boards/1/events") { events in
+        _ = try await events.nextBoard()
+        let whole = try await next(client, after: nil)
+        #expect(whole.name == "board")
+        try await add(client)
+        _ = try await events.nextBoard()
+        #expect(try await next(client, after: whole.id).name == "change")
+        for other in ["1", "-1", "x-1", "\(whole.id ?? "")-1"] {
+          #expect(try await next(client, after: other).name == "board")
+        }
+        seen.withLock { $0 = whole.id }
+      }
+    }
+    // It knows less than the page does, and then goes on in its own way.
+    try await withServer(in: backup) { client in
+      try await withEvents(client, "/boards/1/events") { events in
+        _ = try await events.nextBoard()
+        try await add(client)
+        _ = try await events.nextBoard()
+        #expect(try await next(client, after: seen.withLock { $0 }).name == "board")
+      }
+    }
+  }
+
+  @Test func `event streams are refused in words where they would leave no room for others`() async throws {
+    let folder = try Folder()
+    var options = LiveBoardServer.Options()
+    options.connectionLimit = 8
+    try await withServer(in: folder, options) { client in
+      func stream() async throws -> (status: UInt, text: EventIterator) {
+        let url = "http://localhost:\(try #require(client.port))/boards/1/events"
+        let response = try await Self.streams.execute(HTTPClientRequest(url: url), timeout: .seconds(60))
+        return (response.status.code, EventIterator(response.body))
+      }
+      var open: [EventIterator] = []
+      for _ in 0..<6 {
+        let (status, events) = try await stream()
+        #expect(status == 200)
+        #expect(try await events.nextBoard() != nil)
+        open.append(events)
+      }
+      let refused = try await request(client, .get, "/boards/1/events")
+      #expect(refused.status == .serviceUnavailable)
+      #expect(try message(refused) == "Too many people are here. Try again later.")
+      #expect(try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#).status == .created)
+      // One goes, and another one comes.
+      open.removeLast()
+      while try await !String(buffer: request(client, .get, "/metrics").body).contains("event_streams 5") {
+        await Task.yield()
+      }
+      #expect(try await stream().status == 200)
+    }
+  }
+
+  @Test func `a connection on which nothing is asked is closed`() async throws {
+    let folder = try Folder()
+    var options = LiveBoardServer.Options()
+    options.idleLimit = .milliseconds(50)
+    try await withServer(in: folder, options) { client in
+      let connection = try await RawConnection(port: try #require(client.port))
+      #expect(try await connection.ask("") == "")
+    }
+  }
+
+  @Test func `who is here comes and goes with their streams, though nothing happens`() async throws {
+    let folder = try Folder()
+    var options = LiveBoardServer.Options()
+    // A write would tell that the client has gone.
+    options.beatInterval = .seconds(86_400)
+    try await withServer(in: folder, options) { client in
       try await withEvents(client, "/boards/1/events?name=ann") { ann in
         try await withEvents(client, "/boards/1/events?name=bob") { bob in
           _ = try await bob.attendance { $0.here == ["ann", "bob"] }

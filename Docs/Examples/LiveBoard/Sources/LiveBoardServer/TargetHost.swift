@@ -1,0 +1,39 @@
+import NIOCore
+import NIOHTTP1
+
+/// The target of a request may be a whole URL, of which Hummingbird drops the host. Where that is not that of `Host`,
+/// it is added as a second `Host`, so that `Access` refuses the request.
+final class TargetHost: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = Never
+
+  private final class Reader: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      guard case .head(var head) = unwrapInboundIn(data), !head.uri.hasPrefix("/"),
+        let host = head.uri.authority, host != head.headers["host"].first
+      else { return context.fireChannelRead(data) }
+      head.headers.add(name: "host", value: host)
+      context.fireChannelRead(wrapInboundOut(.head(head)))
+    }
+  }
+
+  /// Reads what the decoder has made, before it becomes Hummingbird's.
+  func handlerAdded(context: ChannelHandlerContext) {
+    do {
+      let pipeline = context.pipeline.syncOperations
+      let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+      try pipeline.addHandler(Reader(), position: .after(decoder))
+    } catch {
+      context.close(promise: nil)
+    }
+  }
+}
+
+extension String {
+  /// A URL's host, with its port.
+  var authority: String? {
+    firstRange(of: "://").map { String(self[$0.upperBound...].prefix { !"/?#".contains($0) }) }
+  }
+}
