@@ -30,7 +30,7 @@ let package = Package(
       name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting", "PureduxTesting"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxNATSTests", dependencies: ["PureduxNATS", "PureduxLogTesting"],
+      name: "PureduxNATSTests", dependencies: ["PureduxNATS", "PureduxLogTesting", "PureduxTesting"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting", "PureduxTesting"],

@@ -6,11 +6,12 @@
   #endif
   import PureduxLog
 
-  /// What is kept of one tree in the key-value store: the newest snapshot, and how far the log is truncated.
+  /// What is kept of one tree in the key-value store: the newest snapshot, and what is to be there of the log.
   ///
   ///     <tree>.snapshot        what the newest snapshot is: its position, its parts' name and number, its size
   ///     <tree>.<name>.<part>   its parts, as large as a message may be
-  ///     <tree>.truncated       how far the log is truncated
+  ///     <tree>.truncated       how far the log is truncated, and the first entry that is to be there; from the tree's
+  ///                            first entry on
   ///
   /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
   struct Bucket {
@@ -34,12 +35,15 @@
     private var stream: String { jetStream.bucketStream }
     private func subject(_ name: String) -> String { jetStream.bucketSubject(token + "." + name) }
 
-    /// A value, and its place in the bucket: 0 for none.
+    /// A value, its place in the bucket, 0 for none, and whether there is something that cannot be read. A value that
+    /// was deleted leaves an empty one.
     private func value<Value: Decodable>(
       _ name: String, as type: Value.Type
-    ) async throws(LogError) -> (value: Value?, revision: UInt64) {
-      guard let message = try await jetStream.last(of: subject(name), in: stream) else { return (nil, 0) }
-      return (message.data.flatMap { try? JSONDecoder().decode(Value.self, from: $0) }, message.seq)
+    ) async throws(LogError) -> (value: Value?, revision: UInt64, isUnreadable: Bool) {
+      guard let message = try await jetStream.last(of: subject(name), in: stream) else { return (nil, 0, false) }
+      guard let data = message.data, !data.isEmpty else { return (nil, message.seq, false) }
+      let value = try? JSONDecoder().decode(Value.self, from: data)
+      return (value, message.seq, value == nil)
     }
 
     /// Puts a value in place of the one at a revision. False where there is another one meanwhile.
@@ -53,28 +57,49 @@
       return true
     }
 
-    // MARK: Truncation
+    // MARK: What is to be there
+
+    private static let extentName = "truncated"
 
     private struct Mark: Codable {
-      /// As of a snapshot: what was truncated in another stream is nothing here.
+      /// As of a snapshot: what was in another stream is nothing here.
       var stream: String
       var position, first: UInt64
+      /// None where it was noted by a version that did not know of it.
+      var start: UInt64?
+
+      var extent: NATSTree.Extent { NATSTree.Extent(truncated: position, first: first, start: start) }
     }
 
-    func truncation() async throws(LogError) -> NATSTree.Truncation? {
-      let (mark, revision) = try await value("truncated", as: Mark.self)
-      if mark == nil, revision > 0 { throw .damaged(position: 0, "It cannot be read how far the log is truncated.") }
-      guard let mark, mark.stream == jetStream.prefix else { return nil }
-      return NATSTree.Truncation(position: mark.position, first: mark.first)
+    /// The key under which that is kept.
+    var extentKey: String { token + "." + Self.extentName }
+
+    /// None where the tree has had no entry, as far as is noted.
+    func extent() async throws(LogError) -> NATSTree.Extent? { try await mark().value?.extent }
+
+    private func mark() async throws(LogError) -> (value: Mark?, revision: UInt64) {
+      let (mark, revision, isUnreadable) = try await value(Self.extentName, as: Mark.self)
+      if isUnreadable { throw .damaged(position: 0, "It cannot be read how far the log is truncated.") }
+      return (mark?.stream == jetStream.prefix ? mark : nil, revision)
     }
 
-    /// Moves the mark, unless it is there, or further.
-    func truncate(to truncation: NATSTree.Truncation) async throws(LogError) {
+    /// Notes that the tree has entries, from one on, unless something is noted. Returns what is noted then.
+    func begin(with first: UInt64) async throws(LogError) -> NATSTree.Extent {
       while true {
-        let (mark, revision) = try await value("truncated", as: Mark.self)
-        if let mark, mark.stream == jetStream.prefix, mark.position >= truncation.position { return }
-        let new = Mark(stream: jetStream.prefix, position: truncation.position, first: truncation.first)
-        if try await put(new, as: "truncated", over: revision) { return }
+        let (mark, revision) = try await mark()
+        if let mark { return mark.extent }
+        let new = Mark(stream: jetStream.prefix, position: 0, first: first, start: first)
+        if try await put(new, as: Self.extentName, over: revision) { return new.extent }
+      }
+    }
+
+    /// Notes that the log is truncated up to a position, unless it is, or further.
+    func truncate(through position: UInt64, to first: UInt64) async throws(LogError) {
+      while true {
+        let (mark, revision) = try await mark()
+        if let mark, mark.position >= position { return }
+        let new = Mark(stream: jetStream.prefix, position: position, first: first, start: mark?.start)
+        if try await put(new, as: Self.extentName, over: revision) { return }
       }
     }
 
@@ -83,7 +108,7 @@
     func newest() async throws(LogError) -> LogSnapshot? {
       var last: UInt64?
       while true {
-        let (manifest, revision) = try await value("snapshot", as: Manifest.self)
+        let (manifest, revision, _) = try await value("snapshot", as: Manifest.self)
         guard let manifest, manifest.stream == jetStream.prefix, manifest.parts >= 0, manifest.bytes >= 0 else {
           return nil
         }
@@ -125,7 +150,7 @@
       let manifest = Manifest(
         stream: jetStream.prefix, position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
       while true {
-        let (newest, revision) = try await value("snapshot", as: Manifest.self)
+        let (newest, revision, _) = try await value("snapshot", as: Manifest.self)
         if !always, try await stays(newest, beside: snapshot) {
           return try await jetStream.purge(subject(name + ".*"), in: stream)
         }

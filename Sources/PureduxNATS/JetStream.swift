@@ -331,15 +331,28 @@
       var offset: Int
     }
     private struct SubjectsInfo: Decodable, Sendable {
-      struct State: Decodable, Sendable { var subjects: [String: Int]? }
+      struct State: Decodable, Sendable {
+        var subjects: [String: Int]?
+        var lastSeq: UInt64
+      }
       var state: State
+    }
+
+    private func state(of pattern: String, in stream: String) async throws(LogError) -> SubjectsInfo.State {
+      try await request(
+        "STREAM.INFO.\(stream)", SubjectsRequest(subjectsFilter: pattern, offset: 0), for: SubjectsInfo.self
+      ).get().state
     }
 
     /// The subjects that have messages, as far as they fit into one answer.
     func subjects(_ pattern: String, in stream: String) async throws(LogError) -> [String] {
-      let answer = try await request(
-        "STREAM.INFO.\(stream)", SubjectsRequest(subjectsFilter: pattern, offset: 0), for: SubjectsInfo.self)
-      return try answer.get().state.subjects.map { Array($0.keys) } ?? []
+      try await state(of: pattern, in: stream).subjects.map { Array($0.keys) } ?? []
+    }
+
+    /// How many entries a subject has, and the last position that the stream has given to any.
+    func entries(of subject: String) async throws(LogError) -> (count: Int, last: UInt64) {
+      let state = try await state(of: subject, in: stream)
+      return (state.subjects?[subject] ?? 0, state.lastSeq)
     }
 
     // MARK: Consumers

@@ -17,11 +17,15 @@
   /// on by itself, by another server if need be. `head()` is what the stream's leader says: for some seconds one that
   /// is cut off from the others can say what was before.
   ///
-  /// **Truncation** removes entries ten seconds after it was asked for, so that every reader learns of it before it
-  /// could miss one; if this process ends before, they go with the next truncation. The last entry always stays. A
-  /// position that is not one of the tree's entries truncates nothing. To learn of truncations in time, a reader asks
-  /// for them before it hands out an entry, if it has not in the last five seconds: after a silence as long as that an
-  /// entry takes one round trip more.
+  /// **Truncation** removes entries ten seconds after it was asked for; if this process ends before, they go with the
+  /// next truncation. A reader that has not come to them yet gets them until then, and is told afterwards that they are
+  /// gone (`LogError.truncated`). The last entry always stays. A position that is not one of the tree's entries
+  /// truncates nothing.
+  ///
+  /// **What others remove** from the stream is found by who needs it, and by all where nothing is left of a tree
+  /// (`LogError.damaged`): it is noted in the bucket that a tree has entries, and with which it begins. That is looked
+  /// at when a log has no entries; before a reader hands one out, if it has not looked in the last five seconds; and
+  /// twice a minute. To look takes one round trip; with the first entry of a tree two more.
   ///
   /// One connection serves all trees, with about six threads in the whole process. No call to libnats is made on the
   /// cooperative pool, and JetStream is spoken by its own messages: libnats' functions for it wait for the answer, and
@@ -47,6 +51,10 @@
       public var heartbeat = Duration.seconds(2)
       /// How long a truncation waits.
       var truncationGrace = Duration.seconds(10)
+      /// For how long a reader hands out entries without looking whether some are missing: half of that.
+      var lossCheck = Duration.seconds(5)
+      /// After how long without a look it looks though nothing comes.
+      var idleCheck = Duration.seconds(30)
 
       public init() {}
     }

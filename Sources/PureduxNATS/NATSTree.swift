@@ -11,10 +11,20 @@
       var damage: LogError?
     }
 
-    /// How far the log is truncated, and the position of the first entry that is left.
-    struct Truncation: Equatable, Sendable {
-      var position: UInt64
+    /// What is to be there of a log that has had entries.
+    struct Extent: Equatable, Sendable {
+      /// How far it is truncated: entries up to there may have been removed.
+      var truncated: UInt64
+      /// The first entry behind that.
       var first: UInt64
+      /// The very first entry that there was, where that is known.
+      var start: UInt64?
+
+      /// Whether nothing is missing behind a position, if this is the first entry that is left. What is removed, by
+      /// whomever, is always all that lies before some entry.
+      func isWhole(behind position: UInt64, beginningWith left: UInt64) -> Bool {
+        left <= max(position, start ?? 0) || (position >= truncated && left <= first)
+      }
     }
 
     let owner: NATSLog
@@ -102,8 +112,71 @@
     func head() async throws(LogError) -> UInt64 {
       try await checkIdentity()
       let head = try await jetStream.last(of: subject(), in: stream)?.seq ?? 0
+      if head == 0 { _ = try await checkEntries(behind: 0) }
       saw(head)
       return head
+    }
+
+    // MARK: What is missing
+
+    func extent() async throws(LogError) -> Extent? { try await bucket().extent() }
+
+    /// Throws where entries behind a position are missing, or all are: the last one always stays. Notes that there are
+    /// entries where that is not noted yet: so nobody commits one of which a later loss would not show.
+    ///
+    /// What was received before this call, and continues at that position, has no gap if this returns.
+    ///
+    /// - Returns: How far the log was truncated: behind that nothing is removed within the time that truncations wait.
+    func checkEntries(behind position: UInt64) async throws(LogError) -> UInt64 {
+      let subject = try subject()
+      while true {
+        async let noted = result { () async throws(LogError) in try await self.extent() }
+        // The entry at the position, which shows that none behind it is gone. It was sent a moment ago; the first one
+        // may be large.
+        let nearest = try await jetStream.first(of: subject, from: max(1, position), in: stream)?.seq
+        var extent = try await noted.get()
+        if let extent, nearest == position { return extent.truncated }
+        let first = position > 1 ? try await jetStream.first(of: subject, from: 1, in: stream)?.seq : nearest
+        guard let first else {
+          guard let extent else { return 0 }
+          if try await isEmpty(extent) { throw loss(behind: position, nil) }
+          continue
+        }
+        // Read once more where it does not agree: it may have changed before the entries did.
+        if !(extent?.isWhole(behind: position, beginningWith: first) ?? false) {
+          extent = try await bucket().begin(with: first)
+        }
+        guard let extent else { continue }
+        guard !extent.isWhole(behind: position, beginningWith: first) else { return extent.truncated }
+        throw position < extent.truncated ? .truncated(first: first) : loss(behind: position, first)
+      }
+    }
+
+    /// Whether the log has no entry left of those that there were; false where one has come meanwhile.
+    private func isEmpty(_ extent: Extent) async throws(LogError) -> Bool {
+      let state = try await jetStream.entries(of: subject())
+      guard state.count == 0 else { return false }
+      // A stream never forgets how far it was, so that these servers have not been there yet; or never again, where an
+      // older backup was restored.
+      if state.last < extent.first {
+        throw .unavailable("The stream ends at \(state.last), and the log has had an entry at \(extent.first).")
+      }
+      return true
+    }
+
+    private func loss(behind position: UInt64, _ left: UInt64?) -> LogError {
+      let rest = left.map { "the first that is left is at \($0)" } ?? "none is left"
+      let key = (try? bucket().extentKey) ?? ""
+      return .damaged(
+        position: position == .max ? position : position + 1,
+        "The log \(self.key) has lost entries behind \(position): \(rest). Restore them; or, to go on without them, "
+          + "delete the key \(key) of the bucket \(stream)-snapshots.")
+    }
+
+    private func result<Value>(
+      _ body: () async throws(LogError) -> Value
+    ) async -> Result<Value, LogError> {
+      do throws(LogError) { return .success(try await body()) } catch { return .failure(error) }
     }
 
     // MARK: Truncation
@@ -115,16 +188,13 @@
         try await jetStream.first(of: subject, from: position, in: stream)?.seq == position,
         let first = try await jetStream.first(of: subject, from: position + 1, in: stream)?.seq
       else { return }
-      let bucket = try bucket()
-      try await bucket.truncate(to: Truncation(position: position, first: first))
+      try await bucket().truncate(through: position, to: first)
       let grace = owner.options.truncationGrace
       Task.detached { [weak jetStream, stream] in
         guard (try? await Task.sleep(for: grace)) != nil else { return }
         try? await jetStream?.purge(subject, before: position + 1, in: stream)
       }
     }
-
-    func truncation() async throws(LogError) -> Truncation? { try await bucket().truncation() }
 
     // MARK: Snapshots
 

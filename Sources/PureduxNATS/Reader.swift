@@ -9,12 +9,16 @@
       var failure: LogError?
       /// Whether there has been a consumer.
       var hasConsumed = false
-      /// When it was last asked for how far the log is truncated.
+      /// When it was last found that nothing is missing, and how far the log was truncated then.
       var checked: ContinuousClock.Instant?
-    }
+      var truncated: UInt64 = 0
+      /// When that was last asked for, or the reader made.
+      var looked = ContinuousClock.now
 
-    /// How old that may be: half of what a truncation waits before it removes anything.
-    static let truncationCheck = Duration.seconds(5)
+      func isIdle(at now: ContinuousClock.Instant, _ options: NATSLog.Options) -> Bool {
+        now - looked > options.idleCheck
+      }
+    }
 
     private let tree: NATSTree
     private let subject: String
@@ -45,8 +49,6 @@
 
     /// The next entries; nil where the task is cancelled.
     func next() async throws(LogError) -> [LogRecord]? {
-      if let damage = tree.damage { throw damage }
-      try await checkTruncation(after: state.withLock { $0.consumption.handedOut })
       while !Task.isCancelled {
         let count = arrivals.count
         if let damage = tree.damage { throw damage }
@@ -54,7 +56,7 @@
         answerQuestion()
         switch step {
         case .records(let records, let after):
-          try await checkTruncation(after: after)
+          try await checkEntries(behind: after)
           tree.saw(records[records.count - 1].position)
           return records
         case .makeConsumer(let position):
@@ -62,6 +64,7 @@
           try await makeConsumer(after: position)
         case .wait:
           if let failure { throw failure }
+          try await checkInSilence()
           await arrivals.wait(after: count)
         }
       }
@@ -97,13 +100,31 @@
       }
     }
 
-    /// Throws where entries have been removed that come behind a position.
-    private func checkTruncation(after position: UInt64) async throws(LogError) {
+    /// Throws where entries behind a position are missing: before what has come behind it is handed out.
+    ///
+    /// What is truncated is removed later than it is noted, by twice the time that this holds for. So it is enough to
+    /// look from time to time; but not where entries that are still to come may be removed at any moment.
+    private func checkEntries(behind position: UInt64, isIdle: Bool = false) async throws(LogError) {
       let now = ContinuousClock.now
-      let isDue = state.withLock { $0.checked.map { now - $0 > Self.truncationCheck } ?? true }
+      let isDue = state.withLock { state in
+        guard let checked = state.checked, !isIdle else { return true }
+        return now - checked > tree.owner.options.lossCheck || position < state.truncated
+      }
       guard isDue else { return }
-      if let mark = try await tree.truncation(), mark.position > position { throw .truncated(first: mark.first) }
-      state.withLock { $0.checked = now }
+      state.withLock { $0.looked = now }
+      let truncated = try await tree.checkEntries(behind: position)
+      state.withLock { ($0.checked, $0.truncated) = (now, truncated) }
+    }
+
+    /// From time to time also when nothing comes. A server that does not answer then is no reason to end.
+    private func checkInSilence() async throws(LogError) {
+      let (isDue, position) = state.withLock { ($0.isIdle(at: .now, tree.owner.options), $0.consumption.handedOut) }
+      guard isDue else { return }
+      do throws(LogError) {
+        try await checkEntries(behind: position, isIdle: true)
+      } catch {
+        guard error.isPassing else { throw error }
+      }
     }
 
     // MARK: From the inbox
@@ -122,12 +143,15 @@
 
     func look(at now: ContinuousClock.Instant) {
       let (known, silence) = (tree.known, tree.owner.heartbeat * 2.5)
-      let (isLost, hasRecords) = state.withLock { state in
-        (state.consumption.look(at: now, known: known, silence: silence), state.consumption.hasRecords)
+      let (isLost, hasRecords, isIdle) = state.withLock { state in
+        (
+          state.consumption.look(at: now, known: known, silence: silence), state.consumption.hasRecords,
+          state.isIdle(at: now, tree.owner.options)
+        )
       }
       if isLost { dropAbandoned() }
       // What was right behind may not come.
-      if isLost || hasRecords || tree.damage != nil { arrivals.notify() }
+      if isLost || hasRecords || isIdle || tree.damage != nil { arrivals.notify() }
     }
 
     /// It gets no more, and ends behind what it has.

@@ -93,7 +93,7 @@
       await log.close()
     }
 
-    @Test("what was truncated is removed after a while, and whoever needs it is told at once")
+    @Test("what was truncated is removed after a while, and whoever needs it then is told")
     func truncation() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -102,24 +102,32 @@
       let positions = try await tree.append((0..<10).map { [UInt8($0)] })
       let other = log["other"]
       _ = try await other.append([1])
+      #expect(try await tree.extent() == nil)
+      #expect(try await tree.read(after: 0, through: positions[9]).count == 10)
       // Neither what is no position of the tree's nor the last one truncates anything.
       for position in [0, positions[9], positions[9] + 1, .max] {
         try await tree.truncate(through: position)
-        #expect(try await tree.truncation() == nil)
+        #expect(
+          try await tree.extent() == NATSTree.Extent(truncated: 0, first: positions[0], start: positions[0]))
       }
       try await tree.truncate(through: positions[6])
+      // Until it has been removed, which is done in the background.
+      try await untilFirst(positions[7], of: log.jetStream.prefix + "ktree", in: log)
       await #expect(throws: LogError.truncated(first: positions[7])) {
         try await tree.read(after: positions[5], through: positions[9])
       }
       #expect(try await tree.read(after: positions[6], through: positions[9]).count == 3)
-      // Until it has been removed, which is done in the background.
-      while try await log.jetStream.first(of: log.jetStream.prefix + "ktree", from: 1, in: "puredux")?.seq
-        != positions[7]
-      {}
       #expect(try await other.read(after: 0, through: other.head()).count == 1)
       try await tree.truncate(through: positions[2])
-      #expect(try await tree.truncation() == NATSTree.Truncation(position: positions[6], first: positions[7]))
+      #expect(
+        try await tree.extent()
+          == NATSTree.Extent(truncated: positions[6], first: positions[7], start: positions[0]))
       await log.close()
+    }
+
+    /// Waits until an entry is the first of a subject, or a later one is.
+    func untilFirst(_ position: UInt64, of subject: String, in log: NATSLog) async throws {
+      while try await log.jetStream.first(of: subject, from: 1, in: log.options.stream)?.seq ?? 0 < position {}
     }
 
     @Test("a snapshot that is larger than a message comes in parts, of which those of old ones go")
@@ -147,13 +155,14 @@
     func snapshotOfStore() async throws {
       let server = try NATSServer()
       defer { server.kill() }
-      let log = try await Self.open(server)
+      let log = try await Self.open(server) { $0.truncationGrace = .milliseconds(1) }
       var options = LogOptions()
       options.snapshotBytes = 500
       options.truncatesBehindSnapshots = true
       let store = try await list(log["list"], options: options)
       for number in 0..<200 { try await store.send("\(number)") }
       await store.shutdown()
+      try await untilFirst(2, of: log.jetStream.prefix + "klist", in: log)
       let again = try await list(log["list"], options: options)
       #expect(await again.state == (0..<200).map(String.init))
       await #expect(throws: LogError.self) {

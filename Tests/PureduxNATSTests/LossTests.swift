@@ -1,0 +1,225 @@
+#if NATS
+  import Puredux
+  import PureduxLog
+  import PureduxLogTesting
+  import PureduxTesting
+  import Testing
+
+  @testable import PureduxNATS
+
+  @Suite struct ExtentTests {
+    @Test("a log that is whole behind a position has everything behind it; one that was only truncated is")
+    func soundness() {
+      let all = [3, 5, 8, 9] as [UInt64]
+      for removed in 0..<all.count {
+        for truncated in [0] + all.dropLast() {
+          let first = all.first { $0 > truncated } ?? 0
+          for start in [3, nil] as [UInt64?] {
+            let extent = NATSTree.Extent(truncated: truncated, first: first, start: start)
+            for position in 0...10 as ClosedRange<UInt64> {
+              let isWhole = extent.isWhole(behind: position, beginningWith: all[removed])
+              let isMissing = all[..<removed].contains { $0 > position }
+              #expect(!isWhole || !isMissing, "\(extent), \(removed) removed, after \(position)")
+              let isTruncation = all[..<removed].allSatisfy { $0 <= truncated }
+              let isKnown = position >= truncated || removed == 0 && start != nil || all[removed...].contains(position)
+              #expect(isWhole || !isTruncation || !isKnown, "\(extent), \(removed) removed, after \(position)")
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// What is removed from a stream: by its operator, who must not, and by truncation.
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  struct LossTests {
+    func list(
+      _ log: any OrderedLog, options: LogOptions = LogOptions(), executor: StoreExecutor = .own
+    ) async throws -> ListStore {
+      try await ListStore(following: log, initialState: [], options: options, executor: executor) { $0.append($1) }
+    }
+
+    /// Waits until a store has stopped, as entries are missing.
+    func untilStopped(_ store: ListStore) async {
+      for await phase in store.logPhases() { if case .stopped(.unreadable) = phase { return } }
+    }
+
+    func isDamaged(_ error: any Error) -> Bool { if case LogError.damaged = error { true } else { false } }
+
+    func subject(_ log: NATSLog) -> String { log.jetStream.prefix + "klist" }
+
+    static let aMoment = Duration.zero
+    static let never = Duration.seconds(3600)
+
+    @Test("who opens a tree that was purged is told, and open stores stop", arguments: [true, false])
+    func purged(whole: Bool) async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) { $0.idleCheck = Self.aMoment }
+      let (one, other) = (try await list(log["list"]), try await list(log["list"]))
+      let beside = try await list(log["beside"])
+      try await beside.send("beside")
+      for number in 0..<30 { try await one.send("\(number)") }
+      for await list in other.states() where list.count == 30 { break }
+      try await log.jetStream.purge(whole ? log.jetStream.prefix + ">" : subject(log), in: "puredux")
+      await #expect { try await list(log["list"]) } throws: { isDamaged($0) }
+      for store in [one, other] {
+        await untilStopped(store)
+        #expect(await store.state.count == 30)
+        await #expect(throws: StoreError.self) { try await store.send("lost") }
+        await store.shutdown()
+      }
+      // The tree beside has what it had, if it was not meant.
+      if whole { await untilStopped(beside) } else { try await beside.send("more") }
+      await beside.shutdown()
+      await log.close()
+    }
+
+    @Test("what is appended behind a purge does not hide it")
+    func appendedBehind() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let unaware = try await NATSLogTests.open(server) {
+        $0.lossCheck = Self.never
+        $0.idleCheck = Self.never
+      }
+      let aware = try await NATSLogTests.open(server) {
+        $0.lossCheck = Self.aMoment
+        $0.idleCheck = Self.never
+      }
+      let (one, other) = (try await list(unaware["list"]), try await list(aware["list"]))
+      for number in 0..<30 { try await one.send("\(number)") }
+      for await list in other.states() where list.count == 30 { break }
+      try await unaware.jetStream.purge(subject(unaware), in: "puredux")
+      try await one.send("behind")
+      await untilStopped(other)
+      #expect(await other.state.count == 30)
+      await #expect { try await list(unaware["list"]) } throws: { isDamaged($0) }
+      await one.shutdown()
+      await other.shutdown()
+      await unaware.close()
+      await aware.close()
+    }
+
+    @Test("where the first entries were purged, who needs them is told, and nobody else")
+    func purgedInPart() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) {
+        $0.lossCheck = Self.aMoment
+        $0.idleCheck = Self.aMoment
+      }
+      let tree = try #require(log["list"] as? NATSTree)
+      let store = try await list(tree)
+      for number in 0..<30 { try await store.send("\(number)") }
+      try await log.jetStream.purge(subject(log), before: 21, in: "puredux")
+      await #expect(throws: LogError.self) { try await tree.read(after: 0, through: 30) }
+      await #expect(throws: LogError.self) { try await tree.read(after: 19, through: 30) }
+      #expect(try await tree.read(after: 21, through: 30).count == 9)
+      await #expect { try await list(tree) } throws: { isDamaged($0) }
+      try await store.send("more")
+      var options = LogOptions()
+      options.snapshotBytes = 1
+      let saving = try await ListStore(following: log["saved"], initialState: [], options: options) { $0.append($1) }
+      for number in 0..<30 { try await saving.send("\(number)") }
+      let saved = try #require(log["saved"] as? NATSTree)
+      while try await saved.newest()?.position ?? 0 < 50 {}
+      try await log.jetStream.purge(log.jetStream.prefix + "ksaved", before: 50, in: "puredux")
+      let again = try await list(saved)
+      #expect(await again.state.count == 30)
+      try await again.send("more")
+      for store in [store, saving, again] { await store.shutdown() }
+      await log.close()
+    }
+
+    @Test("a tree of before, of which nothing is noted, opens as ever, and it is noted then")
+    func unmarked() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      let tree = try #require(log["list"] as? NATSTree)
+      let key = log.jetStream.bucketSubject("klist.truncated")
+      let store = try await list(tree)
+      for number in 0..<5 { try await store.send("\(number)") }
+      await store.shutdown()
+      try await log.jetStream.purge(key, in: log.jetStream.bucketStream)
+      let again = try await list(log["list"])
+      #expect(await again.state.count == 5)
+      await again.shutdown()
+      try await log.jetStream.purge(subject(log), in: "puredux")
+      await #expect { try await list(log["list"]) } throws: { isDamaged($0) }
+      // As `nats kv del` leaves it: the loss is accepted.
+      _ = try await log.jetStream.put(key, []).get()
+      let anew = try await list(log["list"])
+      #expect(await anew.state == [])
+      try await anew.send("anew")
+      await anew.shutdown()
+      try await log.jetStream.purge(subject(log), in: "puredux")
+      await #expect { try await list(log["list"]) } throws: { isDamaged($0) }
+      await log.close()
+    }
+
+    @Test("a replica that stands still while others truncate goes on where nothing has been removed")
+    func paused() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) {
+        $0.truncationGrace = Self.never
+        $0.lossCheck = Self.aMoment
+      }
+      let tree = try #require(log["list"] as? NATSTree)
+      let executor = ManualExecutor()
+      let paused = try await list(tree, executor: .serial(executor))
+      var options = LogOptions()
+      options.snapshotBytes = 500
+      options.truncatesBehindSnapshots = true
+      let writer = try await list(tree, options: options)
+      // It stands still at the beginning, and in the middle.
+      for round in 1...2 {
+        executor.hold()
+        let before = try await tree.extent()?.truncated ?? 0
+        for number in 0..<200 { try await writer.send("\(round) \(number)") }
+        while try await tree.extent()?.truncated ?? 0 <= before + 100 {}
+        executor.letGo()
+        try await paused.send("last of \(round)")
+        #expect(await paused.state.count == round * 201)
+        for await list in writer.states() where list.count == round * 201 { break }
+        #expect(await writer.state == paused.state)
+      }
+      await writer.shutdown()
+      await paused.shutdown()
+      await log.close()
+    }
+
+    @Test("a reader that is behind gets what is left to it, and is told where entries are gone")
+    func behind() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) {
+        $0.truncationGrace = Self.never
+        $0.lossCheck = Self.never
+      }
+      let tree = try #require(log["list"] as? NATSTree)
+      let positions = try await tree.append((0..<10).map { [UInt8($0)] })
+      // It has what comes first, and no more yet.
+      var slow = tree.records(after: positions[3]).makeAsyncIterator()
+      var read = try await slow.next() ?? []
+      #expect(read.first?.position == positions[4])
+      let more = try await tree.append((10..<20).map { [UInt8($0)] })
+      try await tree.truncate(through: more[4])
+      for after in [0, positions[2], more[3], more[4]] {
+        #expect(try await tree.read(after: after, through: more[9]).last?.position == more[9])
+      }
+      while read.last?.position != more[9] { read += try await slow.next() ?? [] }
+      #expect(read.map(\.position) == positions[4...] + more)
+      try await log.jetStream.purge(subject(log), before: more[4] + 1, in: "puredux")
+      for after in [0, positions[2], more[3]] {
+        await #expect(throws: LogError.truncated(first: more[5])) {
+          try await tree.read(after: after, through: more[9])
+        }
+      }
+      #expect(try await tree.read(after: more[4], through: more[9]).count == 5)
+      await log.close()
+    }
+  }
+#endif
