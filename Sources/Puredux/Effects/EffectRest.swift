@@ -1,5 +1,5 @@
-/// A wait that a test decides about, in the task that does an effect's work: at a gate, or on a clock that is advanced
-/// by hand. It counts as rest (`settled`) for as long as a condition holds, from its beginning to its end.
+/// A wait that a test decides about, in the task that does an effect's work: at a gate, on a clock that is advanced by
+/// hand, or for what a subject is given. It counts as rest (`settled`) for as long as a condition holds, from its beginning to its end.
 package struct EffectRest: Sendable {
   private let effect: RunningEffect
   private let pause: RunningEffect.Pause
