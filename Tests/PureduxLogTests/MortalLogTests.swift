@@ -1,0 +1,170 @@
+import Puredux
+import PureduxLog
+import PureduxLogTesting
+import PureduxTesting
+import Testing
+
+/// A process that dies, and the next one.
+@Suite(.timeLimit(.minutes(4))) struct MortalLogTests {
+  typealias ListStore = RootStore<[String], String>
+
+  private func list(
+    _ log: any OrderedLog, clock: any Clock<Duration> = ContinuousClock(), options: LogOptions = LogOptions(),
+    work: @escaping @Sendable (String, Dispatch<String>) async -> Void = { _, _ in }
+  ) async throws -> ListStore {
+    try await ListStore(
+      following: log, initialState: [], options: options, clock: clock, interceptor: { await work($0, $1) }
+    ) { $0.append($1) }
+  }
+
+  @Test func `a log as a living process has it keeps the contract of logs`() async throws {
+    let logs = LockedLogs()
+    try await checkOrderedLog { MortalLog(logs[$0]) }
+  }
+
+  @Test func `what was accepted and is not in the log is lost, and who waits is told`() async throws {
+    let memory = MemoryLog()
+    let log = MortalLog(memory)
+    let given = Gate()
+    let coding = LogCoding<String>(schema: 1) { text in
+      if text == "lost, too" { given.open() }
+      return Array(text.utf8)
+    } decode: { bytes, _ in
+      String(decoding: bytes, as: UTF8.self)
+    }
+    // On a clock that stands still: nothing of this waits for time.
+    let store = try await ListStore(
+      following: log, initialState: [], actions: coding, states: nil, clock: ManualClock()
+    ) { $0.append($1) }
+    try await store.send("in the log")
+    log.cut(.appends)
+    #expect(store.dispatch("lost") == .enqueued)
+    let waiting = Task { try await store.send("lost, too") }
+    await given.wait()
+    await log.kill(store)
+    await #expect(throws: StoreError.outcomeUnknown) { try await waiting.value }
+    #expect(store.dispatch("late") == .terminated)
+    #expect(await store.state == ["in the log"])
+    let next = try await ListStore(following: memory, initialState: [], actions: coding, states: nil) { $0.append($1) }
+    #expect(await next.state == ["in the log"])
+    try await next.send("next")
+    #expect(await store.state == ["in the log"])
+    await next.shutdown()
+  }
+
+  @Test func `what is in the log and did not come back is found by the next, and has no effects`() async throws {
+    let memory = MemoryLog()
+    let log = MortalLog(memory)
+    let begun = Record<String>()
+    let store = try await list(log) { action, _ in begun.add(action) }
+    try await store.send("first")
+    log.cut(.deliveries)
+    let waiting = Task { try await store.send("second") }
+    for try await _ in memory.records(after: 1) { break }
+    await log.kill(store)
+    await #expect(throws: StoreError.outcomeUnknown) { try await waiting.value }
+    #expect(await store.state == ["first"])
+    #expect(begun.all == ["first"])
+    let next = try await list(memory)
+    #expect(await next.state == ["first", "second"])
+    await next.shutdown()
+  }
+
+  @Test func `effects are cut off in the middle, also those that ignore their cancellation`() async throws {
+    let memory = MemoryLog()
+    let log = MortalLog(memory)
+    let (begun, gate, ended) = (Gate(), Gate(), Gate())
+    let results = Record<DispatchResult>()
+    let store = try await list(log) { action, dispatch in
+      guard action == "work" else { return }
+      begun.open()
+      await gate.wait()
+      results.add(dispatch("done"))
+      ended.open()
+    }
+    try await store.send("work")
+    await begun.wait()
+    await log.kill(store)
+    let head = try await memory.head()
+    gate.open()
+    await ended.wait()
+    #expect(results.all == [.terminated])
+    #expect(try await memory.head() == head)
+    await store.shutdown()
+    let next = try await list(memory)
+    #expect(await next.state == ["work"])
+    await next.shutdown()
+  }
+
+  @Test func `a dead process gets nothing out of the log, and nothing into it`() async throws {
+    let memory = MemoryLog()
+    let log = MortalLog(memory)
+    let store = try await list(log)
+    try await store.send("alive")
+    await log.kill(store)
+    await log.kill(store)
+    await #expect(throws: LogError.self) { try await log.append([1]) }
+    await #expect(throws: LogError.self) { try await log.read(after: 0, through: 1) }
+    await #expect(throws: LogError.self) { try await log.head() }
+    await #expect(throws: LogError.self) { try await log.truncate(through: 1) }
+    let snapshots = try #require(log.snapshots)
+    await #expect(throws: LogError.self) { try await snapshots.newest() }
+    for always in [true, false] {
+      let snapshot = LogSnapshot(position: 1, bytes: [1])
+      await #expect(throws: LogError.self) {
+        if always { try await snapshots.replace(with: snapshot) } else { try await snapshots.save(snapshot) }
+      }
+    }
+    await #expect(throws: LogError.self) { try await list(log) }
+    #expect(try await memory.head() == 1)
+    #expect(try await memory.newest() == nil)
+  }
+
+  @Test func `what a send has returned for outlives any death, and nothing comes after it`() async throws {
+    for _ in 0..<100 {
+      let memory = MemoryLog()
+      let acknowledged = Record<String>()
+      for life in 0..<3 {
+        let log = MortalLog(memory)
+        let store = try await list(log)
+        #expect(Set(await store.state).isSuperset(of: acknowledged.all))
+        let few = Gate()
+        await withTaskGroup { tasks in
+          for sender in 0..<3 {
+            tasks.addTask {
+              for number in 0..<1_000 {
+                let text = "\(life) \(sender) \(number)"
+                guard (try? await store.send(text)) != nil else { return }
+                acknowledged.add(text)
+                if number == 3 { few.open() }
+              }
+            }
+          }
+          await few.wait()
+          await log.kill(store)
+          let head = try? await memory.head()
+          await tasks.waitForAll()
+          #expect(try! await memory.head() == head)
+        }
+      }
+      let last = try await list(memory)
+      let state = await last.state
+      #expect(Set(state).count == state.count)
+      #expect(Set(state).isSuperset(of: acknowledged.all))
+      await last.shutdown()
+    }
+  }
+}
+
+/// The logs of trees, by key.
+private final class LockedLogs: Sendable {
+  private let logs = LockedValue<[String: MemoryLog]>([:])
+
+  subscript(key: String) -> MemoryLog {
+    logs.withLock { logs in
+      let log = logs[key] ?? MemoryLog()
+      logs[key] = log
+      return log
+    }
+  }
+}
