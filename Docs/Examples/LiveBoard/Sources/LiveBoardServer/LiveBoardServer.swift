@@ -17,8 +17,9 @@ public struct LiveBoardServer: Sendable {
     /// Further connections wait until there is room; event streams have three quarters of them. Where the process has
     /// too few file descriptors there are fewer.
     public var connectionLimit = 10_000
-    /// A connection on which nothing is asked, or a request that does not go on, is closed after that long.
-    public var idleLimit = Duration.seconds(30)
+    /// A connection on which nothing is asked, or a request that does not go on, is closed after that long. The page
+    /// waits for longer, so that it gets an answer where its connection had to wait for room.
+    public var idleLimit = Duration.seconds(10)
     /// Each event stream gets a line so often, so that proxies keep the connection.
     public var beatInterval = Duration.seconds(15)
     /// When the server is asked to terminate, requests in progress have so long.
