@@ -166,8 +166,9 @@ def main(binary, pictures):
         until(lambda: column("To do") == ["two changed"], "the card is back")
         labelled("edit two changed").send_keys(Keys.ENTER)
         driver.switch_to.window(bob)
+        until(lambda: text("undo").startswith("Undone"), "and can be deleted again")
         labelled("delete two changed").send_keys(Keys.ENTER)
-        until(lambda: "Deleted" in text("undo"), "it is deleted once more")
+        until(lambda: text("undo").startswith("Deleted"), "it is deleted once more")
         undone = driver.find_element(By.CSS_SELECTOR, "#undo button")
         driver.switch_to.window(ann)
         until(lambda: column("To do") == [] and not driver.find_elements(By.CSS_SELECTOR, "li input"),
