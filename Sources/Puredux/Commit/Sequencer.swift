@@ -3,6 +3,8 @@
 private struct SubmittedAction {
   let node: any AnyStoreNode
   let context: CarriedValues.Context?
+  /// Of what a caller waits for besides.
+  let part: Errand.Part?
   var visit: PostponedCommand?
   var followers: [Command] = []
   /// Whether middleware has passed the same action on once more.
@@ -90,6 +92,7 @@ private struct SubmittedAction {
   override var refusal: DispatchResult? { log.refusal() }
   override var statistics: LogStatistics? { log.statistics() }
   override func rootClosed() { log.rootClosed() }
+  override var isCommitting: Bool { committing != nil }
 
   override func rootEnded() {
     hasEnded = true
@@ -128,7 +131,8 @@ private struct SubmittedAction {
     if hasEnded { return failure = .terminated }
     if let error = log.submit(action) { return failure = error }
     submittedCount += 1
-    pending.append(SubmittedAction(node: node, context: node.carriedContext))
+    pending.append(
+      SubmittedAction(node: node, context: node.carriedContext, part: Errand.current?.enter()))
   }
 
   // MARK: Waiting for commits
@@ -186,7 +190,9 @@ private struct SubmittedAction {
     first.visit?.perform(on: tree)
     if committing != nil, let node = first.node as? StoreNode<Action> {
       let commit = { _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
-      if let context = first.context { context.restore(commit) } else { commit() }
+      Errand.committing(of: first.part?.errand) {
+        if let context = first.context { context.restore(commit) } else { commit() }
+      }
     }
     committing = nil
     end(first, on: tree)

@@ -19,7 +19,14 @@ package struct ElapsedClock: Sendable {
   ///
   /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
   func wait(until time: Duration, in effect: RunningEffect? = nil) async {
-    announce?(time)
+    announce(until: time)
+    await waitAnnounced(until: time, in: effect)
+  }
+
+  /// Tells the clock of a sleep that is about to begin: of each one that is announced, once.
+  func announce(until time: Duration) { announce?(time) }
+
+  func waitAnnounced(until time: Duration, in effect: RunningEffect? = nil) async {
     let pause = RunningEffect.Pause(for: .time) { _ in elapsed() < time }
     await withTaskCancellationHandler {
       // Not before: whoever cancels the effect ends the pause, and what is cancelled does not rest.

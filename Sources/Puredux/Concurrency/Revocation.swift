@@ -3,18 +3,29 @@ import Synchronization
 /// Whether the actions that an effect dispatches are no longer wanted. Set on the tree's executor, in commit order, or
 /// from anywhere when a subscription is cancelled.
 ///
-/// SAFETY: the flags are atomic; subclasses are responsible for their own state. The compiler does not check a class
+/// SAFETY: the flags are atomic, and the errand is set before this is shared; subclasses are responsible for their own
+/// state. The compiler does not check a class
 /// that is not final.
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)
+  /// That of the whole effect, if this is only of a part of its work.
+  private final let whole: Revocation?
+  /// What the effect belongs to, and with it the actions that it dispatches. Set before anybody else has this.
+  final var errand: Errand?
 
-  init() {}
+  init(within whole: Revocation? = nil) {
+    self.whole = whole
+    errand = whole?.errand
+  }
 
-  final var isRevoked: Bool { revoked.load(ordering: .acquiring) }
+  final var isRevoked: Bool { revoked.load(ordering: .acquiring) || whole?.isRevoked == true }
   final func revoke() { revoked.store(true, ordering: .releasing) }
 
   /// Whether there is anything to revoke.
   final var hasDispatched: Bool { dispatched.load(ordering: .relaxed) }
-  final func noteDispatch() { dispatched.store(true, ordering: .relaxed) }
+  final func noteDispatch() {
+    dispatched.store(true, ordering: .relaxed)
+    whole?.noteDispatch()
+  }
 }

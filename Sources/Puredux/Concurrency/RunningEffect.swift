@@ -80,6 +80,11 @@ import Synchronization
     }) { runner.effect(self, pausesBy: newest) }
   }
 
+  /// Somebody else waits for a time, and will then have the task that does the work go on: until the alarm has ended,
+  /// the effect rests only for as long as that time has not come.
+  final func expects(_ alarm: Pause) { runner.effect(self, expects: alarm) }
+  final func alarmEnded() { runner.alarmEnded() }
+
   final func end() { isOver.store(true, ordering: .relaxed) }
 
   /// The effects that the current task is part of and that still run.
@@ -95,6 +100,9 @@ extension RunningEffect {
     /// The store that the effects belong to, if any.
     var store: (any AnyObject & Sendable)? { get }
     func effect(_ effect: RunningEffect, pausesBy pause: Pause)
+    func effect(_ effect: RunningEffect, expects alarm: Pause)
+    /// At least one of the alarms has.
+    func alarmEnded()
     /// The work is done.
     func ended(_ effect: RunningEffect)
   }
@@ -137,4 +145,10 @@ extension RunningEffect {
 
     @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
   }
+}
+
+extension RunningEffect.Host {
+  // One for which nobody waits until all rests need not know.
+  func effect(_ effect: RunningEffect, expects alarm: RunningEffect.Pause) {}
+  func alarmEnded() {}
 }

@@ -31,17 +31,26 @@ public struct Effect<Action: Sendable>: Sendable {
 
   @usableFromInline struct Run: Sendable {
     @usableFromInline let work: Work
+    /// What is done one after the other, in place of the work.
+    var steps: [Effect]?
     var id: EffectID?
     var policy = EffectPolicy.latest
     var delay = Duration.zero
     var retry: RetryPolicy?
     var recover: (@Sendable (any Error) -> Action?)?
+    /// The longest time that the work may take, and the action if it takes longer.
+    var limit: (time: Duration, action: Action)?
     /// The task-local values carried along with the action that it is an effect of.
     var context: CarriedValues.Context?
     /// The parts of the state whose absence cancels it.
     var owners: [EffectOwner] = []
 
     @usableFromInline init(_ work: @escaping Work) { self.work = work }
+
+    init(steps: [Effect]) {
+      self.init { _ in }
+      self.steps = steps
+    }
   }
 
   @usableFromInline let content: Content
@@ -73,6 +82,18 @@ public struct Effect<Action: Sendable>: Sendable {
     self.init(.all(effects.flatMap(\.parts)))
   }
 
+  /// One effect of several, each of which begins when the one before it has ended, whether that failed or not.
+  ///
+  ///     .inOrder(.run { … }.retried(.constant(.seconds(1), attempts: 3)), .run { … }.timeout(after: .seconds(5), .late))
+  ///       .id("sync", .inTurn())
+  ///
+  /// The id, the policy, the delay and the time limit of the whole are set on the whole, and its cancellation ends it: no
+  /// other begins. Of a part, its delay, retries, time limit and `catching` count; its id is only a name, for reports,
+  /// and its policy is ignored, as it is the order that says when it begins. Several effects that are one part (`.all`)
+  /// run side by side; a `.cancel` is carried out in its turn. An error that a part does not turn into an action is
+  /// reported.
+  public static func inOrder(_ effects: Effect...) -> Effect { Effect(.run(Run(steps: effects))) }
+
   /// The effects that it consists of.
   var parts: [Effect] { if case .detail(.all(let parts)) = content { parts } else { [self] } }
 
@@ -102,6 +123,22 @@ public struct Effect<Action: Sendable>: Sendable {
     changing { $0.recover = recover }
   }
 
+  /// Cancels the work when it has taken longer than a time, and dispatches an action in place of all that it dispatches
+  /// later: nothing of that is committed, even if the work ignores its cancellation (G8).
+  ///
+  ///     .run { dispatch in dispatch(.loaded(try await service.load())) }
+  ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(1)))
+  ///       .timeout(after: .seconds(3), .failed)
+  ///
+  /// The time is that of the store's clock. It is that of the whole work, with its retries and the times between them,
+  /// whatever the order of the modifiers; it begins when the delay (`after`) and the wait of its policy are over. If it
+  /// is zero or less, the work does not begin. The action does not come if the work has ended, or the effect is
+  /// cancelled, before. Of several effects (`.all`) each has that time; the action is not `catching`'s, and an error that
+  /// the work throws after its time is not reported.
+  public func timeout(after time: Duration, _ action: Action) -> Effect {
+    changing { $0.limit = (time, action) }
+  }
+
   /// The same work for a store with other actions.
   public func map<Other: Sendable>(_ toOther: @escaping @Sendable (Action) -> Other) -> Effect<Other> {
     switch detail {
@@ -116,7 +153,9 @@ public struct Effect<Action: Sendable>: Sendable {
       mapped.delay = run.delay
       mapped.retry = run.retry
       mapped.owners = run.owners
+      mapped.steps = run.steps?.map { $0.map(toOther) }
       if let recover = run.recover { mapped.recover = { recover($0).map(toOther) } }
+      if let limit = run.limit { mapped.limit = (limit.time, toOther(limit.action)) }
       return Effect<Other>(.run(mapped))
     }
   }
@@ -128,6 +167,7 @@ public struct Effect<Action: Sendable>: Sendable {
     case .all(let parts): return Effect(.all(parts.map { $0.of(element: element) }))
     case .run(var run):
       run.id = run.id?.of(element: element)
+      run.steps = run.steps?.map { $0.of(element: element) }
       return Effect(.run(run))
     }
   }

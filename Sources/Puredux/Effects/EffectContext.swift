@@ -7,8 +7,14 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
 
   @inlinable init(_ moment: Moment) { self.moment = moment }
 
-  @inlinable init(source: Source<State>, store: StoreID, position: Int, dispatch: Dispatch<Action>) {
-    moment = Moment(source: source, given: (store, position, dispatch))
+  /// Of a part of the state.
+  ///
+  /// - Parameter publishing: Makes the source of the part's states.
+  @inlinable init(
+    source: Source<State>, publishing: @escaping Moment.Publishing, store: StoreID, position: Int,
+    dispatch: Dispatch<Action>
+  ) {
+    moment = Moment(source: source, given: (store, position, dispatch, publishing))
   }
 
   @inlinable var source: Source<State> { moment.source }
@@ -41,18 +47,30 @@ extension EffectContext {
   /// at a time: counting the references of a new one for each would double the cost of a commit.
   @usableFromInline @safe final class Moment {
     @usableFromInline let source: Source<State>
+    /// The states that the store publishes, if this is no part's.
+    @usableFromInline let published: Confined<Source<State>>?
     /// What there is to know, where that does not come from the store that the action was given to.
-    @usableFromInline let given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)?
+    @usableFromInline let given: Given?
+
+    @usableFromInline typealias Publishing = () -> Confined<Source<State>>
+    @usableFromInline typealias Given = (
+      store: StoreID, position: Int, dispatch: Dispatch<Action>, publishing: Publishing
+    )
 
     // SAFETY: set only during the call of `asking`, whose caller holds the node. Without the run-time check for
     // overlapping accesses: reached only on the tree's executor, and an access copies the reference out or sets it.
     @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
 
-    @inlinable init(
-      source: Source<State>, given: (store: StoreID, position: Int, dispatch: Dispatch<Action>)? = nil
-    ) {
+    @inlinable init(source: Source<State>, published: Confined<Source<State>>? = nil, given: Given? = nil) {
       self.source = source
+      self.published = published
       self.given = given
+    }
+
+    /// Makes the source of the states that can be followed from here; of a part, only while its context is valid. Holds
+    /// nothing of the store's node.
+    @usableFromInline var publishing: Publishing {
+      given?.publishing ?? { [source, published] in published ?? Confined(storing: source) }
     }
 
     /// Nil after the call.

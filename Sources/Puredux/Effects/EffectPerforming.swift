@@ -1,9 +1,12 @@
 extension StoreNode {
   /// Performs an effect of an action that was given to this store. Only on the tree's executor, in commit order.
   @inlinable func perform(_ effect: Effect<Action>) {
-    guard case .work(let work) = effect.content, !needsPlacing else { return performDetail(of: effect) }
+    guard case .work(let work) = effect.content, !asksMore else { return performDetail(of: effect) }
     perform(work)
   }
+
+  /// Whether work may carry something along.
+  @usableFromInline var asksMore: Bool { needsPlacing || Errand.isAny }
 
   /// Work that carries nothing along.
   @inlinable func perform(_ work: @escaping Effect<Action>.Work) {
@@ -59,24 +62,33 @@ extension StoreNode {
 
 extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
-    if case .work(let work) = effect.content, node.carriedContext == nil { return node.perform(work) }
+    let errand = Errand.current
+    if case .work(let work) = effect.content, node.carriedContext == nil, errand == nil { return node.perform(work) }
     switch effect.detail {
     case .all(let parts): for part in parts { perform(part, of: node) }
     case .cancel(let id): cancel(id, of: node)
     case .run(var run):
       run.context = node.carriedContext
+      let part = errand?.enter()
+      if let part {
+        if part.errand.isCancelled { return }
+        if let owner = part.errand.owner as? EffectOwner { run.owners.append(owner) }
+      }
       guard run.id != nil || !run.owners.isEmpty else {
         let work: ClosureEffect.Body = { [settings, run] running in
-          await run.perform(for: node, within: running, Dispatch(.effect(node, running, nil)), nil, settings)
+          await run.perform(for: node, within: running, nil, settings) { Dispatch(.effect(node, running, $0)) }
         }
         return start(work, of: node)
       }
       let now = settings.clock.now
       let slot = run.id.map { slots(of: node).makeSlot(of: $0, at: now) }
       let effect = IdentifiedEffect(owners: run.owners, in: slot, of: node) { [settings, run] running, revocation in
-        await run.perform(
-          for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, settings)
+        await run.perform(for: node, within: running, revocation, settings) {
+          Dispatch(.effect(node, running, $0 ?? revocation))
+        }
+        part?.end()
       }
+      effect.errand = part?.errand
       for owner in run.owners { owner.add(effect) }
       if let id = run.id, let slot { return add(effect, id, run.policy, in: slot, at: now, of: node) }
       start({ running in await effect.run(within: running, of: node) {} }, of: node)
@@ -183,41 +195,113 @@ extension IdentifiedEffect {
 }
 
 extension Effect.Run {
+  /// Makes what the work is given: for the whole of it, or for a part that can be revoked.
+  typealias MakeDispatch = @Sendable (_ part: Revocation?) -> Dispatch<Action>
+
   /// Waits, works, and repeats the work as often as its policy says.
   func perform(
-    for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
-    _ revocation: Revocation?, _ settings: TreeEffects.Settings
+    for node: any AnyStoreNode, within running: RunningEffect, _ revocation: Revocation?,
+    _ settings: TreeEffects.Settings, dispatch: @escaping MakeDispatch
   ) async {
-    guard let context else { return await work(for: node, within: running, dispatch, revocation, settings) }
-    await context.restoreAsync { await work(for: node, within: running, dispatch, revocation, settings) }
+    let performance = EffectPerformance(
+      node: node, running: running, revocation: revocation, settings: settings, makeDispatch: dispatch)
+    guard let context else { return await performance.perform(self) }
+    await context.restoreAsync { await performance.perform(self) }
+  }
+}
+
+/// What the work of an effect is done with.
+private struct EffectPerformance<Action: Sendable>: Sendable {
+  let node: any AnyStoreNode
+  let running: RunningEffect
+  var revocation: Revocation?
+  let settings: TreeEffects.Settings
+  let makeDispatch: Effect<Action>.Run.MakeDispatch
+  /// Whether the work is done side by side with others of the same effect: then no task speaks for all of it, and none
+  /// rests.
+  var isOneOfSeveral = false
+
+  private var clock: ElapsedClock { settings.clock }
+  private var isCancelled: Bool { Task.isCancelled || revocation?.isRevoked == true }
+
+  func perform(_ run: Effect<Action>.Run) async {
+    if !isOneOfSeveral { running.beginsHere() }
+    if run.delay > .zero { await clock.wait(run.delay, in: running) }
+    if isCancelled || node.hasEnded { return }
+    if let limit = run.limit { await work(run, upTo: limit) } else { await work(run) }
   }
 
-  private func work(
-    for node: any AnyStoreNode, within running: RunningEffect, _ dispatch: Dispatch<Action>,
-    _ revocation: Revocation?, _ settings: TreeEffects.Settings
-  ) async {
-    running.beginsHere()
-    let clock = settings.clock
-    if delay > .zero { await clock.wait(delay, in: running) }
+  private func work(_ run: Effect<Action>.Run, upTo limit: (time: Duration, action: Action)) async {
+    guard limit.time > .zero else {
+      makeDispatch(revocation)(limit.action)
+      return
+    }
+    var timed = self
+    let part = Revocation(within: revocation)
+    timed.revocation = part
+    let alarm = Alarm(after: limit.time, by: clock, of: running)
+    await withTaskGroup(of: Bool.self) { [timed] tasks in
+      tasks.addTask {
+        if !isOneOfSeveral { running.beginsHere() }
+        await timed.work(run)
+        return true
+      }
+      tasks.addTask {
+        await alarm.wait()
+        return false
+      }
+      if await tasks.next() == false, !Task.isCancelled {
+        // Behind what the work dispatched in time, and before all that it dispatches from now on.
+        _ = node.enqueue(.closure { _ in part.revoke() }, by: running)
+        makeDispatch(revocation)(limit.action)
+      }
+      tasks.cancelAll()
+      alarm.end()
+    }
+  }
+
+  private func work(_ run: Effect<Action>.Run) async {
+    if let steps = run.steps {
+      for step in steps where !isCancelled { await perform(step) }
+      return
+    }
+    let dispatch = makeDispatch(revocation)
     var failures = 0
     while true {
       // Nothing begins after its cancellation, nor is begun again.
-      if Task.isCancelled || revocation?.isRevoked == true || node.hasEnded { return }
+      if isCancelled || node.hasEnded { return }
       do {
-        return try await work(dispatch)
+        return try await run.work(dispatch)
       } catch {
         // Not errors that result from a cancellation, or from the end.
-        if Task.isCancelled || revocation?.isRevoked == true || node.hasEnded { return }
+        if isCancelled || node.hasEnded { return }
         failures += 1
-        if let delay = retry?.delay(after: failures) {
+        if let delay = run.retry?.delay(after: failures) {
           // An immediate retry lets others run first.
           if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
-        } else if let action = recover?(error) {
+        } else if let action = run.recover?(error) {
           dispatch(action)
           return
         } else {
-          return settings.report(EffectReport(.failed(error), store: node.id, effect: id?.description))
+          return settings.report(EffectReport(.failed(error), store: node.id, effect: run.id?.description))
         }
+      }
+    }
+  }
+
+  private func perform(_ step: Effect<Action>) async {
+    switch step.detail {
+    case .run(let run): await perform(run)
+    case .cancel(let id):
+      let command = Command.closure { [node, revocation] _ in
+        if revocation?.isRevoked != true { node.effects.cancel(id, of: node) }
+      }
+      _ = node.enqueue(command, by: running)
+    case .all(let parts):
+      var several = self
+      several.isOneOfSeveral = true
+      await withDiscardingTaskGroup { [several] tasks in
+        for part in parts { tasks.addTask { await several.perform(part) } }
       }
     }
   }

@@ -67,6 +67,16 @@ import Synchronization
     for waiter in outcome?.told ?? [] { waiter.resume(returning: ()) }
   }
 
+  func effect(_ effect: RunningEffect, expects alarm: RunningEffect.Pause) {
+    group.withLock { if !effect.hasEnded { $0.effect(effect.number, expects: alarm) } }
+  }
+
+  func alarmEnded() {
+    // What has ended is released outside the lock.
+    let outcome = group.withLock { $0.dropAlarms() }
+    for waiter in outcome.told { waiter.resume(returning: ()) }
+  }
+
   var isRestAwaited: Bool { group.withLock { $0.isRestAwaited } }
 
   private func next() async -> Instruction {

@@ -221,12 +221,16 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// What a store calls at each commit that the interceptor is asked about, with the state that the source shows.
-  @usableFromInline func onCommit(showing source: Source<State>) -> CommitStep<Action>.OnCommit? {
+  ///
+  /// - Parameter published: The states that the store publishes.
+  @usableFromInline func onCommit(
+    showing source: Source<State>, _ published: Confined<Source<State>>
+  ) -> CommitStep<Action>.OnCommit? {
     guard let asked = makeAsked?() else { return nil }
-    var prepareHere: ((inout Action) -> Void)?
-    if let prepare = asked.prepare { prepareHere = { prepare(&$0, source) } }
+    var prepareHere: ((inout Action, StoreNode<Action>) -> Void)?
+    if let prepare = asked.prepare { prepareHere = { action, _ in prepare(&action, source) } }
     return CommitStep<Action>.OnCommit(
-      EffectContext<State, Action>.Moment(source: source), prepare: prepareHere, tell: asked.tell)
+      EffectContext<State, Action>.Moment(source: source, published: published), prepare: prepareHere, tell: asked.tell)
   }
 
   /// Runs every action that is an `AsyncAction`.

@@ -145,8 +145,8 @@ extension Interceptor {
         guard let (id, given) = toPartAction(action) else { return nil }
         var action = given
         let partContext = EffectContext<State, Action>(
-          source: part.source(in: context.source, of: id), store: context.store, position: context.position,
-          dispatch: context.dispatch.map { toWholeAction(id, $0) })
+          source: part.source(in: context.source, of: id), publishing: part.publishing(in: context.moment),
+          store: context.store, position: context.position, dispatch: context.dispatch.map { toWholeAction(id, $0) })
         guard partContext.current != nil else {
           if liftedPrepare != nil { parts.asked(about: id).prepare?(&action, nil) }
           return nil
@@ -293,12 +293,24 @@ extension StateEffect {
 }
 
 /// The source of a part's states, for one store: of the part that was asked for last. It cannot be followed.
-private final class PartSource<Whole: Sendable, Part: Sendable, ID> {
-  private let toPart: (Whole, ID) -> Part?
+private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
+  private let toPart: @Sendable (Whole, ID) -> Part?
   private let current = Kept<ID>()
   private var source: Source<Part>?
+  private var publishing: (() -> Confined<Source<Part>>)?
 
-  init(_ toPart: @escaping (Whole, ID) -> Part?) { self.toPart = toPart }
+  init(_ toPart: @escaping @Sendable (Whole, ID) -> Part?) { self.toPart = toPart }
+
+  /// Makes a source of the states of the part that was asked for last, which can be followed.
+  func publishing<Action>(in whole: EffectContext<Whole, Action>.Moment) -> () -> Confined<Source<Part>> {
+    if let publishing { return publishing }
+    let made = { [toPart, current, whole = whole.publishing] in
+      let id = current.value
+      return whole().scope { state in id.flatMap { toPart(state, $0) } }
+    }
+    publishing = made
+    return made
+  }
 
   func source(in whole: Source<Whole>, of id: ID) -> Source<Part> {
     current.value = id

@@ -33,7 +33,9 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
       IdentifiedEffect { [self, settings = effects.settings] running, revocation in
         let name = run.id?.description
         named?.count(name, by: 1)
-        await run.perform(for: node, within: running, dispatch(running, revocation), revocation, settings)
+        await run.perform(for: node, within: running, revocation, settings) { [dispatch] part in
+          dispatch(running, part ?? revocation)
+        }
         named?.count(name, by: -1)
       }
     }

@@ -55,7 +55,7 @@ extension Route {
   {
     switch target {
     case .direct(let node):
-      Route<Projected>.Mapped(node: node) { action in
+      Route<Projected>.Mapped(node: node, effect: nil) { action in
         guard let action = transform(action) else { return .unmapped }
         return node.dispatch(action)
       } send: { action, isolation throws(StoreError) in
@@ -63,9 +63,7 @@ extension Route {
         try await node.tree.send(action, from: node, isolation: isolation)
       } prepare: { action throws(StoreError) in
         guard let action = transform(action) else { throw .unmapped }
-        return { _, isPlaced throws(StoreError) in
-          try node.tree.acceptHere(action, from: node, isPlaced: isPlaced)
-        }
+        return node.commit(of: action)
       }
     case .mapped(let actions):
       map(through: Depth.Link(actions), transform)
@@ -75,7 +73,7 @@ extension Route {
   @inlinable func map<Projected: Sendable>(
     through below: Depth.Link<Route<Action>.Mapped>, _ transform: @escaping @Sendable (Projected) -> Action?
   ) -> Route<Projected>.Mapped {
-    Route<Projected>.Mapped(node: below.held.node) { action in
+    Route<Projected>.Mapped(node: below.held.node, effect: below.held.effect) { action in
       guard let action = transform(action) else { return .unmapped }
       return below.held.dispatch(action)
     } send: { action, isolation throws(StoreError) in
@@ -89,6 +87,14 @@ extension Route {
 }
 
 extension Route {
+  /// The store that actions are given to as they are. Nil for a projection.
+  var taker: StoreNode<Action>? {
+    switch target {
+    case .direct(let node): node
+    case .mapped(let actions): actions.taker
+    }
+  }
+
   /// Makes the `Dispatch` that an effect is given.
   @usableFromInline func dispatch(by effect: RunningEffect, _ revocation: Revocation) -> Dispatch<Action> {
     switch target {
@@ -96,14 +102,43 @@ extension Route {
     case .mapped(let actions):
       Dispatch(
         .mapped(
-          Dispatch.Mapped(of: actions.node) { action in
-            if revocation.isRevoked { return .terminated }
-            guard let commit = try? actions.prepare(action) else { return .unmapped }
-            revocation.noteDispatch()
-            let command = actions.node.placed(revokedBy: revocation) { tree throws(StoreError) in try commit(tree, true)
+          Dispatch.Mapped(of: actions.node, by: effect) { action, way in
+            switch way {
+            case .dispatch: .dispatched(actions.dispatch(action, by: effect, revocation))
+            case .prepare: actions.prepare(action, by: effect, revocation)
             }
-            return actions.node.enqueue(command, by: effect) ? .enqueued : .terminated
           }))
+    }
+  }
+
+  /// A route for what an effect does. Nil if there is no store any more.
+  @usableFromInline init?(of dispatch: Dispatch<Action>) {
+    guard let node = dispatch.node else { return nil }
+    self.init(
+      Mapped(node: node, effect: dispatch.effect, taker: dispatch.taker) { action in
+        dispatch(action)
+      } send: { action, isolation throws(StoreError) in
+        try await dispatch.send(action, isolation: isolation)
+      } prepare: { action throws(StoreError) in
+        try dispatch.prepare(action)
+      })
+  }
+}
+
+extension Route.Mapped {
+  fileprivate func dispatch(_ action: Action, by effect: RunningEffect, _ revocation: Revocation) -> DispatchResult {
+    if revocation.isRevoked { return .terminated }
+    guard let commit = try? prepare(action) else { return .unmapped }
+    revocation.noteDispatch()
+    let command = node.placed(revokedBy: revocation) { tree throws(StoreError) in try commit(tree, true) }
+    return node.enqueue(command, by: effect) ? .enqueued : .terminated
+  }
+
+  fileprivate func prepare(_ action: Action, by effect: RunningEffect, _ revocation: Revocation) -> DispatchAnswer {
+    do throws(StoreError) {
+      return .prepared(try node.prepared(by: effect, revocation, prepare(action)))
+    } catch {
+      return .refused(error)
     }
   }
 }
@@ -111,25 +146,29 @@ extension Route {
 extension Route {
   /// The actions of a projection. In closures, which are specialized where they are made.
   @usableFromInline final class Mapped: Sendable {
-    @usableFromInline typealias Commit =
-      @Sendable (isolated any TreeIsolation, _ isPlaced: Bool) throws(StoreError) -> Void
-
     @usableFromInline let node: any AnyStoreNode
+    /// The effect whose route it is, if it is one's.
+    @usableFromInline let effect: RunningEffect?
+    /// The store, if it is given the actions as they are.
+    let taker: StoreNode<Action>?
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
     /// Maps an action at once, and returns a closure that commits it on the executor.
-    @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> Commit
+    @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> ActionCommit
 
     /// Not inlined: what passes an action by its address would have it written to memory before every dispatch, also
     /// where it is passed otherwise.
     @inline(never) @inlinable func dispatchMapped(_ action: Action) -> DispatchResult { dispatch(action) }
 
-    @inlinable init(
-      node: any AnyStoreNode, dispatch: @escaping @Sendable (Action) -> DispatchResult,
+    @usableFromInline init(
+      node: any AnyStoreNode, effect: RunningEffect?, taker: StoreNode<Action>? = nil,
+      dispatch: @escaping @Sendable (Action) -> DispatchResult,
       send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,
-      prepare: @escaping @Sendable (Action) throws(StoreError) -> Commit
+      prepare: @escaping @Sendable (Action) throws(StoreError) -> ActionCommit
     ) {
       self.node = node
+      self.effect = effect
+      self.taker = taker
       self.dispatch = dispatch
       self.send = send
       self.prepare = prepare

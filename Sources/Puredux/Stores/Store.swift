@@ -47,7 +47,8 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
       }
     case .mapped(let actions):
       let commit = try actions.prepare(action)
-      result = try await actions.node.run(isolation: isolation) { [source] tree throws(StoreError) in
+      result = try await actions.node.run(isolation: isolation, by: actions.effect) {
+        [source] tree throws(StoreError) in
         try commit(tree, false)
         return source.read(on: tree, reading)
       } late: {
@@ -70,8 +71,9 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
           lateState()
         }
       case .mapped(let actions):
-        state = try await actions.node.run(isolation: nil) { [source, node = actions.node] tree throws(StoreError) in
-          guard !node.refuses(nil) else { throw .terminated }
+        state = try await actions.node.run(isolation: nil, by: actions.effect) {
+          [source, node = actions.node, effect = actions.effect] tree throws(StoreError) in
+          guard !node.refuses(effect) else { throw .terminated }
           return source.read(on: tree) { $0 }
         } late: {
           lateState()
@@ -84,7 +86,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
 
   /// Commits an action in its turn, and then reads the state.
   @usableFromInline func lateRead<Result: Sendable>(
-    _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping Route<Action>.Mapped.Commit
+    _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping ActionCommit
   ) -> LateVisit<Result?> {
     LateVisit { [source] tree throws(StoreError) in
       try commit(tree, true)
@@ -95,9 +97,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @usableFromInline func lateRead<Result: Sendable>(
     _ reading: @escaping @Sendable (State) -> Result, after action: Action, _ node: StoreNode<Action>
   ) -> LateVisit<Result?> {
-    lateRead(reading) { _, isPlaced throws(StoreError) in
-      try node.tree.acceptHere(action, from: node, isPlaced: isPlaced)
-    }
+    lateRead(reading, after: node.commit(of: action))
   }
 
   @usableFromInline func lateState() -> LateVisit<State?> {

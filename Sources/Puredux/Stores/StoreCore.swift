@@ -15,16 +15,12 @@
 
   /// What is not specialized of making a store.
   @usableFromInline init<Owned>(
-    node: StoreNode<Action>, source: Confined<Source<State>>, emitting: (@Sendable (Source<State>) -> Source<State>)?,
+    node: StoreNode<Action>, source: Confined<Source<State>>, published: Confined<Source<State>>,
     history: History<Owned, Action>?
   ) {
     self.node = node
     self.source = source
-    if let emitting {
-      published = source.map(emitting)
-    } else {
-      published = source
-    }
+    self.published = published
     // Ties the history to the lifetime of the store.
     guard let history else { return }
     history.attach(node)
@@ -36,9 +32,16 @@
     root step: consuming CommitStep<Action>, shownBy source: Source<State>, tree: Tree<Action>,
     emitting: (@Sendable (Source<State>) -> Source<State>)?, history: History<State, Action>?
   ) {
+    let source = Confined(storing: source)
     self.init(
-      node: StoreNode(tree: tree, parent: nil, step: Confined(storing: step)), source: Confined(storing: source),
-      emitting: emitting, history: history)
+      node: StoreNode(tree: tree, parent: nil, step: Confined(storing: step)), source: source,
+      published: Self.published(source, emitting), history: history)
+  }
+
+  @usableFromInline static func published(
+    _ source: Confined<Source<State>>, _ emitting: (@Sendable (Source<State>) -> Source<State>)?
+  ) -> Confined<Source<State>> {
+    if let emitting { source.map(emitting) } else { source }
   }
 
   @inlinable init(root features: StoreFeatures<State, State, Action>, tree: Tree<Action>) {
@@ -68,16 +71,16 @@
     let own = OwnState(features.initialState)
     let turn = isOfPart ? node.makeTurn() : nil
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
+    let published = StoreCore<Composed, Action>.published(source, features.emitting)
     let step = node.step.map(with: source) { step, source in
       turn?.source = source
       return features.step(
-        own, shownBy: source, onCommit: interceptor?.onCommit(showing: source), turn: turn, under: node,
+        own, shownBy: source, onCommit: interceptor?.onCommit(showing: source, published), turn: turn, under: node,
         above: step.stages)
     }
     let child = StoreCore<Composed, Action>(
       node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, step: step),
-      source: source,
-      emitting: features.emitting, history: features.history)
+      source: source, published: published, history: features.history)
     if let effects = interceptor?.stateEffects, !effects.isEmpty { child.follow(effects) }
     return child
   }
@@ -97,14 +100,17 @@
   }
 
   @inlinable func intercept(with interceptor: Interceptor<State, Action>) {
-    let onCommit = source.map { interceptor.onCommit(showing: $0) }
+    let onCommit = source.map { interceptor.onCommit(showing: $0, published) }
     node.tree.tell(onCommit, inOrderOf: node, with: followings(interceptor.stateEffects))
   }
 
   /// Follows the states from the effects' place in the order on, until the end of the store.
   @usableFromInline func follow(_ effects: [StateEffect<State, Action>]) {
-    let followings = followings(effects)
-    _ = node.enqueue { tree in followings?.begin(tree) }
+    guard let followings = followings(effects) else { return }
+    _ = node.enqueue { [node] tree in
+      _ = node.tree.madeExtras.onExecutor(on: tree).exchangeWork(of: node, with: followings)
+      followings.begin(tree)
+    }
   }
 
   /// The effects of this store's state.

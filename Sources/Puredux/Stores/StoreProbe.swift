@@ -36,7 +36,7 @@ package struct StoreProbe<State: Sendable>: Sendable {
   /// before. Nil if the tree has ended.
   @discardableResult
   package func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result? {
-    try? await root.run(isolation: nil) { _ throws(StoreError) in
+    try? await root.run(isolation: nil, by: nil) { _ throws(StoreError) in
       body()
     } late: {
       LateVisit { _ throws(StoreError) in body() }

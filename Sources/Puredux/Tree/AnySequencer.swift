@@ -16,6 +16,9 @@
   /// What `dispatch` answers while nothing is taken. From anywhere.
   var refusal: DispatchResult? { nil }
 
+  /// Whether an action that was submitted here is being committed. On the tree's executor.
+  var isCommitting: Bool { false }
+
   /// How many requests may wait for their turn before `dispatch` is refused.
   var inboxBound: Int { .max }
 

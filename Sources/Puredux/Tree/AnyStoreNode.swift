@@ -21,9 +21,15 @@
   func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion
   var existingCompanion: StoreCompanion? { get }
 
+  /// Whether what is being committed has been submitted before, as the order comes from elsewhere. On the executor.
+  var commitsSubmitted: Bool { get }
+
   /// Like the tree's `run`, for this store.
+  ///
+  /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   func run<Result: Sendable>(
-    isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
+    isolation: isolated (any Actor)?, by effect: RunningEffect?,
+    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
     late: @Sendable () -> LateVisit<Result>
   ) async throws(StoreError) -> Result
 

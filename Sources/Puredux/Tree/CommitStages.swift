@@ -119,14 +119,16 @@ extension StoreNode {
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, passing stages: CommitStages<Action>) {
     if let divert = unsafe stages.divert { return divert(action) }
     unsafe stages.hasCommitted = true
-    if stages.prepares { unsafe prepare(&action) }
     if tree.expectsOnCommit.load(ordering: .relaxed) {
       let onCommit = unsafe tree.onCommitOfExecutor
-      onCommit?.prepare?(&action)
+      let isOfPath = onCommit?.isOfPath == true
+      if stages.prepares, !isOfPath { unsafe prepare(&action) }
+      onCommit?.prepare?(&action, self)
       unsafe reduce(&action, passing: stages)
-      if stages.tells { unsafe tell(&action) }
+      if stages.tells, !isOfPath { unsafe tell(&action) }
       onCommit?.tell(&action, self)
     } else {
+      if stages.prepares { unsafe prepare(&action) }
       unsafe reduce(&action, passing: stages)
       if stages.tells { unsafe tell(&action) }
     }
@@ -156,7 +158,7 @@ extension StoreNode {
   /// Calls what the stores of the path have called before their commits.
   @unsafe @inline(never) @inlinable func prepare(_ action: inout Action) {
     climb { node in
-      unsafe node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action) } }
+      unsafe node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action, self) } }
       return true
     }
   }

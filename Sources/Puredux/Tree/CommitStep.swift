@@ -16,15 +16,21 @@
     /// Given `about`, so that a closure that captures nothing else but constants is compiled for these.
     @usableFromInline typealias Tell = (AnyObject, inout Action, StoreNode<Action>) -> Void
 
-    /// Called before the commit, with the action in place.
-    @usableFromInline let prepare: ((inout Action) -> Void)?
+    /// Called before the commit, with the action in place, and the store that it was given to.
+    @usableFromInline let prepare: ((inout Action, StoreNode<Action>) -> Void)?
     /// Called after the commit, also with the store that the action was given to.
     @usableFromInline let tell: Tell
     /// What `tell` is given: the moment of an interceptor.
     @usableFromInline let about: AnyObject
+    /// Whether it calls all that the stores of the path have called.
+    @usableFromInline let isOfPath: Bool
 
-    @usableFromInline init(_ about: AnyObject, prepare: ((inout Action) -> Void)?, tell: @escaping Tell) {
+    @usableFromInline init(
+      _ about: AnyObject, isOfPath: Bool = false, prepare: ((inout Action, StoreNode<Action>) -> Void)?,
+      tell: @escaping Tell
+    ) {
       self.about = about
+      self.isOfPath = isOfPath
       self.prepare = prepare
       self.tell = tell
     }

@@ -17,8 +17,9 @@ public enum DispatchResult: Sendable, Equatable {
 
 /// Dispatches actions to one store: passed to an effect, to respond to the store its action was given to (G8).
 ///
-/// Synchronous and callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the
-/// store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns `.enqueued` until the effect has ended.
+/// Synchronous and callable from anywhere, like the store's own `dispatch`; `send` returns after the commit. Does not
+/// keep the store alive. While the store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns `.enqueued`
+/// until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
     /// There is no store to dispatch to any more.
@@ -32,12 +33,22 @@ public struct Dispatch<Action: Sendable>: Sendable {
 
   /// An object, so that a target, which is passed to interceptors with each action, is small.
   @usableFromInline final class Mapped: Sendable {
-    @usableFromInline let give: @Sendable (Action) -> DispatchResult
+    /// One closure for both ways, as one of these is made whenever a lifted interceptor is asked.
+    @usableFromInline let give: @Sendable (Action, DispatchWay) -> DispatchAnswer
     let node: (any AnyStoreNode)?
+    let effect: RunningEffect?
 
-    @usableFromInline init(of node: (any AnyStoreNode)?, _ give: @escaping @Sendable (Action) -> DispatchResult) {
+    @usableFromInline init(
+      of node: (any AnyStoreNode)?, by effect: RunningEffect?,
+      _ give: @escaping @Sendable (Action, DispatchWay) -> DispatchAnswer
+    ) {
       self.give = give
       self.node = node
+      self.effect = effect
+    }
+
+    @inlinable func dispatch(_ action: Action) -> DispatchResult {
+      if case .dispatched(let result) = give(action, .dispatch) { result } else { .terminated }
     }
   }
 
@@ -54,14 +65,73 @@ public struct Dispatch<Action: Sendable>: Sendable {
     case .none: .terminated
     case .store(let node): node.dispatch(action)
     case .effect(let node, let effect, let revocation): node.dispatch(action, by: effect, revocation)
-    case .mapped(let mapped): mapped.give(action)
+    case .mapped(let mapped): mapped.dispatch(action)
+    }
+  }
+
+  /// Gives the store an action and returns after its commit, as the store's own `send` does: behind everything that the
+  /// effect dispatched before (G1, G8).
+  ///
+  ///     .run { dispatch in
+  ///       for page in try await service.pages() { try await dispatch.send(.add(page)) }
+  ///       dispatch(.loaded)
+  ///     }
+  ///
+  /// For the state as well there is `EffectContext.run`, whose work is given the store.
+  ///
+  /// - Throws: `StoreError.terminated` if the store is shut down or released, or if the effect is cancelled by its id
+  ///   or the state before the action's turn: it changes nothing then. `.rejected` and `.unmapped` as `send` of a
+  ///   store.
+  @inlinable public func send(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation
+  ) async throws(StoreError) {
+    if case .store(let node) = target { return try await node.tree.send(action, from: node, isolation: isolation) }
+    try await sendPrepared(action, isolation)
+  }
+
+  @usableFromInline func sendPrepared(
+    _ action: Action, _ isolation: isolated (any Actor)?
+  ) async throws(StoreError) {
+    guard let node else { throw .terminated }
+    let commit = try prepare(action)
+    try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
+      try commit(tree, false)
+    } late: {
+      LateVisit { tree throws(StoreError) in try commit(tree, true) }
+    }
+  }
+
+  /// Returns what commits an action in its turn.
+  @usableFromInline func prepare(_ action: Action) throws(StoreError) -> ActionCommit {
+    switch target {
+    case .none: throw .terminated
+    case .store(let node): return node.commit(of: action)
+    case .effect(let node, let effect, let revocation):
+      return try node.prepared(by: effect, revocation, node.commit(of: action))
+    case .mapped(let mapped):
+      switch mapped.give(action, .prepare) {
+      case .prepared(let commit): return commit
+      case .refused(let error): throw error
+      case .dispatched: throw .terminated
+      }
+    }
+  }
+
+  /// What is done with an action that has been mapped to one of this.
+  @usableFromInline func give(_ action: Action, _ way: DispatchWay) -> DispatchAnswer {
+    switch way {
+    case .dispatch: return .dispatched(self(action))
+    case .prepare:
+      do throws(StoreError) { return .prepared(try prepare(action)) } catch { return .refused(error) }
     }
   }
 
   /// The same for actions of another type, which are mapped to actions of the store: for the part of a feature that
   /// knows only its own actions.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
-    Dispatch<Other>(.mapped(Dispatch<Other>.Mapped(of: node) { [self] in self(toAction($0)) }))
+    Dispatch<Other>(
+      .mapped(
+        Dispatch<Other>.Mapped(of: node, by: effect) { [self] action, way in give(toAction(action), way) }))
   }
 
   @usableFromInline var node: (any AnyStoreNode)? {
@@ -69,6 +139,23 @@ public struct Dispatch<Action: Sendable>: Sendable {
     case .none: nil
     case .store(let node), .effect(let node, _, _): node
     case .mapped(let mapped): mapped.node
+    }
+  }
+
+  /// The store, if it is given the actions as they are.
+  var taker: StoreNode<Action>? {
+    switch target {
+    case .none, .mapped: nil
+    case .store(let node), .effect(let node, _, _): node
+    }
+  }
+
+  /// The effect that it was made for, if it was.
+  @usableFromInline var effect: RunningEffect? {
+    switch target {
+    case .none, .store: nil
+    case .effect(_, let effect, _): effect
+    case .mapped(let mapped): mapped.effect
     }
   }
 }
@@ -90,6 +177,10 @@ extension StoreNode {
     return isAccepted ? .enqueued : .terminated
   }
 
+  @usableFromInline func commit(of action: Action) -> ActionCommit {
+    { [self] _, isPlaced throws(StoreError) in try tree.acceptHere(action, from: self, isPlaced: isPlaced) }
+  }
+
   @usableFromInline func placed(_ action: Action, _ revocation: Revocation? = nil) -> Command {
     placed(revokedBy: revocation) { [self] _ throws(StoreError) in
       try tree.acceptHere(action, from: self, isPlaced: true)
@@ -98,6 +189,22 @@ extension StoreNode {
 }
 
 extension AnyStoreNode {
+  /// The commit of an action that an effect waits for: refused if the effect is cancelled before the action's turn.
+  ///
+  /// Where the order comes from elsewhere, a commit has two turns: what has been submitted in the first is committed in
+  /// the second, whatever has become of the effect.
+  func prepared(
+    by effect: RunningEffect, _ revocation: Revocation?, _ commit: @escaping ActionCommit
+  ) throws(StoreError) -> ActionCommit {
+    if revocation?.isRevoked == true { throw .terminated }
+    revocation?.noteDispatch()
+    return { [self] tree, isPlaced throws(StoreError) in
+      if revocation?.isRevoked == true, !commitsSubmitted { throw .terminated }
+      if !isPlaced, refuses(effect) { throw .terminated }
+      try Errand.committing(of: revocation?.errand) { () throws(StoreError) in try commit(tree, true) }
+    }
+  }
+
   /// The commit of an action with what belongs to its place in the order: the dispatcher's task-local values, if the
   /// tree carries any, and the revocation of an effect that may be cancelled: an action revoked before its turn is not
   /// committed.
@@ -105,11 +212,14 @@ extension AnyStoreNode {
     revokedBy revocation: Revocation?,
     _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
   ) -> Command {
-    .closure { [context = carriedContext] tree in
+    .closure { [context = carriedContext, part = revocation?.errand?.enter()] tree in
       if revocation?.isRevoked == true { return }
-      // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
-      guard let context else { return _ = try? commit(tree) }
-      context.restore { try? commit(tree) }
+      Errand.committing(of: part?.errand) {
+        // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
+        guard let context else { return _ = try? commit(tree) }
+        context.restore { try? commit(tree) }
+      }
+      part?.end()
     }
   }
 }

@@ -1,6 +1,7 @@
 /// Why a store could not do what it was asked to do.
 public enum StoreError: Error, Sendable, Equatable {
-  /// The store is shut down or released. What it was given changed nothing (G9).
+  /// The store is shut down or released, or the effect that sends has been cancelled by its id or the state. What the
+  /// store was given changed nothing (G8, G9).
   case terminated
   /// An optional scope has no state at present.
   case stateUnavailable

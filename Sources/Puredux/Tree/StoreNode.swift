@@ -184,11 +184,13 @@ import Synchronization
     tree.companion { make(tree.priority) }
   }
 
+  @usableFromInline var commitsSubmitted: Bool { tree.sequencer?.isCommitting == true }
+
   @inlinable func run<Result: Sendable>(
-    isolation: isolated (any Actor)?, _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
-    late: @Sendable () -> LateVisit<Result>
+    isolation: isolated (any Actor)?, by effect: RunningEffect?,
+    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
   ) async throws(StoreError) -> Result {
-    try await tree.run(for: self, isolation: isolation) { tree throws(StoreError) in
+    try await tree.run(for: self, by: effect, isolation: isolation) { tree throws(StoreError) in
       try body(tree)
     } late: {
       late()
@@ -230,6 +232,8 @@ extension StoreNode {
         extras.onExecutor(on: tree).forget()
         extras.sequencer?.rootEnded()
       }
+    } else {
+      self.tree.extras.withObject { $0.onExecutor(on: tree).forget(self) }
     }
     self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
   }

@@ -154,9 +154,11 @@ import Synchronization
   ///
   /// Where the order comes from elsewhere, a visitor is let in like this: what it asks for is performed later, and it
   /// has to wait for that in any case. False if it has not been performed.
-  nonisolated func performInTurn(_ command: Command, for node: StoreNode<Action>?) -> Bool {
+  nonisolated func performInTurn(
+    _ command: Command, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
+  ) -> Bool {
     assumeIsolated { tree in
-      let isAllowed = withRequests { $0.inbox.phase == .idle && node?.refuses() != true }
+      let isAllowed = withRequests { $0.inbox.phase == .idle && node?.refuses(effect) != true }
       guard isAllowed, tree.enter() else { return false }
       defer { tree.leave() }
       command.perform(on: tree)
@@ -381,7 +383,7 @@ import Synchronization
   @inlinable @inline(__always) func commitPlain(
     _ action: inout Action, from node: StoreNode<Action>, _ onCommit: CommitStep<Action>.OnCommit?
   ) {
-    onCommit?.prepare?(&action)
+    onCommit?.prepare?(&action, node)
     // SAFETY: on this tree's executor.
     unsafe node.commit(&action)
     countCommit()
@@ -400,12 +402,14 @@ import Synchronization
   /// If something waits, or the visitor comes from within what the tree is doing, what `late` makes takes its place in
   /// the order instead, unless the store that it is meant for is closed: the requests of others are never performed in
   /// the visitor's task, under its task-local values.
+  ///
+  /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func run<Result: Sendable>(
-    for node: StoreNode<Action>?, isolation: isolated (any Actor)? = #isolation,
+    for node: StoreNode<Action>?, by effect: RunningEffect? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
   ) async throws(StoreError) -> Result {
     announceVisit()
-    switch try await runNow(for: node, body, late: late) {
+    switch try await runNow(for: node, by: effect, body, late: late) {
     case .done(let result): return result
     case .late(let visit): return try await visit.value()
     }
@@ -424,10 +428,10 @@ import Synchronization
   }
 
   @inlinable func runNow<Result: Sendable>(
-    for node: StoreNode<Action>?, _ body: @Sendable (isolated Tree) throws(StoreError) -> Result,
-    late: @Sendable () -> LateVisit<Result>
+    for node: StoreNode<Action>?, by effect: RunningEffect? = nil,
+    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
   ) throws(StoreError) -> Visit<Result> {
-    guard enterOnVisit() else { return .late(postpone(late(), for: node)) }
+    guard enterOnVisit() else { return .late(postpone(late(), for: node, by: effect)) }
     defer { leaveFromVisit() }
     return .done(try body(self))
   }
@@ -459,14 +463,14 @@ import Synchronization
   /// Gives the visit of a caller that has arrived its place in the order, or refuses it if the store that it is meant
   /// for is closed. Whatever a drain has left to the visitor is picked up in either case.
   @usableFromInline nonisolated func postpone<Value>(
-    _ visit: LateVisit<Value>, for node: StoreNode<Action>?
+    _ visit: LateVisit<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> LateVisit<Value> {
     visit.context = carriedContext
     let command = sequencer?.ordered(visit) ?? visit
-    if sequencer != nil, performInTurn(command, for: node) { return visit }
+    if sequencer != nil, performInTurn(command, for: node, by: effect) { return visit }
     let (isPlaced, schedules) = withRequests { requests in
       let takesUp = requests.inbox.visitorCame()
-      if let node, node.refuses() { return (false, takesUp) }
+      if let node, node.refuses(effect) { return (false, takesUp) }
       return (true, append(to: &requests) { $0.append(command) } || takesUp)
     }
     if schedules { scheduleDrain() }
@@ -537,7 +541,8 @@ import Synchronization
     extras.withObject { extras in unsafe extras.onExecutor.unconfined.onCommit } ?? nil
   }
 
-  /// Has `onCommit` called for every commit later in the order, in place of what was called before.
+  /// Has the root store's `onCommit` called for every commit later in the order, or a child store's for each that
+  /// passes that store, in place of what was called before.
   ///
   /// - Parameter work: Begins at that place, too, and ends when something else replaces it.
   @usableFromInline nonisolated func tell(
@@ -547,13 +552,29 @@ import Synchronization
     expectsOnCommit.store(true, ordering: .relaxed)
     let setting = Command.closure { tree in
       let onExecutor = extras.onExecutor(on: tree)
-      let replaced = unsafe onExecutor.work
-      unsafe onExecutor.onCommit = onCommit(on: tree)
-      unsafe onExecutor.work = work
+      let replaced = onExecutor.exchangeWork(of: node, with: work)
+      onExecutor.set(onCommit(on: tree), of: node)
       replaced?.end(tree)
       work?.begin(tree)
     }
     _ = enqueue(sequencer?.deferred(setting) ?? setting, for: node)
+  }
+
+  /// Passes each action that is committed from its place in the order on, and passes a store, to a closure, until that
+  /// returns true. False if the store is closed.
+  nonisolated func watch(
+    _ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool
+  ) -> Bool {
+    let extras = madeExtras
+    expectsOnCommit.store(true, ordering: .relaxed)
+    let watching = Command.closure { tree in extras.onExecutor(on: tree).watch(node, as: number, isOver) }
+    return enqueue(sequencer?.deferred(watching) ?? watching, for: node)
+  }
+
+  nonisolated func stopWatching(as number: ObjectIdentifier) {
+    let extras = madeExtras
+    let stopping = Command.closure { tree in extras.onExecutor(on: tree).stopWatching(as: number) }
+    place(sequencer?.deferred(stopping) ?? stopping)
   }
 
   // MARK: What not every tree has

@@ -11,14 +11,66 @@ extension Tree {
     @usableFromInline final class OnExecutor {
       /// Called for every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
-      /// What goes on for as long as `onCommit` is called.
-      @exclusivity(unchecked) var work: TreeWork?
+      /// What the stores of the path have called, once a child store has set that itself.
+      @exclusivity(unchecked) private var onPath: OnPath<Action>?
+      /// What goes on for as long as a store's own is called.
+      @exclusivity(unchecked) private var works: [ObjectIdentifier: TreeWork] = [:]
 
       init() {}
 
+      func set(_ onCommit: CommitStep<Action>.OnCommit?, of node: StoreNode<Action>) {
+        if node.depth == 0 {
+          if let onPath = unsafe onPath { onPath.root = onCommit } else { unsafe self.onCommit = onCommit }
+        } else {
+          madeOnPath.ofChildren.updateValue(onCommit, forKey: ObjectIdentifier(node))
+        }
+      }
+
+      private var madeOnPath: OnPath<Action> {
+        if let onPath = unsafe onPath { return onPath }
+        let made = unsafe OnPath(root: onCommit)
+        unsafe onPath = made
+        unsafe onCommit = made.asOne
+        return made
+      }
+
+      private func dropOnPathIfUnneeded() {
+        guard let onPath = unsafe onPath, !onPath.isNeeded else { return }
+        unsafe self.onPath = nil
+        unsafe onCommit = onPath.root
+      }
+
+      func watch(_ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping (Action) -> Bool) {
+        madeOnPath.watches[number] = OnPath.Watch(store: node, isOver: isOver)
+      }
+
+      func stopWatching(as number: ObjectIdentifier) {
+        guard let onPath = unsafe onPath else { return }
+        onPath.watches[number] = nil
+        dropOnPathIfUnneeded()
+      }
+
+      /// Returns what it replaces.
+      func exchangeWork(of node: StoreNode<Action>, with work: TreeWork?) -> TreeWork? {
+        let replaced = unsafe works[ObjectIdentifier(node)]
+        if replaced != nil || work != nil { unsafe works[ObjectIdentifier(node)] = work }
+        return replaced
+      }
+
+      /// The root store has ended, and so there are no more commits.
       func forget() {
         unsafe onCommit = nil
-        unsafe work = nil
+        unsafe onPath = nil
+        unsafe works = [:]
+      }
+
+      /// A child store has ended.
+      func forget(_ node: StoreNode<Action>) {
+        if unsafe !works.isEmpty { unsafe works[ObjectIdentifier(node)] = nil }
+        guard let onPath = unsafe onPath, onPath.ofChildren.removeValue(forKey: ObjectIdentifier(node)) != nil else {
+          return
+        }
+        dropOnPathIfUnneeded()
       }
     }
 

@@ -14,8 +14,9 @@ import Testing
     for isRevoked in [true, false] {
       let revocation = Revocation()
       if isRevoked { revocation.revoke() }
-      await run.perform(
-        for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, TreeEffects.Settings())
+      await run.perform(for: node, within: running, revocation, TreeEffects.Settings()) {
+        Dispatch(.effect(node, running, $0 ?? revocation))
+      }
     }
     #expect(begun.all == [1])
     await store.shutdown()
@@ -34,8 +35,9 @@ import Testing
       throw Mishap()
     }
     run.retry = .constant(retriesAtOnce ? .zero : .nanoseconds(1))
-    await run.perform(
-      for: node, within: running, Dispatch(.effect(node, running, revocation)), revocation, TreeEffects.Settings())
+    await run.perform(for: node, within: running, revocation, TreeEffects.Settings()) {
+      Dispatch(.effect(node, running, $0 ?? revocation))
+    }
     #expect(begun.all == [1])
     await store.shutdown()
   }

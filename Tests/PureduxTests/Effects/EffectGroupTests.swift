@@ -136,6 +136,27 @@ import Testing
     }
   }
 
+  @Test func `an effect that is to be interrupted rests until then, and again when it has been`() {
+    var group = Group()
+    for effect in 1...2 { _ = group.add(effect) }
+    _ = group.next(orPark: "runner")
+    for number in 0...1 { _ = group.effect(number, pausesBy: pause(for: .states)) }
+    let isDue = Flag()
+    let alarm = RunningEffect.Pause(for: .time) { _ in !isDue.isRaised }
+    group.effect(1, expects: alarm)
+    #expect(group.isIdle(.nothingRuns, except: []))
+    isDue.raise()
+    for sleep in group.sleeps { sleep.look() }
+    #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
+    #expect(group.isIdle(.nothingRuns, except: [1]))
+    #expect(group.isIdle(.nothingWorks, except: []))
+    #expect(group.isIdle(.allFollow, except: []))
+    alarm.end()
+    #expect(Array(group.dropAlarms().told) == ["waiter"])
+    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(group.sleeps.isEmpty)
+  }
+
   @Test func `who waits until nothing runs is told when all sleep or wait for a state, observers, too`() {
     var group = Group()
     for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }

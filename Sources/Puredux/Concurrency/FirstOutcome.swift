@@ -1,0 +1,56 @@
+/// The outcome of a wait for something that may come in several ways: the first counts.
+final class FirstOutcome<Value: Sendable>: Sendable {
+  typealias Outcome = Result<Value, any Error>
+
+  private enum Phase: Sendable {
+    case open
+    case awaited(Waiter<Outcome>)
+    case known(Outcome)
+  }
+
+  private let phase = LockedValue(Phase.open)
+
+  init() {}
+
+  var isOpen: Bool { phase.withLock { if case .known = $0 { false } else { true } } }
+
+  /// From anywhere. Does nothing if there is an outcome.
+  func end(with outcome: Outcome) {
+    let waiter = phase.withLock { phase -> Waiter<Outcome>? in
+      switch phase {
+      case .known: return nil
+      case .open:
+        phase = .known(outcome)
+        return nil
+      case .awaited(let waiter):
+        phase = .known(outcome)
+        return waiter
+      }
+    }
+    waiter?.resume(returning: outcome)
+  }
+
+  /// Returns when there is an outcome. To be called once.
+  ///
+  /// - Parameters:
+  ///   - effect: The effect whose work the current task does, if it does any: it rests meanwhile.
+  ///   - cause: What it is seen to wait for.
+  func value(
+    of effect: RunningEffect?, for cause: RunningEffect.Pause.Cause, isolation: isolated (any Actor)? = #isolation
+  ) async -> Outcome {
+    var pause: RunningEffect.Pause?
+    defer { pause?.end() }
+    return await Waiter<Outcome>.wait { waiter in
+      let known = phase.withLock { phase -> Outcome? in
+        if case .known(let outcome) = phase { return outcome }
+        phase = .awaited(waiter)
+        return nil
+      }
+      if let known { return waiter.resume(returning: known) }
+      guard let effect else { return }
+      let begun = RunningEffect.Pause(for: cause) { [self] pause in !pause.hasEnded && isOpen }
+      pause = begun
+      effect.pauses(by: begun)
+    }
+  }
+}

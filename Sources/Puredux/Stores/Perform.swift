@@ -1,0 +1,72 @@
+extension StoreType {
+  /// Gives the store an action, and returns when its effects have ended: those that interceptors have for it, those of
+  /// the actions that they dispatch or send through what they are given, and so on (G8). Where there are none, it does
+  /// what `send` does.
+  ///
+  ///     .refreshable { try? await store.perform(.refresh) }
+  ///
+  /// If the calling task is cancelled, these effects are cancelled, as of that place in the order, and none begins any
+  /// more; it returns when they have ended. Effects of the state, and what interceptors themselves dispatch, belong to
+  /// nobody's action, and are neither waited for nor cancelled. An effect that performs an action waits for ever if an
+  /// effect of that action waits, in turn under one id, for the performing one.
+  ///
+  /// The actions and effects that belong to it cost what those with an id do; all others cost nothing.
+  ///
+  /// - Throws: As `send`.
+  public func perform(
+    _ action: Action, isolation: isolated (any Actor)? = #isolation
+  ) async throws(StoreError) {
+    try await store().route.perform(action, isolation: isolation)
+  }
+}
+
+extension Route {
+  fileprivate func perform(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
+    let owner = EffectOwner()
+    let errand = Errand(owner: owner)
+    let node = node
+    let commit: ActionCommit
+    var effect: RunningEffect?
+    switch target {
+    case .direct(let node): commit = node.commit(of: action)
+    case .mapped(let actions):
+      commit = try actions.prepare(action)
+      effect = actions.effect
+    }
+    let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
+      let outcome = await Self.commit(by: commit, of: errand, on: node, by: effect, isolation: isolation)
+      errand.leave()
+      await errand.untilOver(of: node.effectOfCurrentTask)
+      return outcome
+    } onCancel: {
+      errand.cancel()
+      node.place(.closure { _ in EffectOwner.cancel([owner]) })
+    }
+    try outcome.get()
+  }
+
+  private static func commit(
+    by commit: @escaping ActionCommit, of errand: Errand, on node: any AnyStoreNode, by effect: RunningEffect?,
+    isolation: isolated (any Actor)?
+  ) async -> Result<Void, StoreError> {
+    do throws(StoreError) {
+      try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
+        try Errand.committing(of: errand) { () throws(StoreError) in try commit(tree, false) }
+      } late: {
+        LateVisit { tree throws(StoreError) in
+          try Errand.committing(of: errand) { () throws(StoreError) in try commit(tree, true) }
+        }
+      }
+      return .success(())
+    } catch {
+      return .failure(error)
+    }
+  }
+}
+
+extension AnyStoreNode {
+  /// The effect of this tree whose work the current task does.
+  var effectOfCurrentTask: RunningEffect? {
+    RunningEffect.current.flatMap { $0.isHere && hosts($0) ? $0 : nil }
+  }
+}

@@ -1,0 +1,108 @@
+/// The time that a wait was given is over.
+public struct TimedOut: Error, Sendable, Equatable {
+  public init() {}
+}
+
+extension StoreType {
+  /// Returns the first state for which a condition holds: the present one, or one of those that the store publishes
+  /// later.
+  ///
+  ///     try await store.first(where: \.isReady, within: .seconds(5))
+  ///
+  /// It takes its place in the order when it is called (G5): nothing is lost in between. The condition is evaluated on
+  /// the tree's executor, for each commit that the store publishes, until it holds: it should be cheap. No state is kept.
+  /// An effect that waits in its own task is at rest, as one that follows states (G8).
+  ///
+  /// - Parameter limit: Measured by the clock that the store is made with. Without it, the wait lasts until the end of
+  ///   the store. With zero or less only the present state counts.
+  /// - Throws: `TimedOut` when the time is over; `StoreError.terminated` when the store ends; `CancellationError` when
+  ///   the task is cancelled.
+  public func first(
+    where condition: @escaping @Sendable (State) -> Bool, within limit: Duration? = nil,
+    isolation: isolated (any Actor)? = #isolation
+  ) async throws -> State {
+    let proxy = store()
+    let node = proxy.route.node
+    let outcome = FirstOutcome<State>()
+    let follower = proxy.source.map { states in
+      Follower(
+        of: states,
+        StateFollowing(
+          tell: { if outcome.isOpen, condition($0) { outcome.end(with: .success($0)) } }, vanish: {})
+      ) {
+        outcome.end(with: .failure(StoreError.terminated))
+      }
+    }
+    guard node.enqueue({ tree in follower(on: tree).begin() }) else { throw StoreError.terminated }
+    defer { _ = node.enqueue { tree in follower(on: tree).detachIfIdle() } }
+    return try await node.untilEnded(outcome, within: limit, isolation: isolation)
+  }
+
+  /// Returns what a pattern finds in the first action that matches it, of those that are committed from now on: given to
+  /// this store or one below it.
+  ///
+  ///     let user = try await store.firstAction(
+  ///       matching: { if case .loggedIn(let user) = $0 { user } else { nil } }, within: .seconds(30))
+  ///
+  /// It takes its place in the order when it is called (G1): send what the action answers after that, in another task or
+  /// by `dispatch` in an effect of that very action. The pattern is called on the tree's executor, after the interceptors
+  /// have been asked about the action, until it matches. Where the store follows a log, only actions that were given here
+  /// count (G13).
+  ///
+  /// - Parameter limit: As for `first(where:within:)`. With zero or less there is no such action.
+  /// - Throws: As `first(where:within:)`; `StoreError.unmapped` if this is a projection, whose actions the tree does not
+  ///   have.
+  public func firstAction<Found: Sendable>(
+    matching pattern: @escaping @Sendable (Action) -> Found?, within limit: Duration? = nil,
+    isolation: isolated (any Actor)? = #isolation
+  ) async throws -> Found {
+    guard let node = store().route.taker else { throw StoreError.unmapped }
+    let outcome = FirstOutcome<Found>()
+    let number = ObjectIdentifier(outcome)
+    let isPlaced = node.tree.watch(node, as: number) { action in
+      guard outcome.isOpen else { return true }
+      guard let found = pattern(action) else { return false }
+      outcome.end(with: .success(found))
+      return true
+    }
+    guard isPlaced else { throw StoreError.terminated }
+    let ending = node.effects.atEnd(of: node) { outcome.end(with: .failure(StoreError.terminated)) }
+    defer {
+      node.effects.forget(ending)
+      node.tree.stopWatching(as: number)
+    }
+    return try await node.untilEnded(outcome, within: limit, isolation: isolation)
+  }
+}
+
+extension AnyStoreNode {
+  /// Returns when there is an outcome, the time is over, or the caller is cancelled.
+  fileprivate func untilEnded<Value: Sendable>(
+    _ outcome: FirstOutcome<Value>, within limit: Duration?, isolation: isolated (any Actor)?
+  ) async throws -> Value {
+    let effect = effectOfCurrentTask
+    // Behind what was requested before the time was over.
+    let timeIsOver = { @Sendable [self] in place(.closure { _ in outcome.end(with: .failure(TimedOut())) }) }
+    var alarm: Alarm?
+    if let limit, limit > .zero {
+      alarm = Alarm(after: limit, by: effects.settings.clock, of: effect)
+    } else if limit != nil {
+      timeIsOver()
+    }
+    defer { alarm?.end() }
+    return try await withThrowingTaskGroup { [alarm] tasks in
+      if let alarm {
+        tasks.addTask {
+          await alarm.wait()
+          if !Task.isCancelled { timeIsOver() }
+        }
+      }
+      defer { tasks.cancelAll() }
+      return try await withTaskCancellationHandler {
+        await outcome.value(of: effect, for: .states)
+      } onCancel: {
+        outcome.end(with: .failure(CancellationError()))
+      }.get()
+    }
+  }
+}

@@ -1,0 +1,176 @@
+import Puredux
+import PureduxTesting
+import Testing
+
+/// A caller may wait for the effects of its action, and for what these set off.
+@Suite(.timeLimit(.minutes(5))) struct G8Performing {
+  /// Counts down, a second for each action: by `dispatch`, by `send`, with and without an id.
+  private func countdown(_ clock: ManualClock) -> Interceptor<Snapshot, Int> {
+    .effects { action, context in
+      if action == 99 { return .run { try await $0.sleep(for: .seconds(60)) } }
+      guard (1...10).contains(action) else { return nil }
+      switch action % 4 {
+      case 0:
+        return context.run { store in
+          try await Task.sleep(until: clock.now.advanced(by: .seconds(1)), clock: clock)
+          try await store.send(action - 1)
+        }.id("a", .inTurn())
+      case 1: return .run { $0(action - 1) }.after(.seconds(1))
+      case 2:
+        return .run { dispatch in
+          try await dispatch.sleep(for: .seconds(1))
+          dispatch.map { $0 - 1 }(action)
+        }.id("b")
+      default:
+        return .run { dispatch in
+          try await dispatch.sleep(for: .seconds(1))
+          try await dispatch.send(action - 1)
+        }
+      }
+    }
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `it returns when the effects have ended that the action began, and what these dispatched`(kind: Kind)
+    async throws
+  {
+    let clock = ManualClock()
+    let reduced = Record<Int>()
+    let isDone = Gate()
+    let subject = Subject(kind, clock: clock, interceptors: countdown(clock), reducing: { reduced.add($0) })
+    let performing = Task { [store = subject.store] in
+      try await store.perform(9)
+      isDone.open()
+      return reduced.all
+    }
+    let states = subject.states()
+    _ = await states.collect(until: { $0.root.last == 9 })
+    // Of somebody else, and longer.
+    subject.store.dispatch(99)
+    await subject.root.settled()
+    await clock.advance(by: .milliseconds(8_900), settling: subject.root)
+    #expect(!isDone.isOpen)
+    await clock.advance(by: .milliseconds(100), settling: subject.root)
+    let last = try await performing.value
+    #expect(last == [9, 99, 8, 7, 6, 5, 4, 3, 2, 1, 0])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `without effects it does what send does`(kind: Kind) async throws {
+    let subject = Subject(
+      kind,
+      middleware: [
+        Middleware { action, context, next in if action == 3 { context.reject("no") } else { next(action) } }
+      ])
+    try await subject.store.perform(1)
+    #expect(try await subject.store.state.root.last == 1)
+    if kind.log == nil {
+      await #expect(throws: StoreError.rejected(reason: "no")) { try await subject.store.perform(3) }
+    }
+    await subject.root.shutdown()
+    await #expect(throws: StoreError.terminated) { try await subject.store.perform(2) }
+  }
+
+  @Test(arguments: Kind.inMemory)
+  func `its cancellation cancels them, and nothing of them is committed`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let (reduced, ended) = (Record<Int>(), Record<Int>())
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        guard action < 10 else { return nil }
+        return .all(
+          .run { dispatch in
+            if action == 1 { dispatch(2) }
+            await PureduxTesting.untilCancelled()
+            dispatch(action + 10)
+            ended.add(action)
+          }, .run { $0(action + 20) }.after(.seconds(5)).id(action))
+      }, reducing: { reduced.add($0) })
+    let performing = Task { [store = subject.store] in try await store.perform(1) }
+    let states = subject.states()
+    _ = await states.collect(until: { $0.root.last == 2 })
+    try await subject.store.send(3)
+    await subject.root.settled()
+    performing.cancel()
+    try await performing.value
+    #expect(Set(ended.all) == [1, 2])
+    await clock.advance(by: .seconds(5), settling: subject.root)
+    #expect(reduced.all == [1, 2, 3, 23])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.inMemory)
+  func `a caller that is cancelled before its action's turn has it committed, without effects`(kind: Kind) async throws
+  {
+    let executor = HeldExecutor()
+    let reduced = Record<Int>()
+    let subject = Subject(
+      kind, executor: .serial(executor), interceptors: .effects { action, _ in action == 1 ? .run { $0(2) } : nil },
+      reducing: { reduced.add($0) })
+    try await subject.store.send(0)
+    executor.hold()
+    let jobs = executor.enqueued
+    let performing = Task { [store = subject.store] in try await store.perform(1) }
+    await executor.untilEnqueued(jobs + 1)
+    performing.cancel()
+    executor.letGo()
+    try await performing.value
+    await subject.root.settled()
+    #expect(reduced.all == [0, 1])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `it returns when the store ends`(kind: Kind) async throws {
+    let started = Gate()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { _, _ in
+        .all(
+          .run { _ in
+            started.open()
+            await untilCancelled()
+          }.id("a", .inTurn()), .run { _ in Issue.record("It has begun.") }.id("a", .inTurn()))
+      })
+    let performing = Task { [store = subject.store] in try await store.perform(1) }
+    await started.wait()
+    await subject.root.shutdown()
+    try await performing.value
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `an effect that performs an action rests while that rests, and finishes with it`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let reduced = Record<Int>()
+    let countdown = countdown(clock)
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: Interceptor(combining: [
+        countdown,
+        .effects { action, context in
+          guard action == 20 else { return nil }
+          return context.run { store in
+            try await store.perform(3)
+            store.dispatch(30)
+          }
+        },
+      ]), reporting: { Issue.record("\($0)") }, reducing: { reduced.add($0) })
+    try await subject.store.send(20)
+    await clock.advance(by: .seconds(3), settling: subject.root)
+    #expect(reduced.all == [20, 3, 2, 1, 0, 30])
+    try await subject.store.send(20)
+    await subject.root.settled()
+    let end = Task {
+      await subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
+    }
+    while reduced.all.count < 12 {
+      await clock.untilAsleep(1)
+      clock.advance(by: .seconds(1))
+      await reduced.untilCount(reduced.all.count + (reduced.all.last == 1 ? 2 : 1))
+    }
+    await end.value
+    #expect(reduced.all.suffix(6) == [20, 3, 2, 1, 0, 30])
+  }
+}
