@@ -9,13 +9,21 @@ import Observation
 ///     }
 ///
 /// Reading a property of the state through it, as in `cart.items`, observes that property: the reader is notified when
-/// it changes, and not when anything else does. That holds for `Equatable` properties; others count as changed at every
-/// new state, and so does `state` itself if it is not `Equatable`.
+/// it changes, and not when anything else does. That holds for stored `Equatable` properties of a structure, and for
+/// what is read of them (`cart.items.count`, `cart.items[2]` observe `items`), and for `state` itself if it is
+/// `Equatable`. Anything else counts as changed at every new state: a property of another type; and what the state
+/// computes, such as an element (`list[2]`) or a property with a getter or an observer, as that may not be there in
+/// another state. Nothing is computed but where it is read. What costs much, or is to be observed on its own, belongs
+/// into a projection.
+///
+/// A new state takes time for each stored property that has been read since it last changed, and for nothing else.
 ///
 /// It follows the newest state: while the main actor is busy, superseded states are skipped. It does not keep the store
 /// alive, and stays at the last state when the store ends. The counterpart of SwiftRex's observable view model.
 @MainActor @dynamicMemberLookup
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
+  /// Something that is observed. Its state is compared only where that cannot trap: for stored properties, which every
+  /// state has.
   private struct Property {
     let isSame: (State, State) -> Bool
     let willSet: (ObservableStore, ObservationRegistrar) -> Void
@@ -31,9 +39,12 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   private var current: State
   /// The next state, while it is being announced, and what has been read too early since.
   private var announced: State?
-  private var early: [PartialKeyPath<State>: Property] = [:]
-  /// What has been read of the state: its properties, and the state itself.
-  private var properties: [PartialKeyPath<State>: Property] = [:]
+  private var early: [PartialKeyPath<ObservableStore>: Property] = [:]
+  /// What has been read since it was last announced: stored properties, of which a type has as many as it has, the
+  /// state itself, and `computed`.
+  private var observed: [PartialKeyPath<ObservableStore>: Property] = [:]
+  /// Stands for all that is not stored in the state: who reads some of it is notified of every state.
+  private var computed: Void { () }
 
   /// Follows a store, from an initial state that is shown until the store's own has come.
   public init(_ store: some StoreType<State, Action>, initialState: State) {
@@ -63,23 +74,27 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   /// A property of the state. Reading it observes that property.
   public subscript<Value>(dynamicMember keyPath: KeyPath<State, Value>) -> Value {
-    let path: KeyPath<ObservableStore, Value> = \ObservableStore[dynamicMember: keyPath]
-    if properties[keyPath] == nil {
-      properties[keyPath] = Property {
-        areEqual($0[keyPath: keyPath], $1[keyPath: keyPath])
-      } willSet: {
-        $1.willSet($0, keyPath: path)
-      } didSet: {
-        $1.didSet($0, keyPath: path)
-      }
-    }
-    if let announced, let property = properties[keyPath], !property.isSame(current, announced) {
-      early[keyPath] = property
-      earlyRegistrar.access(self, keyPath: path)
+    if MemoryLayout<State>.offset(of: keyPath) != nil {
+      observe(\ObservableStore[dynamicMember: keyPath]) { areEqual($0[keyPath: keyPath], $1[keyPath: keyPath]) }
     } else {
-      registrar.access(self, keyPath: path)
+      observe(\ObservableStore.computed) { _, _ in false }
     }
     return current[keyPath: keyPath]
+  }
+
+  private func observe<Value>(
+    _ path: KeyPath<ObservableStore, Value>, isSame: @escaping (State, State) -> Bool
+  ) {
+    var property: Property {
+      Property(isSame: isSame, willSet: { $1.willSet($0, keyPath: path) }, didSet: { $1.didSet($0, keyPath: path) })
+    }
+    if let announced, !isSame(current, announced) {
+      early[path] = property
+      earlyRegistrar.access(self, keyPath: path)
+    } else {
+      if observed[path] == nil { observed[path] = property }
+      registrar.access(self, keyPath: path)
+    }
   }
 
   @discardableResult public nonisolated func dispatch(_ action: Action) -> DispatchResult { store.dispatch(action) }
@@ -94,12 +109,14 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   }
 
   private func update(_ state: State) {
-    let changed = properties.values.filter { !$0.isSame(current, state) }
+    let changed = observed.filter { !$0.value.isSame(current, state) }
+    // Who still wants to know reads it again, where it is announced or later.
+    for path in changed.keys { observed[path] = nil }
     announced = state
-    for property in changed { property.willSet(self, registrar) }
+    for property in changed.values { property.willSet(self, registrar) }
     announced = nil
     current = state
-    for property in changed { property.didSet(self, registrar) }
+    for property in changed.values { property.didSet(self, registrar) }
     let readEarly = early.values
     early = [:]
     for property in readEarly {

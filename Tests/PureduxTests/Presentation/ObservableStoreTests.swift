@@ -217,6 +217,120 @@ import Testing
     #expect(told.all == [1])
   }
 
+  @Test func `an element that the next states do not have is told as changed, and not looked for`() async throws {
+    let root = RootStore<[String], [String]>(initialState: ["a", "b", "c"]) { $0 = $1 }
+    let store = try await ObservableStore(root)
+    let told = Record<String>()
+    withObservationTracking {
+      #expect(store[2] == "c")
+    } onChange: {
+      told.add("third")
+    }
+    withObservationTracking {
+      #expect(store[dynamicMember: \.last!] == "c")
+    } onChange: {
+      told.add("last")
+    }
+    for next in [["a"], [], ["d", "e", "f"]] {
+      root.dispatch(next)
+      await until { store.state == next }
+      #expect(told.all.sorted() == ["last", "third"])
+    }
+    withObservationTracking {
+      #expect(store[2] == "f")
+    } onChange: {
+      told.add("third again")
+      MainActor.assumeIsolated {
+        withObservationTracking {
+          #expect(store[2] == "f")
+        } onChange: {
+          told.add("with the new state")
+        }
+      }
+    }
+    root.dispatch([])
+    await until { store.state.isEmpty }
+    #expect(told.all.dropFirst(2) == ["third again", "with the new state"])
+  }
+
+  /// A key, each of which is one of its own.
+  final class Mark: Hashable, Sendable {
+    static func == (lhs: Mark, rhs: Mark) -> Bool { lhs === rhs }
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+  }
+
+  struct Marked: Sendable {
+    var count = 0
+    let evaluations = Record<Int>()
+
+    subscript(_: Mark) -> Int {
+      evaluations.add(count)
+      return count
+    }
+  }
+
+  @Test func `what was read by a key is not evaluated again, and nothing is kept of the key`() async throws {
+    let root = RootStore<Marked, Int>(initialState: Marked()) { $0.count = $1 }
+    let store = try await ObservableStore(root)
+    let told = Record<Int>()
+    var marks: [Weak<Mark>] = []
+    for index in 0..<100 {
+      let mark = Mark()
+      marks.append(Weak(mark))
+      if index.isMultiple(of: 2) {
+        _ = store[mark]
+      } else {
+        withObservationTracking {
+          _ = store[mark]
+        } onChange: {
+          told.add(index)
+        }
+      }
+    }
+    #expect(marks.allSatisfy { $0.object == nil })
+    for count in 1...3 {
+      root.dispatch(count)
+      await until { store.count == count }
+    }
+    #expect(told.all.sorted() == (0..<50).map { 2 * $0 + 1 }, "each is told once")
+    #expect(store.evaluations.all.count == 100)
+  }
+
+  /// A value that knows how often it was compared.
+  struct Compared: Sendable, Equatable {
+    var value = 0
+    let comparisons = Record<Int>()
+
+    static func == (lhs: Compared, rhs: Compared) -> Bool {
+      lhs.comparisons.add(lhs.value)
+      return lhs.value == rhs.value
+    }
+  }
+
+  @Test func `who was told that a property has changed has to read it again for it to be compared`() async throws {
+    struct Comparing: Sendable {
+      var part = Compared()
+      var count = 0
+    }
+    let root = RootStore<Comparing, Int>(initialState: Comparing()) {
+      $0.count += 1
+      $0.part.value = $1
+    }
+    let store = try await ObservableStore(root)
+    let part = store.part
+    root.dispatch(0)
+    await until { store.count == 1 }
+    #expect(part.comparisons.all == [0])
+    root.dispatch(1)
+    await until { store.count == 2 }
+    #expect(part.comparisons.all == [0, 0])
+    for count in 3...5 {
+      root.dispatch(count)
+      await until { store.count == count }
+    }
+    #expect(part.comparisons.all == [0, 0])
+  }
+
   @Test func `an optional scope without a state is no store to show, but with an initial state it is`() async throws {
     let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
     let first = root.scope(toOptional: { $0.tags.first })
