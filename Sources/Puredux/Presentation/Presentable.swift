@@ -31,7 +31,9 @@ extension Presentable {
   /// the newest last, and none once the presentable is gone. The store never waits for it.
   ///
   /// - Parameters:
-  ///   - props: Makes the props from a state. The store is passed in for dispatching; it is not kept alive.
+  ///   - store: A root or child store is kept for as long as the presenter is: a child store can be made for what is
+  ///     shown. A proxy (`store()`, a scope) keeps no store alive.
+  ///   - props: Makes the props from a state. A proxy of the store is passed in for dispatching.
   ///   - presentationQueue: Where the props are made: by default not on the main actor.
   ///   - bufferingPolicy: Which states are kept while props are being made and set. `.bufferingNewest(1)` skips those
   ///     that are superseded.
@@ -42,9 +44,10 @@ extension Presentable {
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
   ) {
+    let owner = store
     let store = store.store()
     let maker = Presenter.PropsMaker(presentationQueue)
-    presenter = Presenter { [weak self] connection in
+    presenter = Presenter(of: owner) { [weak self] connection in
       let observer = Observer(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) {
         [weak self, weak connection] state in
         guard self != nil else { return .dead }
@@ -61,12 +64,15 @@ extension Presentable {
   }
 }
 
-/// Connects a presentable to a store, from `subscribeToStore()` until it is released.
+/// Connects a presentable to a store, from `subscribeToStore()` until it is released. Keeps the store that it was given:
+/// where that is a root or child store, it lives at least as long as this.
 @MainActor public final class Presenter {
+  private let store: any Sendable
   private let subscribe: @MainActor (Subscription.Holder) -> Subscription
   private var connection: Subscription.Holder?
 
-  init(subscribe: @escaping @MainActor (Subscription.Holder) -> Subscription) {
+  init(of store: any Sendable, subscribe: @escaping @MainActor (Subscription.Holder) -> Subscription) {
+    self.store = store
     self.subscribe = subscribe
   }
 

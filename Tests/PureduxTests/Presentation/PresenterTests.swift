@@ -202,6 +202,30 @@ import Testing
     #expect(screen.shown.all == [0, 1, 2])
   }
 
+  @Test(arguments: [false, true])
+  func `a store that owns its state is kept while the presenter is there`(isChild: Bool) async throws {
+    let screen = Screen(until: 2)
+    var root: RootStore<Int, Int>? = RootStore(initialState: 0) { $0 += $1 }
+    let anchor = Weak(try #require(root))
+    let props: @Sendable (Int, Store<Int, Int>) -> Screen.Props = { count, store in
+      Screen.Props(count: count) { store.dispatch(1) }
+    }
+    if isChild {
+      let child = try #require(root).childStore(initialState: 0, stateMapping: { $0 + $1 }, reducer: { _, _ in })
+      screen.with(store: child, props: props)
+    } else {
+      screen.with(store: try #require(root), props: props)
+    }
+    root = nil
+    screen.presenter?.subscribeToStore()
+    #expect(anchor.object?.dispatch(1) == .enqueued)
+    #expect(anchor.object?.dispatch(1) == .enqueued)
+    await screen.last.wait()
+    screen.props?.tap()
+    screen.presenter = nil
+    #expect(anchor.object == nil)
+  }
+
   @Test(arguments: Kind.allCases)
   func `it keeps neither its store nor its presentable alive, and gets all that its store published`(kind: Kind)
     async throws
