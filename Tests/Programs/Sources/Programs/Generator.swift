@@ -12,7 +12,10 @@ public struct Features: OptionSet, Codable, Sendable {
     ("contents", .contents), ("statistics", .statistics), ("projections", .projections), ("selectors", .selectors),
     ("shared", .shared), ("stalls", .stalls), ("heldSequences", .heldSequences), ("heldProxies", .heldProxies),
     ("nestedShutdowns", .nestedShutdowns), ("polls", .polls),
-    ("parts", .parts), ("keys", .keys),
+    ("parts", .parts), ("keys", .keys), ("trees", .trees), ("effects", .effects), ("stateEffects", .stateEffects),
+    ("lifts", .lifts), ("carrying", .carrying), ("lastActions", .lastActions), ("finishes", .finishes),
+    ("follows", .follows), ("idTypes", .idTypes), ("newPolicies", .newPolicies), ("ends", .ends),
+    ("directories", .directories), ("followersAbove", .followersAbove),
   ]
 
   /// Shutting down a store while the program runs.
@@ -62,7 +65,30 @@ public struct Features: OptionSet, Codable, Sendable {
   /// Scopes of one key.
   public static let keys = Features(rawValue: 1 << 29)
 
-  public static let all = Features(rawValue: (1 << 30) - 1)
+  // The families: trees and tasks that use them, effects step by step, effects that end stores, directories.
+  public static let trees = Features(rawValue: 1 << 30)
+  public static let effects = Features(rawValue: 1 << 31)
+  public static let ends = Features(rawValue: 1 << 32)
+  public static let directories = Features(rawValue: 1 << 33)
+
+  public static let stateEffects = Features(rawValue: 1 << 34)
+  /// Interceptors of parts and elements.
+  public static let lifts = Features(rawValue: 1 << 35)
+  /// Task-local values that stores carry along.
+  public static let carrying = Features(rawValue: 1 << 36)
+  /// Child stores with `atEnd:`.
+  public static let lastActions = Features(rawValue: 1 << 37)
+  /// Shutdowns that let effects finish, step by step.
+  public static let finishes = Features(rawValue: 1 << 38)
+  /// Effects that wait for states.
+  public static let follows = Features(rawValue: 1 << 39)
+  /// Ids that differ in their type only.
+  public static let idTypes = Features(rawValue: 1 << 40)
+  public static let newPolicies = Features(rawValue: 1 << 41)
+  /// Effects that follow states above the store that they belong to, where effects end stores.
+  public static let followersAbove = Features(rawValue: 1 << 42)
+
+  public static let all = Features(rawValue: (1 << 43) - 1)
 }
 
 /// A reproducible generator.

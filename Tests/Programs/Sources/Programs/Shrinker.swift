@@ -4,8 +4,8 @@ public enum Shrinker {
   ///   - limit: For how long to go on.
   ///   - fails: Runs a program, several times where its failure depends on timing.
   public static func shrink(
-    _ program: Program, limit: Duration = .seconds(60), fails: (Program) async -> Bool
-  ) async -> Program {
+    _ program: AnyProgram, limit: Duration = .seconds(60), fails: (AnyProgram) async -> Bool
+  ) async -> AnyProgram {
     let clock = ContinuousClock()
     let end = clock.now + limit
     var smallest = program

@@ -82,16 +82,15 @@ public final class Soak: Sendable {
   private func runPrograms(_ watchdog: Watchdog) async {
     var index = 0
     while goesOn {
-      let program = Program(seed: Program.seed(base: seed, index: index), features: features)
-      let recorded = await watchdog.watch("program \(index)") { await program.run(features: features) }
-      let failures = Checker.failures(of: recorded, features: features)
-      if !failures.isEmpty {
+      let program = AnyProgram(seed: Program.seed(base: seed, index: index), features: features)
+      let verdict = await watchdog.watch("program \(index)") { await program.run(features: features) }
+      if let failure = verdict.failures.first {
         failed.add(1)
-        say("program \(index) of seed \(seed) fails: \(failures[0])")
+        say("program \(index) of seed \(seed) fails: \(failure)")
       }
       programs.add(1)
-      commits.add(recorded.commits.count)
-      deliveries.add(recorded.deliveries)
+      commits.add(verdict.commits)
+      deliveries.add(verdict.deliveries)
       index += 1
     }
   }

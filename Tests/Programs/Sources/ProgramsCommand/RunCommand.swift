@@ -28,7 +28,7 @@ final class RunCommand: Sendable {
     let start = clock.now
     say("seed \(arguments.seed)")
     if let only = arguments.only {
-      say("\(Program(seed: Program.seed(base: arguments.seed, index: only), features: arguments.features))")
+      say("\(AnyProgram(seed: Program.seed(base: arguments.seed, index: only), features: arguments.features))")
       work(from: only, to: only + 1, stride: 1)
     } else {
       let workers = min(arguments.workers, max(arguments.count, 1))
@@ -137,13 +137,13 @@ final class RunCommand: Sendable {
   // MARK: Making failures smaller
 
   private func shrink(_ failure: Failure) async {
-    let program = Program(
+    let program = AnyProgram(
       seed: Program.seed(base: arguments.seed, index: failure.index), features: arguments.features)
     say("program \(failure.index) of seed \(arguments.seed):")
     say("\(program)")
     let output = Guarded<[String]>([])
     let times = Watchdogs.times
-    let fails: (Program) async -> Bool = { [self] program in
+    let fails: (AnyProgram) async -> Bool = { [self] program in
       guard let data = try? JSONEncoder().encode(program) else { return false }
       return await onThread { [self] in
         let lines = Guarded<[String]>([])

@@ -20,15 +20,14 @@ struct Worker {
     for index in stride(from: arguments.from, to: arguments.count, by: arguments.stride) {
       say("at \(index)")
       let seed = Program.seed(base: arguments.seed, index: index)
-      let program = Program(seed: seed, features: arguments.features)
+      let program = AnyProgram(seed: seed, features: arguments.features)
       for _ in 0..<arguments.times {
-        let recorded = await watchdog.watch("still running") { await program.run(features: arguments.features) }
-        let failures = Checker.failures(of: recorded, features: arguments.features)
-        if !failures.isEmpty {
+        let verdict = await watchdog.watch("still running") { await program.run(features: arguments.features) }
+        if !verdict.failures.isEmpty {
           say("failed")
-          for line in failures.joined(separator: "\n").split(separator: "\n").prefix(60) { say("| \(line)") }
+          for line in verdict.failures.joined(separator: "\n").split(separator: "\n").prefix(60) { say("| \(line)") }
         }
-        say("done \(recorded.commits.count) \(recorded.deliveries)")
+        say("done \(verdict.commits) \(verdict.deliveries)")
       }
     }
     return true
@@ -37,10 +36,9 @@ struct Worker {
   /// Runs a program that is read from the standard input, several times, until it fails.
   func tryProgram() async throws -> Bool {
     let data = FileHandle.standardInput.readDataToEndOfFile()
-    let program = try JSONDecoder().decode(Program.self, from: data)
+    let program = try JSONDecoder().decode(AnyProgram.self, from: data)
     for _ in 0..<arguments.times {
-      let recorded = await watchdog.watch("still running") { await program.run(features: arguments.features) }
-      let failures = Checker.failures(of: recorded, features: arguments.features)
+      let failures = await watchdog.watch("still running") { await program.run(features: arguments.features) }.failures
       if !failures.isEmpty {
         for line in failures.joined(separator: "\n").split(separator: "\n").prefix(60) { say("| \(line)") }
         return false

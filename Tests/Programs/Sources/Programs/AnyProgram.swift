@@ -1,0 +1,66 @@
+/// A random program of one of the families.
+public enum AnyProgram: Codable, Sendable, Equatable {
+  /// A tree, and tasks that use it in every way.
+  case tree(Program)
+  /// Effects that are begun and cancelled, step by step.
+  case effects(EffectProgram)
+
+  /// What came of a run.
+  public struct Verdict: Sendable {
+    public var failures: [String]
+    public var commits = 0
+    public var deliveries = 0
+  }
+
+  public init(seed: UInt64, features: Features = .all) {
+    var random = SeededGenerator(seed: seed ^ 0xFA31)
+    var families: [Features] = []
+    for (family, weight) in [(Features.trees, 4), (.effects, 3)] where features.contains(family) {
+      families += Array(repeating: family, count: weight)
+    }
+    switch families.randomElement(using: &random) {
+    case .effects: self = .effects(EffectProgram(seed: seed, features: features))
+    default: self = .tree(Program(seed: seed, features: features))
+    }
+  }
+
+  /// Runs it once, and compares the record with the model.
+  public func run(features: Features = .all) async -> Verdict {
+    switch self {
+    case .tree(let program):
+      let recorded = await program.run(features: features)
+      return Verdict(
+        failures: Checker.failures(of: recorded, features: features), commits: recorded.commits.count,
+        deliveries: recorded.deliveries)
+    case .effects(let program): return await program.run()
+    }
+  }
+
+  /// Smaller programs, those first that leave out most.
+  var simplifications: [() -> AnyProgram?] {
+    switch self {
+    case .tree(let program): program.simplifications.map { make in { make().map { .tree($0) } } }
+    case .effects(let program): program.simplifications.map { make in { make().map { .effects($0) } } }
+    }
+  }
+}
+
+extension AnyProgram: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .tree(let program): "\(program)"
+    case .effects(let program): "\(program)"
+    }
+  }
+}
+
+extension EffectProgram {
+  func run() async -> AnyProgram.Verdict {
+    let model = EffectModel(self)
+    if model.isAmbiguous { return AnyProgram.Verdict(failures: []) }
+    let (phases, violations) = await EffectRun(self).perform(model.phases)
+    let failures = EffectChecker.failures(expected: model.phases, actual: phases, isCarrying: isCarrying)
+    return AnyProgram.Verdict(
+      failures: failures + violations, commits: phases.reduce(0) { $0 + $1.commits.count }, deliveries: 0)
+  }
+}

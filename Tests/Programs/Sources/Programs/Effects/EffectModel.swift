@@ -1,0 +1,655 @@
+/// What a program of effects must do, step by step: a plain sequential reading of G8.
+struct EffectModel {
+  fileprivate typealias Work = EffectProgram.Work
+
+  /// The effects that can meet: those of one store, one element and one id.
+  fileprivate struct SlotKey: Hashable {
+    var store: Int
+    /// Nil for the whole and its part.
+    var list: EffectProgram.Scope?
+    var element = 0
+    var id: EffectProgram.Identity
+  }
+
+  /// A part or an element whose absence ends effects, as one interceptor sees it.
+  fileprivate struct Owner: Hashable {
+    var interceptor: Int
+    var generation: Int
+    var scope: EffectProgram.Scope
+    var element = 0
+  }
+
+  fileprivate enum Status: Equatable {
+    case waiting
+    case held(until: Int)
+    case delayed(until: Int)
+    case asleep(until: Int, next: Int)
+    case following(Int, next: Int)
+    case atWork
+    /// Its end comes behind what it has dispatched.
+    case ending
+    case over
+
+    var deadline: Int? {
+      switch self {
+      case .held(let time), .delayed(let time), .asleep(let time, _): time
+      case .waiting, .following, .atWork, .ending, .over: nil
+      }
+    }
+  }
+
+  fileprivate struct Effect {
+    var key: EffectKey
+    var store: Int
+    var slot: SlotKey?
+    var owner: Owner?
+    var policy = EffectProgram.Policy.latest
+    var work: Work
+    var carried: Int
+    var status = Status.waiting
+    var attempt = 0
+    var beganIn = -1
+    /// Of an effect of the state.
+    var place: (instance: Int, element: Int)?
+  }
+
+  private struct Slot {
+    /// In the order of their commits.
+    var unfinished: [Int] = []
+    var window: (end: Int, opener: Int)?
+  }
+
+  /// A state effect that follows a store.
+  private struct Following {
+    var instance: Int
+    var spec: Int
+    var store: Int
+    var isSubscribed: Bool
+    /// The value of each element that has one.
+    var values: [Int: Int] = [:]
+    var running: [Int: Int] = [:]
+    var next: [Int: Int] = [:]
+  }
+
+  private enum Item {
+    case action(EffectCommit, by: Int?)
+    case end(Int)
+  }
+
+  private let program: EffectProgram
+  private(set) var phases: [EffectPhase] = []
+  /// Whether two things happen at one time, so that the order cannot be told; or too much happens.
+  private(set) var isAmbiguous = false
+  private var phase = EffectPhase(doing: .start)
+  private var now = 0
+  private var position = 0
+  private var locals: [EffectLocal]
+  private var isAlive: [Bool]
+  private var isFinishing: [Bool]
+  private var effects: [Effect] = []
+  private var slots: [SlotKey: Slot] = [:]
+  private var followings: [Following] = []
+  private var queue: [Item] = []
+  private var generation = 0
+  private var nextInstance = 0
+
+  init(_ program: EffectProgram) {
+    self.program = program
+    locals = program.stores.map { _ in EffectLocal() }
+    isAlive = program.stores.map { _ in true }
+    isFinishing = program.stores.map { _ in false }
+    run()
+  }
+
+  // MARK: Steps
+
+  private mutating func run() {
+    for store in program.stores.indices {
+      for spec in program.stores[store].stateEffects { follow(spec, store: store, isSubscribed: false) }
+    }
+    settle()
+    for (number, step) in program.steps.enumerated() {
+      if isAmbiguous { return }
+      perform(step, number)
+    }
+    // Whatever is left, to its end.
+    var rounds = 0
+    while let time = nextDeadline, !isAmbiguous {
+      rounds += 1
+      if rounds > 100 { isAmbiguous = true }
+      move(to: time)
+    }
+    end(0)
+    phase.doing = .shutDown(0)
+    settle()
+  }
+
+  private mutating func perform(_ step: EffectProgram.Step, _ number: Int) {
+    switch step {
+    case .give(let gifts):
+      phase.doing = .give(gifts, step: number)
+      for (place, gift) in gifts.enumerated() {
+        let isTaken = isAlive[gift.store]
+        phase.answers.append(isTaken)
+        guard isTaken else { continue }
+        let commit = EffectCommit(
+          store: gift.store, action: gift.action, cause: .driver(step: number, gift: place), carried: program.isCarrying ? number + 1 : 0)
+        queue.append(.action(commit, by: nil))
+      }
+      settle()
+    case .advance(let time):
+      let target = now + time
+      while let next = nextDeadline, next <= target, !isAmbiguous { move(to: next) }
+      if now < target { move(to: target) }
+    case .next: if let next = nextDeadline { move(to: next) }
+    case .shutDown(let store):
+      guard isAlive[store] else { return }
+      phase.doing = .shutDown(store)
+      end(store)
+      settle()
+    case .release(let store):
+      let hasChildren = program.stores.indices.contains { program.stores[$0].parent == store && isAlive[$0] }
+      guard store > 0, isAlive[store], !hasChildren else { return }
+      phase.doing = .release(store)
+      end(store)
+      settle()
+    case .finish(let store, let limit): finish(store, within: limit)
+    case .subscribe(let spec, let store):
+      guard isAlive[store], spec < program.stateEffects.count else { return }
+      phase.doing = .subscribe(spec, store: store, instance: nextInstance)
+      follow(spec, store: store, isSubscribed: true)
+      settle()
+    case .unsubscribe(let instance):
+      guard let place = followings.firstIndex(where: { $0.instance == instance && $0.isSubscribed }) else { return }
+      phase.doing = .unsubscribe(instance)
+      stopFollowing(at: place)
+      settle()
+    case .intercept:
+      guard isAlive[0] else { return }
+      phase.doing = .intercept
+      // Its effects of the state end, and those of the new one begin with the present state.
+      while let place = followings.firstIndex(where: { $0.store == 0 && !$0.isSubscribed }) { stopFollowing(at: place) }
+      generation += 1
+      for spec in program.stores[0].stateEffects { follow(spec, store: 0, isSubscribed: false) }
+      settle()
+    }
+  }
+
+  // MARK: Time
+
+  private var nextDeadline: Int? { effects.lazy.compactMap(\.status.deadline).min() }
+
+  private mutating func move(to time: Int) {
+    phase.doing = .time(time)
+    now = time
+    let due = effects.indices.filter { effects[$0].status.deadline == time }
+    if due.count > 1 { isAmbiguous = true }
+    for effect in due { wake(effect) }
+    settle()
+  }
+
+  private mutating func wake(_ effect: Int) {
+    switch effects[effect].status {
+    case .held:
+      if case .throttled(let time, _) = effects[effect].policy, let slot = effects[effect].slot {
+        slots[slot]?.window = (now + time, effect)
+      }
+      begin(effect)
+    case .delayed: enter(effect)
+    case .asleep(_, let next): work(effect, from: next, isAlone: true)
+    case .waiting, .following, .atWork, .ending, .over: break
+    }
+  }
+
+  // MARK: The end of a phase
+
+  private mutating func settle() {
+    drain()
+    // What was cancelled has returned, and what waited for that begins.
+    for place in followings.indices {
+      for (element, effect) in followings[place].running where effects[effect].status == .over {
+        followings[place].running[element] = nil
+      }
+      for (element, effect) in followings[place].next {
+        followings[place].running[element] = effect
+        begin(effect)
+      }
+      followings[place].next = [:]
+    }
+    drain()
+    phase.live = Set(effects.lazy.filter { $0.isLive }.map(\.key))
+    phase.count = slots.values.reduce(0) { $0 + $1.unfinished.count }
+    phases.append(phase)
+    phase = EffectPhase(doing: .start)
+    if position > 250 || effects.count > 400 { isAmbiguous = true }
+  }
+
+  private mutating func drain() {
+    while !queue.isEmpty {
+      switch queue.removeFirst() {
+      case .action(let action, let effect):
+        if let effect, effects[effect].status == .over { continue }
+        guard isAlive[action.store] || isFinishing[action.store] && effect != nil else { continue }
+        commit(action)
+      case .end(let effect): if effects[effect].status == .ending { ended(effect) }
+      }
+      if position > 300 {
+        isAmbiguous = true
+        queue = []
+      }
+    }
+  }
+
+  // MARK: Commits
+
+  private mutating func commit(_ action: EffectCommit) {
+    position += 1
+    phase.commits.append(action)
+    let path = program.path(to: action.store)
+    let deed = program.actions[action.action]
+    for store in path { locals[store].reduce(deed.change) }
+    for effect in effects.indices {
+      if case .following(let count, let next) = effects[effect].status, locals[effects[effect].store].commits >= count {
+        work(effect, from: next)
+      }
+    }
+    for place in followings.indices { updateFollowing(at: place, carried: action.carried) }
+    for interceptor in path.reversed() {
+      cancelWhatIsGone(for: interceptor)
+      for scope in EffectProgram.Scope.allCases {
+        guard isThere(scope, deed.element, for: interceptor) else { continue }
+        for (place, order) in deed.orders.enumerated() where order.scope == scope {
+          guard program.interceptor(of: order, givenTo: action.store) == interceptor else { continue }
+          perform(order, at: place, of: action, element: deed.element, by: interceptor)
+        }
+      }
+    }
+  }
+
+  /// The state that an interceptor's parts are parts of.
+  private func seen(by interceptor: Int) -> EffectLocal {
+    locals[program.stores[interceptor].looksAtRoot ? 0 : interceptor]
+  }
+
+  private func isThere(_ scope: EffectProgram.Scope, _ element: Int, for interceptor: Int) -> Bool {
+    switch scope {
+    case .whole: true
+    case .part: seen(by: interceptor).hasPart
+    case .keyed, .listed: seen(by: interceptor).elements[element] != nil
+    }
+  }
+
+  private mutating func perform(
+    _ order: EffectProgram.Order, at place: Int, of action: EffectCommit, element: Int, by interceptor: Int
+  ) {
+    let isOfElement = order.scope == .keyed || order.scope == .listed
+    func slot(_ id: EffectProgram.Identity) -> SlotKey {
+      SlotKey(
+        store: action.store, list: isOfElement ? order.scope : nil, element: isOfElement ? element : 0, id: id)
+    }
+    switch order.what {
+    case .cancel(let id): cancelAll(in: slot(id))
+    case .begin(let work, let id, let policy):
+      let owner =
+        order.scope == .whole
+        ? nil
+        : Owner(
+          interceptor: interceptor, generation: interceptor == 0 ? generation : 0, scope: order.scope,
+          element: isOfElement ? element : 0)
+      let effect = Effect(
+        key: .order(position, place), store: action.store, slot: id.map(slot), owner: owner, policy: policy,
+        work: work, carried: action.carried)
+      effects.append(effect)
+      add(effects.count - 1)
+    }
+  }
+
+  // MARK: Ids
+
+  private mutating func add(_ effect: Int) {
+    guard let key = effects[effect].slot else { return begin(effect) }
+    let unfinished = slots[key]?.unfinished ?? []
+    func append(_ status: Status? = nil) {
+      slots[key, default: Slot()].unfinished.append(effect)
+      if let status { effects[effect].status = status }
+    }
+    switch effects[effect].policy {
+    case .latest:
+      cancelAll(in: key)
+      append()
+      begin(effect)
+    case .first:
+      guard unfinished.isEmpty else { return leaveOut(effect) }
+      append()
+      begin(effect)
+    case .inTurn(let limit):
+      if !unfinished.isEmpty, unfinished.count(where: { effects[$0].status == .waiting }) >= limit {
+        phase.turnedAway += 1
+        return leaveOut(effect)
+      }
+      append(.waiting)
+      beginWaiting(in: key)
+    case .concurrent:
+      append(.waiting)
+      beginWaiting(in: key)
+    case .debounced(let time):
+      cancelAll(in: key)
+      append(time > 0 ? .held(until: now + time) : nil)
+      if time <= 0 { begin(effect) }
+    case .throttled(let time, let latest):
+      let end = slots[key]?.window?.end ?? now
+      if time <= 0 || end <= now {
+        append()
+        if time > 0 { slots[key]?.window = (now + time, effect) }
+        begin(effect)
+      } else if latest {
+        if let held = unfinished.first(where: isHeldThrottled) { cancel(held) }
+        append(.held(until: end))
+      } else {
+        leaveOut(effect)
+      }
+    case .newest(let limit):
+      let surplus = unfinished.count - (max(1, limit) - 1)
+      if surplus > 0 { for old in unfinished.prefix(surplus) { cancel(old) } }
+      append()
+      begin(effect)
+      beginWaiting(in: key)
+    }
+  }
+
+  private func isHeldThrottled(_ effect: Int) -> Bool {
+    if case .held = effects[effect].status, case .throttled = effects[effect].policy { true } else { false }
+  }
+
+  private mutating func cancelAll(in key: SlotKey) {
+    for effect in slots[key]?.unfinished ?? [] { cancel(effect) }
+    slots[key]?.window = nil
+  }
+
+  /// Begins those whose turn has come.
+  private mutating func beginWaiting(in key: SlotKey) {
+    var before = 0
+    for effect in slots[key]?.unfinished ?? [] {
+      if effects[effect].status == .waiting {
+        if case .concurrent(let limit) = effects[effect].policy {
+          guard before < max(1, limit) else { return }
+        } else {
+          guard before == 0 else { return }
+        }
+        begin(effect)
+      }
+      before += 1
+    }
+  }
+
+  private mutating func leaveOut(_ effect: Int) { effects[effect].status = .over }
+
+  // MARK: One effect
+
+  private mutating func begin(_ effect: Int) {
+    effects[effect].beganIn = phases.count
+    let delay = effects[effect].work.after
+    if delay > 0 { effects[effect].status = .delayed(until: now + delay) } else { enter(effect) }
+  }
+
+  private mutating func enter(_ effect: Int) {
+    let key = effects[effect].key
+    phase.entries[key, default: 0] += 1
+    phase.carried[key] = effects[effect].carried
+    work(effect, from: 0)
+  }
+
+  /// - Parameter isAlone: Whether nothing else happens, so that what it has dispatched is committed before it goes on.
+  private mutating func work(_ effect: Int, from first: Int, isAlone: Bool = false) {
+    effects[effect].status = .atWork
+    let (parts, store, key) = (effects[effect].work.parts, effects[effect].store, effects[effect].key)
+    for place in first..<max(first, parts.count) {
+      switch parts[place] {
+      case .sleep(let time):
+        if time <= 0 { continue }
+        effects[effect].status = .asleep(until: now + time, next: place + 1)
+        return
+      case .follow(let count):
+        // Behind what it has dispatched itself.
+        if isAlone { drain() }
+        if effects[effect].status == .over { return }
+        if locals[store].commits >= count { continue }
+        effects[effect].status = .following(count, next: place + 1)
+        return
+      case .dispatch(let action):
+        queue.append(.action(commit(of: action, to: store, by: effect, place), by: effect))
+      case .send(let action, let target):
+        if !isAlone { isAmbiguous = true }
+        drain()
+        if effects[effect].status == .over { return }
+        if isAlive[target] || isFinishing[target] && isFinishing[store] {
+          commit(commit(of: action, to: target, by: effect, place))
+          drain()
+        }
+        if effects[effect].status == .over { return }
+      case .fail: return fail(effect, key)
+      case .linger: break
+      }
+    }
+    effects[effect].status = .ending
+    queue.append(.end(effect))
+  }
+
+  private func commit(of action: Int, to store: Int, by effect: Int, _ place: Int) -> EffectCommit {
+    EffectCommit(
+      store: store, action: action,
+      cause: .effect(effects[effect].key, attempt: effects[effect].attempt, place: place),
+      carried: effects[effect].carried)
+  }
+
+  private mutating func fail(_ effect: Int, _ key: EffectKey) {
+    let work = effects[effect].work
+    effects[effect].attempt += 1
+    if effects[effect].attempt < work.attempts {
+      if work.pause > 0 { effects[effect].status = .delayed(until: now + work.pause) } else { enter(effect) }
+      return
+    }
+    if let action = work.catching {
+      let commit = EffectCommit(
+        store: effects[effect].store, action: action, cause: .caught(key), carried: effects[effect].carried)
+      queue.append(.action(commit, by: effect))
+    } else {
+      phase.failed.append(key)
+    }
+    effects[effect].status = .ending
+    queue.append(.end(effect))
+  }
+
+  private mutating func ended(_ effect: Int) {
+    effects[effect].status = .over
+    if let key = effects[effect].slot {
+      slots[key]?.unfinished.removeAll { $0 == effect }
+      beginWaiting(in: key)
+    }
+    if let (instance, element) = effects[effect].place,
+      let place = followings.firstIndex(where: { $0.instance == instance }),
+      followings[place].running[element] == effect
+    {
+      followings[place].running[element] = nil
+    }
+  }
+
+  private mutating func cancel(_ effect: Int) {
+    let key = effects[effect].key
+    if effects[effect].status == .over { return }
+    // One that has begun since the tree had settled may have been entered.
+    if effects[effect].beganIn == phases.count, let count = phase.entries[key] {
+      phase.entries[key] = count > 1 ? count - 1 : nil
+      phase.maybe.insert(key)
+    }
+    effects[effect].status = .over
+    if let key = effects[effect].slot { slots[key]?.unfinished.removeAll { $0 == effect } }
+  }
+
+  // MARK: Parts
+
+  private mutating func cancelWhatIsGone(for interceptor: Int) {
+    let current = interceptor == 0 ? generation : 0
+    let gone = effects.indices.filter { effect in
+      guard let owner = effects[effect].owner, owner.interceptor == interceptor, owner.generation == current else {
+        return false
+      }
+      return !isThere(owner.scope, owner.element, for: interceptor)
+    }
+    if gone.isEmpty { return }
+    var touched: [SlotKey] = []
+    for effect in gone {
+      cancel(effect)
+      effects[effect].owner = nil
+      guard let key = effects[effect].slot else { continue }
+      touched.append(key)
+      if slots[key]?.window?.opener == effect { slots[key]?.window = nil }
+    }
+    for key in touched {
+      guard let slot = slots[key] else { continue }
+      // One that waited for a window which is no more begins, and opens its own.
+      if slot.window == nil, let held = slot.unfinished.first(where: isHeldThrottled),
+        case .throttled(let time, _) = effects[held].policy
+      {
+        slots[key]?.window = (now + time, held)
+        begin(held)
+      }
+      beginWaiting(in: key)
+    }
+  }
+
+  // MARK: Effects of the state
+
+  private mutating func follow(_ spec: Int, store: Int, isSubscribed: Bool) {
+    followings.append(Following(instance: nextInstance, spec: spec, store: store, isSubscribed: isSubscribed))
+    nextInstance += 1
+    updateFollowing(at: followings.count - 1, carried: 0)
+  }
+
+  private mutating func updateFollowing(at place: Int, carried: Int) {
+    let following = followings[place]
+    let spec = program.stateEffects[following.spec]
+    let values = spec.values(of: locals[spec.looksAtRoot ? 0 : following.store])
+    followings[place].values = values
+    for element in following.values.keys.sorted() where values[element] == nil { stop(element, at: place) }
+    for element in values.keys.sorted() where values[element] != following.values[element] {
+      stop(element, at: place)
+      guard let value = values[element], spec.hasEffect(value) else { continue }
+      effects.append(
+        Effect(
+          key: .state(following.instance, element, position), store: following.store, work: spec.work,
+          carried: carried, place: (following.instance, element)))
+      let effect = effects.count - 1
+      if followings[place].running[element] == nil {
+        followings[place].running[element] = effect
+        begin(effect)
+      } else {
+        followings[place].next[element] = effect
+      }
+    }
+  }
+
+  /// Cancels what runs and waits for an element. What runs stands in the way of what comes until the tree has settled.
+  private mutating func stop(_ element: Int, at place: Int) {
+    if let running = followings[place].running[element] { cancel(running) }
+    if let next = followings[place].next.removeValue(forKey: element) {
+      // It may have begun already.
+      if effects[next].work.after <= 0 { phase.maybe.insert(effects[next].key) }
+      phase.carried[effects[next].key] = effects[next].carried
+      effects[next].status = .over
+    }
+  }
+
+  private mutating func stopFollowing(at place: Int) {
+    let following = followings.remove(at: place)
+    for (_, effect) in following.running { cancel(effect) }
+    for (_, effect) in following.next { effects[effect].status = .over }
+  }
+
+  // MARK: Ends
+
+  /// Gives a store its last action, and cancels everything of it and below it.
+  private mutating func end(_ store: Int) {
+    giveLast(store)
+    drain()
+    cancelEffects(below: store)
+  }
+
+  private mutating func giveLast(_ store: Int) {
+    guard store > 0, let action = program.stores[store].atEnd else { return }
+    let commit = EffectCommit(store: store, action: action, cause: .atEnd(store), carried: 0)
+    queue.append(.action(commit, by: nil))
+  }
+
+  private mutating func cancelEffects(below store: Int) {
+    for below in program.stores.indices where program.isStore(below, atOrBelow: store) {
+      (isAlive[below], isFinishing[below]) = (false, false)
+      while let place = followings.firstIndex(where: { $0.store == below }) { stopFollowing(at: place) }
+      for effect in effects.indices where effects[effect].store == below { cancel(effect) }
+      for key in slots.keys where key.store == below { slots[key] = nil }
+    }
+  }
+
+  private mutating func finish(_ store: Int, within limit: Int) {
+    guard isAlive[store], limit > 0 else { return }
+    phase.doing = .finish(store, within: limit)
+    giveLast(store)
+    drain()
+    for below in program.stores.indices where program.isStore(below, atOrBelow: store) && isAlive[below] {
+      (isAlive[below], isFinishing[below]) = (false, true)
+    }
+    let end = now + limit
+    settle()
+    while isBusy(below: store), !isAmbiguous {
+      guard let next = nextDeadline, next <= end else {
+        if nextDeadline == end { isAmbiguous = true }
+        now = end
+        phase.doing = .time(end)
+        cancelEffects(below: store)
+        settle()
+        break
+      }
+      if next == end { isAmbiguous = true }
+      move(to: next)
+    }
+    // What follows states only ends with them.
+    cancelEffects(below: store)
+    phase.doing = .finished
+    settle()
+  }
+
+  private func isBusy(below store: Int) -> Bool {
+    effects.contains { effect in
+      guard program.isStore(effect.store, atOrBelow: store) else { return false }
+      switch effect.status {
+      case .over, .following: return false
+      case .waiting: return effect.slot != nil
+      case .held, .delayed, .asleep, .atWork, .ending: return true
+      }
+    }
+  }
+}
+
+extension EffectModel.Effect {
+  /// Whether its work goes on.
+  fileprivate var isLive: Bool {
+    switch status {
+    case .asleep, .following: true
+    case .waiting, .held, .delayed, .atWork, .ending, .over: false
+    }
+  }
+}
+
+extension EffectProgram.StateWork {
+  /// What it depends on, by element.
+  func values(of local: EffectLocal) -> [Int: Int] {
+    switch kind {
+    case .whileAtLeast(let number): [0: local.number >= number ? 1 : 0]
+    case .onChange(let modulus): [0: local.number % max(1, modulus)]
+    case .keyed, .listed: local.elements
+    case .part: local.hasPart ? [0: local.number] : [:]
+    }
+  }
+
+  func hasEffect(_ value: Int) -> Bool { value != 0 }
+}

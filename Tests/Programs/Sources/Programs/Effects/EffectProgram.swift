@@ -1,0 +1,292 @@
+/// A random program of effects. One task gives actions and moves the clock, and has the tree settle after each step; the
+/// effects of the actions are what the actions say. Every work sleeps first, and no two sleep until the same time: so
+/// no two are ever at work at a time, and `EffectModel` can tell exactly what happens.
+public struct EffectProgram: Codable, Sendable, Equatable {
+  public var executor: Executor = .own
+  public var isCarrying = false
+  /// The first is the root.
+  public var stores: [Place] = [Place()]
+  /// What can be given. The work of an action dispatches only those that come later, so that it comes to an end.
+  public var actions: [Deed] = []
+  /// Effects of the state that stores are made with, or that are subscribed.
+  public var stateEffects: [StateWork] = []
+  public var steps: [Step] = []
+
+  public init() {}
+
+  /// A store.
+  public struct Place: Codable, Sendable, Equatable {
+    public var parent = -1
+    public var isOfPart = false
+    /// Whether its interceptor lifts parts of the root's state, and not of its own.
+    public var looksAtRoot = false
+    /// The action that it is given as its last.
+    public var atEnd: Int?
+    /// The effects of its state that it is made with.
+    public var stateEffects: [Int] = []
+
+    public init(parent: Int = -1) { self.parent = parent }
+  }
+
+  /// An action: what it does to the states, and what interceptors return for it.
+  public struct Deed: Codable, Sendable, Equatable {
+    public var change: Change = .nothing
+    /// The element that its orders for elements are about.
+    public var element = 0
+    public var orders: [Order] = []
+
+    public init(_ change: Change = .nothing, orders: [Order] = []) {
+      self.change = change
+      self.orders = orders
+    }
+  }
+
+  public enum Change: Codable, Sendable, Equatable {
+    case nothing
+    case number(Int)
+    case part(Bool)
+    case element(Int, Int?)
+  }
+
+  /// What one interceptor returns for an action.
+  public struct Order: Codable, Sendable, Equatable {
+    /// How many stores above the one that is given the action.
+    public var up = 0
+    public var scope: Scope = .whole
+    public var what: What
+
+    public init(up: Int = 0, scope: Scope = .whole, _ what: What) {
+      self.up = up
+      self.scope = scope
+      self.what = what
+    }
+  }
+
+  /// Whose interceptor it is, lifted to what.
+  public enum Scope: Int, Codable, Sendable, CaseIterable {
+    case whole, part, keyed, listed
+  }
+
+  public enum What: Codable, Sendable, Equatable {
+    case begin(Work, id: Identity?, Policy)
+    case cancel(Identity)
+  }
+
+  /// An id: its type counts, too.
+  public enum Identity: Int, Codable, Sendable, CaseIterable {
+    case zero, one, real, text
+  }
+
+  /// Times are in nanoseconds.
+  public enum Policy: Codable, Sendable, Equatable {
+    case latest
+    case first
+    case inTurn(Int)
+    case concurrent(Int)
+    case debounced(Int)
+    case throttled(Int, latest: Bool)
+    case newest(Int)
+  }
+
+  public struct Work: Codable, Sendable, Equatable {
+    public var after = 0
+    /// The first is a sleep or a wait.
+    public var parts: [Part]
+    public var attempts = 1
+    public var pause = 0
+    public var catching: Int?
+    public var ignoresCancellation = false
+
+    public init(_ parts: [Part]) { self.parts = parts }
+  }
+
+  public enum Part: Codable, Sendable, Equatable {
+    case sleep(Int)
+    /// Follows the states of its store until that has been given so many actions.
+    case follow(Int)
+    case dispatch(Int)
+    /// To a store, in the order of whoever sends.
+    case send(Int, to: Int)
+    case fail
+    case linger(Int)
+  }
+
+  /// An effect of the state.
+  public struct StateWork: Codable, Sendable, Equatable {
+    public enum Kind: Codable, Sendable, Equatable {
+      case whileAtLeast(Int)
+      case onChange(modulus: Int)
+      case keyed
+      case listed
+      case part
+    }
+
+    public var kind: Kind
+    public var looksAtRoot = false
+    public var work: Work
+
+    public init(_ kind: Kind, _ work: Work) {
+      self.kind = kind
+      self.work = work
+    }
+  }
+
+  public struct Gift: Codable, Sendable, Equatable {
+    public var store: Int
+    public var action: Int
+    /// Sent, and not dispatched.
+    public var isSent = false
+
+    public init(_ action: Int, to store: Int) {
+      self.store = store
+      self.action = action
+    }
+  }
+
+  public enum Step: Codable, Sendable, Equatable {
+    /// One after the other, without a pause.
+    case give([Gift])
+    /// Moves the clock, from one time at which something happens to the next.
+    case advance(Int)
+    /// Moves the clock to the next time at which something happens.
+    case next
+    case shutDown(Int)
+    /// Only a store that has none below it.
+    case release(Int)
+    /// Finishes within a time, and moves the clock until that is over.
+    case finish(Int, within: Int)
+    case subscribe(Int, store: Int)
+    case unsubscribe(Int)
+    /// Sets the root's interceptor anew.
+    case intercept
+  }
+}
+
+extension EffectProgram {
+  /// The stores from the root down to one.
+  func path(to store: Int) -> [Int] {
+    var path: [Int] = []
+    var next = store
+    while next >= 0 {
+      path.append(next)
+      next = stores[next].parent
+    }
+    return path.reversed()
+  }
+
+  func isStore(_ store: Int, atOrBelow other: Int) -> Bool { path(to: store).contains(other) }
+
+  /// The store whose interceptor an order is for.
+  func interceptor(of order: Order, givenTo store: Int) -> Int {
+    let path = path(to: store)
+    return path[max(0, path.count - 1 - order.up)]
+  }
+}
+
+/// What a store of such a program owns.
+struct EffectLocal: Sendable, Equatable {
+  var commits = 0
+  var number = 0
+  var hasPart = false
+  var elements: [Int: Int] = [:]
+
+  mutating func reduce(_ change: EffectProgram.Change) {
+    commits += 1
+    switch change {
+    case .nothing: break
+    case .number(let number): self.number = number
+    case .part(let hasPart): self.hasPart = hasPart
+    case .element(let key, let value): elements[key] = value
+    }
+  }
+}
+
+/// What began an action.
+enum EffectCause: Sendable, Hashable {
+  case driver(step: Int, gift: Int)
+  case effect(EffectKey, attempt: Int, place: Int)
+  case caught(EffectKey)
+  case atEnd(Int)
+}
+
+/// Distinguishes an effect from all others of a run.
+enum EffectKey: Sendable, Hashable, Comparable {
+  /// Of an action, by its place in the order and the place of the order in it.
+  case order(Int, Int)
+  /// Of an effect of the state: which, for which element, and after how many commits.
+  case state(Int, Int, Int)
+}
+
+struct EffectCommit: Sendable, Equatable {
+  var store: Int
+  var action: Int
+  var cause: EffectCause
+  var carried: Int
+}
+
+/// What has happened between two moments at which the tree was settled.
+struct EffectPhase: Sendable, Equatable {
+  /// What the driver does.
+  enum Doing: Sendable, Equatable {
+    case give([EffectProgram.Gift], step: Int)
+    case time(Int)
+    case shutDown(Int)
+    case release(Int)
+    /// Begins to finish; `finished` awaits it.
+    case finish(Int, within: Int)
+    case finished
+    case subscribe(Int, store: Int, instance: Int)
+    case unsubscribe(Int)
+    case intercept
+    case start
+  }
+
+  var doing: Doing
+  var commits: [EffectCommit] = []
+  /// How often works were entered.
+  var entries: [EffectKey: Int] = [:]
+  /// Those that may have been entered once more.
+  var maybe: Set<EffectKey> = []
+  /// The works that go on at the end.
+  var live: Set<EffectKey> = []
+  /// The value that is carried, of those that were entered.
+  var carried: [EffectKey: Int] = [:]
+  /// How many run, wait or are held under ids.
+  var count = 0
+  var turnedAway = 0
+  var failed: [EffectKey] = []
+  /// Whether each gift was taken.
+  var answers: [Bool] = []
+}
+
+extension EffectProgram: CustomStringConvertible {
+  public var description: String {
+    var lines = ["effects, executor \(executor)\(isCarrying ? ", carrying" : "")"]
+    for (number, store) in stores.enumerated() {
+      var line =
+        number == 0 ? "store 0: root" : "store \(number): child of \(store.isOfPart ? "a part of " : "")\(store.parent)"
+      if store.looksAtRoot { line += ", lifts the root's" }
+      if let action = store.atEnd { line += ", at its end \(action)" }
+      if !store.stateEffects.isEmpty { line += ", effects of its state \(store.stateEffects)" }
+      lines.append(line)
+    }
+    for (number, work) in stateEffects.enumerated() {
+      lines.append("effect of the state \(number): \(work.kind)\(work.looksAtRoot ? " of the root" : ""), \(work.work)")
+    }
+    for (number, action) in actions.enumerated() {
+      lines.append("action \(number): \(action.change), element \(action.element)")
+      for (place, order) in action.orders.enumerated() {
+        lines.append("  order \(place): up \(order.up), \(order.scope), \(order.what)")
+      }
+    }
+    lines += steps.enumerated().map { "step \($0.offset): \($0.element)" }
+    return lines.joined(separator: "\n")
+  }
+}
+
+extension EffectProgram.Work: CustomStringConvertible {
+  public var description: String {
+    "work(\(parts)" + (after == 0 ? "" : ", after \(after)") + (attempts == 1 ? "" : ", \(attempts) attempts every \(pause)")
+      + (catching.map { ", catching \($0)" } ?? "") + (ignoresCancellation ? ", ignores its cancellation)" : ")")
+  }
+}
