@@ -4,6 +4,8 @@ public enum AnyProgram: Codable, Sendable, Equatable {
   case tree(Program)
   /// Effects that are begun and cancelled, step by step.
   case effects(EffectProgram)
+  /// Effects that end each other's stores.
+  case ends(EndsProgram)
 
   /// What came of a run.
   public struct Verdict: Sendable {
@@ -15,11 +17,12 @@ public enum AnyProgram: Codable, Sendable, Equatable {
   public init(seed: UInt64, features: Features = .all) {
     var random = SeededGenerator(seed: seed ^ 0xFA31)
     var families: [Features] = []
-    for (family, weight) in [(Features.trees, 4), (.effects, 3)] where features.contains(family) {
+    for (family, weight) in [(Features.trees, 4), (.effects, 3), (.ends, 2)] where features.contains(family) {
       families += Array(repeating: family, count: weight)
     }
     switch families.randomElement(using: &random) {
     case .effects: self = .effects(EffectProgram(seed: seed, features: features))
+    case .ends: self = .ends(EndsProgram(seed: seed, features: features))
     default: self = .tree(Program(seed: seed, features: features))
     }
   }
@@ -33,6 +36,7 @@ public enum AnyProgram: Codable, Sendable, Equatable {
         failures: Checker.failures(of: recorded, features: features), commits: recorded.commits.count,
         deliveries: recorded.deliveries)
     case .effects(let program): return await program.run()
+    case .ends(let program): return await EndsRun(program).perform()
     }
   }
 
@@ -41,6 +45,7 @@ public enum AnyProgram: Codable, Sendable, Equatable {
     switch self {
     case .tree(let program): program.simplifications.map { make in { make().map { .tree($0) } } }
     case .effects(let program): program.simplifications.map { make in { make().map { .effects($0) } } }
+    case .ends(let program): program.simplifications.map { make in { make().map { .ends($0) } } }
     }
   }
 }
@@ -50,6 +55,7 @@ extension AnyProgram: CustomStringConvertible {
     switch self {
     case .tree(let program): "\(program)"
     case .effects(let program): "\(program)"
+    case .ends(let program): "\(program)"
     }
   }
 }

@@ -15,7 +15,7 @@ public struct Features: OptionSet, Codable, Sendable {
     ("parts", .parts), ("keys", .keys), ("trees", .trees), ("effects", .effects), ("stateEffects", .stateEffects),
     ("lifts", .lifts), ("carrying", .carrying), ("lastActions", .lastActions), ("finishes", .finishes),
     ("follows", .follows), ("idTypes", .idTypes), ("newPolicies", .newPolicies), ("ends", .ends),
-    ("directories", .directories), ("followersAbove", .followersAbove),
+    ("directories", .directories), ("followersAbove", .followersAbove), ("mixedPolicies", .mixedPolicies),
   ]
 
   /// Shutting down a store while the program runs.
@@ -88,7 +88,10 @@ public struct Features: OptionSet, Codable, Sendable {
   /// Effects that follow states above the store that they belong to, where effects end stores.
   public static let followersAbove = Features(rawValue: 1 << 42)
 
-  public static let all = Features(rawValue: (1 << 43) - 1)
+  /// Several policies under one id.
+  public static let mixedPolicies = Features(rawValue: 1 << 43)
+
+  public static let all = Features(rawValue: (1 << 44) - 1)
 }
 
 /// A reproducible generator.

@@ -10,6 +10,8 @@ private struct EffectProgramMaker {
   var random: SeededGenerator
   let features: Features
   var program = EffectProgram()
+  /// Where policies are not mixed, that of each id.
+  var policies: [EffectProgram.Identity: EffectProgram.Policy] = [:]
 
   init(seed: UInt64, features: Features) {
     random = SeededGenerator(seed: seed)
@@ -106,11 +108,19 @@ private struct EffectProgramMaker {
 
   mutating func order(_ number: Int, of count: Int) -> EffectProgram.Order {
     let what: EffectProgram.What =
-      once(in: 8) ? .cancel(identity()) : .begin(work(number, of: count), id: once(in: 8) ? nil : identity(), policy())
+      once(in: 8) ? .cancel(identity()) : begin(number, of: count)
     var order = EffectProgram.Order(what)
     order.up = once(in: 3) ? 1 + below(2) : 0
     if once(in: 3, .lifts) { order.scope = EffectProgram.Scope(rawValue: 1 + below(3)) ?? .whole }
     return order
+  }
+
+  mutating func begin(_ number: Int, of count: Int) -> EffectProgram.What {
+    let (work, id, policy) = (work(number, of: count), once(in: 8) ? nil : identity(), policy())
+    guard let id, !features.contains(.mixedPolicies) else { return .begin(work, id: id, policy) }
+    let first = policies[id] ?? policy
+    policies[id] = first
+    return .begin(work, id: id, first)
   }
 
   mutating func identity() -> EffectProgram.Identity {

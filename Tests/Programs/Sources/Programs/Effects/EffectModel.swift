@@ -92,6 +92,8 @@ struct EffectModel {
   private var queue: [Item] = []
   private var generation = 0
   private var nextInstance = 0
+  /// The store that is let finish.
+  private var finisher: Int?
 
   init(_ program: EffectProgram) {
     self.program = program
@@ -217,6 +219,11 @@ struct EffectModel {
       followings[place].next = [:]
     }
     drain()
+    if let store = finisher, !isBusy(below: store) {
+      // What follows states only ends with them.
+      cancelEffects(below: store)
+      finisher = nil
+    }
     phase.live = Set(effects.lazy.filter { $0.isLive }.map(\.key))
     phase.count = slots.values.reduce(0) { $0 + $1.unfinished.count }
     phases.append(phase)
@@ -599,10 +606,10 @@ struct EffectModel {
       (isAlive[below], isFinishing[below]) = (false, true)
     }
     let end = now + limit
+    finisher = store
     settle()
-    while isBusy(below: store), !isAmbiguous {
+    while finisher != nil, !isAmbiguous {
       guard let next = nextDeadline, next <= end else {
-        if nextDeadline == end { isAmbiguous = true }
         now = end
         phase.doing = .time(end)
         cancelEffects(below: store)
@@ -612,8 +619,7 @@ struct EffectModel {
       if next == end { isAmbiguous = true }
       move(to: next)
     }
-    // What follows states only ends with them.
-    cancelEffects(below: store)
+    finisher = nil
     phase.doing = .finished
     settle()
   }

@@ -260,6 +260,26 @@ struct EffectPhase: Sendable, Equatable {
 }
 
 extension EffectProgram: CustomStringConvertible {
+  /// The actions that can be given.
+  private var used: Set<Int> {
+    var used: Set<Int> = []
+    var new = stores.compactMap(\.atEnd)
+    func add(_ work: Work) {
+      if let action = work.catching { new.append(action) }
+      for part in work.parts {
+        if case .dispatch(let action) = part { new.append(action) }
+        if case .send(let action, to: _) = part { new.append(action) }
+      }
+    }
+    for step in steps { if case .give(let gifts) = step { new += gifts.map(\.action) } }
+    for effect in stateEffects { add(effect.work) }
+    while let action = new.popLast() {
+      guard used.insert(action).inserted else { continue }
+      for order in actions[action].orders { if case .begin(let work, _, _) = order.what { add(work) } }
+    }
+    return used
+  }
+
   public var description: String {
     var lines = ["effects, executor \(executor)\(isCarrying ? ", carrying" : "")"]
     for (number, store) in stores.enumerated() {
@@ -273,20 +293,95 @@ extension EffectProgram: CustomStringConvertible {
     for (number, work) in stateEffects.enumerated() {
       lines.append("effect of the state \(number): \(work.kind)\(work.looksAtRoot ? " of the root" : ""), \(work.work)")
     }
-    for (number, action) in actions.enumerated() {
+    for number in used.sorted() {
+      let action = actions[number]
       lines.append("action \(number): \(action.change), element \(action.element)")
-      for (place, order) in action.orders.enumerated() {
-        lines.append("  order \(place): up \(order.up), \(order.scope), \(order.what)")
-      }
+      for (place, order) in action.orders.enumerated() { lines.append("  order \(place): \(order)") }
     }
     lines += steps.enumerated().map { "step \($0.offset): \($0.element)" }
     return lines.joined(separator: "\n")
   }
 }
 
+extension EffectProgram.Order: CustomStringConvertible {
+  public var description: String {
+    (up == 0 ? "" : "from \(up) above, ") + (scope == .whole ? "" : "of the \(scope), ") + "\(what)"
+  }
+}
+
+extension EffectProgram.What: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .cancel(let id): "cancel \(id)"
+    case .begin(let work, let id?, let policy): "\(work) under \(id), \(policy)"
+    case .begin(let work, nil, _): "\(work)"
+    }
+  }
+}
+
+extension EffectProgram.Identity: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .zero: "0"
+    case .one: "1"
+    case .real: "1.0"
+    case .text: "\"1\""
+    }
+  }
+}
+
+extension EffectProgram.Policy: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .latest: "latest"
+    case .first: "first"
+    case .inTurn(let limit): "inTurn(\(limit))"
+    case .concurrent(let limit): "concurrent(\(limit))"
+    case .debounced(let time): "debounced(\(milliseconds(time)))"
+    case .throttled(let time, let latest): "throttled(\(milliseconds(time))\(latest ? "" : ", latest: false"))"
+    case .newest(let limit): "newest(\(limit))"
+    }
+  }
+}
+
+extension EffectProgram.Part: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .sleep(let time): "sleep \(milliseconds(time))"
+    case .follow(let count): "follow to \(count)"
+    case .dispatch(let action): "dispatch \(action)"
+    case .send(let action, let store): "send \(action) to \(store)"
+    case .fail: "fail"
+    case .linger(let count): "linger \(count)"
+    }
+  }
+}
+
+extension EffectProgram.Gift: CustomStringConvertible {
+  public var description: String { "\(isSent ? "sent " : "")\(action) to \(store)" }
+}
+
 extension EffectProgram.Work: CustomStringConvertible {
   public var description: String {
-    "work(\(parts)" + (after == 0 ? "" : ", after \(after)") + (attempts == 1 ? "" : ", \(attempts) attempts every \(pause)")
-      + (catching.map { ", catching \($0)" } ?? "") + (ignoresCancellation ? ", ignores its cancellation)" : ")")
+    "work [\(parts.map(\.description).joined(separator: ", "))]" + (after == 0 ? "" : " after \(milliseconds(after))")
+      + (attempts == 1 ? "" : " in \(attempts) attempts, \(milliseconds(pause)) apart")
+      + (catching.map { ", catching \($0)" } ?? "") + (ignoresCancellation ? ", ignoring its cancellation" : "")
   }
+}
+
+extension EffectCommit: CustomStringConvertible {
+  var description: String { "\(action) to \(store) (by \(cause), carrying \(carried))" }
+}
+
+extension EffectKey: CustomStringConvertible {
+  var description: String {
+    switch self {
+    case .order(let position, let place): "effect \(place) of commit \(position)"
+    case .state(let instance, let element, let position): "effect of the state \(instance), \(element) as of \(position)"
+    }
+  }
+}
+
+private func milliseconds(_ time: Int) -> String {
+  "\(time / 1_000_000).\(String(time % 1_000_000 + 1_000_000).dropFirst())"
 }

@@ -185,6 +185,13 @@ final class EffectRun: Sendable {
     } else {
       await child?.shutdown(interceptors: way, clock: clock)
     }
+    // A child store keeps those above it.
+    let gone = held.withLock { held in
+      let below = held.children.filter { program.isStore($0.key, atOrBelow: store) }
+      for child in below.keys { held.children[child] = nil }
+      return below
+    }
+    withExtendedLifetime(gone) {}
   }
 
   // MARK: Stores
