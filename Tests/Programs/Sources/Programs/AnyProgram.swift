@@ -6,6 +6,8 @@ public enum AnyProgram: Codable, Sendable, Equatable {
   case effects(EffectProgram)
   /// Effects that end each other's stores.
   case ends(EndsProgram)
+  /// The stores of a directory.
+  case directory(DirectoryProgram)
 
   /// What came of a run.
   public struct Verdict: Sendable {
@@ -17,12 +19,13 @@ public enum AnyProgram: Codable, Sendable, Equatable {
   public init(seed: UInt64, features: Features = .all) {
     var random = SeededGenerator(seed: seed ^ 0xFA31)
     var families: [Features] = []
-    for (family, weight) in [(Features.trees, 4), (.effects, 3), (.ends, 2)] where features.contains(family) {
+    for (family, weight) in [(Features.trees, 4), (.effects, 3), (.ends, 2), (.directories, 1)] where features.contains(family) {
       families += Array(repeating: family, count: weight)
     }
     switch families.randomElement(using: &random) {
     case .effects: self = .effects(EffectProgram(seed: seed, features: features))
     case .ends: self = .ends(EndsProgram(seed: seed, features: features))
+    case .directories: self = .directory(DirectoryProgram(seed: seed, features: features))
     default: self = .tree(Program(seed: seed, features: features))
     }
   }
@@ -37,6 +40,7 @@ public enum AnyProgram: Codable, Sendable, Equatable {
         deliveries: recorded.deliveries)
     case .effects(let program): return await program.run()
     case .ends(let program): return await EndsRun(program).perform()
+    case .directory(let program): return await DirectoryRun(program).perform()
     }
   }
 
@@ -46,6 +50,7 @@ public enum AnyProgram: Codable, Sendable, Equatable {
     case .tree(let program): program.simplifications.map { make in { make().map { .tree($0) } } }
     case .effects(let program): program.simplifications.map { make in { make().map { .effects($0) } } }
     case .ends(let program): program.simplifications.map { make in { make().map { .ends($0) } } }
+    case .directory(let program): program.simplifications.map { make in { make().map { .directory($0) } } }
     }
   }
 }
@@ -56,12 +61,18 @@ extension AnyProgram: CustomStringConvertible {
     case .tree(let program): "\(program)"
     case .effects(let program): "\(program)"
     case .ends(let program): "\(program)"
+    case .directory(let program): "\(program)"
     }
   }
 }
 
 extension EffectProgram {
   func run() async -> AnyProgram.Verdict {
+    if tasks > 0 {
+      let (record, violations) = await EffectRun(self).performFreely()
+      return AnyProgram.Verdict(
+        failures: EffectRecordChecker.failures(of: record, self) + violations, commits: record.commits.count)
+    }
     let model = EffectModel(self)
     if model.isAmbiguous { return AnyProgram.Verdict(failures: []) }
     let (phases, violations) = await EffectRun(self).perform(model.phases)

@@ -15,7 +15,8 @@ public struct Features: OptionSet, Codable, Sendable {
     ("parts", .parts), ("keys", .keys), ("trees", .trees), ("effects", .effects), ("stateEffects", .stateEffects),
     ("lifts", .lifts), ("carrying", .carrying), ("lastActions", .lastActions), ("finishes", .finishes),
     ("follows", .follows), ("idTypes", .idTypes), ("newPolicies", .newPolicies), ("ends", .ends),
-    ("directories", .directories), ("followersAbove", .followersAbove), ("mixedPolicies", .mixedPolicies),
+    ("directories", .directories), ("followersOutside", .followersOutside), ("mixedPolicies", .mixedPolicies),
+    ("freely", .freely), ("makerCycles", .makerCycles), ("droppedDirectories", .droppedDirectories),
   ]
 
   /// Shutting down a store while the program runs.
@@ -85,13 +86,19 @@ public struct Features: OptionSet, Codable, Sendable {
   /// Ids that differ in their type only.
   public static let idTypes = Features(rawValue: 1 << 40)
   public static let newPolicies = Features(rawValue: 1 << 41)
-  /// Effects that follow states above the store that they belong to, where effects end stores.
-  public static let followersAbove = Features(rawValue: 1 << 42)
+  /// Effects of the family of ends that follow states of their tree which are not those of their store, or of one below it.
+  public static let followersOutside = Features(rawValue: 1 << 42)
 
   /// Several policies under one id.
   public static let mixedPolicies = Features(rawValue: 1 << 43)
+  /// Effects that several tasks begin, at their own pace.
+  public static let freely = Features(rawValue: 1 << 44)
+  /// Makers of a directory that ask for each other's stores.
+  public static let makerCycles = Features(rawValue: 1 << 45)
+  /// Directories that nobody holds any more.
+  public static let droppedDirectories = Features(rawValue: 1 << 46)
 
-  public static let all = Features(rawValue: (1 << 44) - 1)
+  public static let all = Features(rawValue: (1 << 47) - 1)
 }
 
 /// A reproducible generator.

@@ -59,6 +59,10 @@ private struct EffectProgramMaker {
     }
     let count = 4 + below(26)
     for number in 0..<count { program.steps.append(step(isLate: number * 2 > count)) }
+    if once(in: 4, .freely) {
+      program.tasks = 1 + below(3)
+      return program
+    }
     // Where too much comes of it, or too much at a time, with fewer steps.
     while program.steps.count > 2, EffectModel(program).isAmbiguous { program.steps.removeLast(1 + program.steps.count / 4) }
     return program
@@ -186,7 +190,7 @@ extension EffectProgram {
       all.append {
         var changed = self
         change(&changed)
-        return EffectModel(changed).isAmbiguous ? nil : changed
+        return changed.tasks == 0 && EffectModel(changed).isAmbiguous ? nil : changed
       }
     }
     var length = steps.count / 2

@@ -3,7 +3,7 @@ struct EffectModel {
   fileprivate typealias Work = EffectProgram.Work
 
   /// The effects that can meet: those of one store, one element and one id.
-  fileprivate struct SlotKey: Hashable {
+  struct SlotKey: Hashable {
     var store: Int
     /// Nil for the whole and its part.
     var list: EffectProgram.Scope?
@@ -12,7 +12,7 @@ struct EffectModel {
   }
 
   /// A part or an element whose absence ends effects, as one interceptor sees it.
-  fileprivate struct Owner: Hashable {
+  struct Owner: Hashable {
     var interceptor: Int
     var generation: Int
     var scope: EffectProgram.Scope
@@ -223,6 +223,7 @@ struct EffectModel {
       // What follows states only ends with them.
       cancelEffects(below: store)
       finisher = nil
+      phase.isFinished = true
     }
     phase.live = Set(effects.lazy.filter { $0.isLive }.map(\.key))
     phase.count = slots.values.reduce(0) { $0 + $1.unfinished.count }
@@ -612,24 +613,23 @@ struct EffectModel {
       guard let next = nextDeadline, next <= end else {
         now = end
         phase.doing = .time(end)
+        phase.isFinished = true
         cancelEffects(below: store)
+        finisher = nil
         settle()
         break
       }
       if next == end { isAmbiguous = true }
       move(to: next)
     }
-    finisher = nil
-    phase.doing = .finished
-    settle()
   }
 
   private func isBusy(below store: Int) -> Bool {
     effects.contains { effect in
       guard program.isStore(effect.store, atOrBelow: store) else { return false }
       switch effect.status {
-      case .over, .following: return false
-      case .waiting: return effect.slot != nil
+      // What waits behind one that only follows states ends with that.
+      case .over, .following, .waiting: return false
       case .held, .delayed, .asleep, .atWork, .ending: return true
       }
     }

@@ -11,6 +11,9 @@ public struct EffectProgram: Codable, Sendable, Equatable {
   /// Effects of the state that stores are made with, or that are subscribed.
   public var stateEffects: [StateWork] = []
   public var steps: [Step] = []
+  /// Zero: one task, and the tree settles after each step. Otherwise that many tasks share the steps, at their own pace,
+  /// and `EffectRecordChecker` tells what must hold all the same.
+  public var tasks = 0
 
   public init() {}
 
@@ -232,9 +235,7 @@ struct EffectPhase: Sendable, Equatable {
     case time(Int)
     case shutDown(Int)
     case release(Int)
-    /// Begins to finish; `finished` awaits it.
     case finish(Int, within: Int)
-    case finished
     case subscribe(Int, store: Int, instance: Int)
     case unsubscribe(Int)
     case intercept
@@ -242,6 +243,8 @@ struct EffectPhase: Sendable, Equatable {
   }
 
   var doing: Doing
+  /// Whether a store that was let finish has ended then.
+  var isFinished = false
   var commits: [EffectCommit] = []
   /// How often works were entered.
   var entries: [EffectKey: Int] = [:]
@@ -281,7 +284,9 @@ extension EffectProgram: CustomStringConvertible {
   }
 
   public var description: String {
-    var lines = ["effects, executor \(executor)\(isCarrying ? ", carrying" : "")"]
+    var lines = [
+      "effects, executor \(executor)\(isCarrying ? ", carrying" : "")\(tasks > 0 ? ", \(tasks) tasks" : "")"
+    ]
     for (number, store) in stores.enumerated() {
       var line =
         number == 0 ? "store 0: root" : "store \(number): child of \(store.isOfPart ? "a part of " : "")\(store.parent)"

@@ -46,6 +46,10 @@ final class EffectRun: Sendable {
     var turnedAway = 0
     var violations: [String] = []
     var position = 0
+    // For runs at the tasks' own pace.
+    var moments: [Int] = []
+    var works: [EffectRecord.Work] = []
+    var moment = 0
   }
 
   private struct Held: Sendable {
@@ -73,6 +77,7 @@ final class EffectRun: Sendable {
     for phase in expected {
       var actual = EffectPhase(doing: phase.doing)
       actual.answers = await perform(phase.doing)
+      if phase.isFinished { await held.withLock({ $0.ending.take() })?.value }
       if let root = held.withLock({ $0.root }) {
         await root.settled()
         let statistics = await root.statistics
@@ -90,6 +95,93 @@ final class EffectRun: Sendable {
     await root?.shutdown()
     clear()
     return (phases, happened.withLock { $0.violations })
+  }
+
+  // MARK: At the tasks' own pace
+
+  /// Lets several tasks share the steps, and returns what happened.
+  func performFreely() async -> (record: EffectRecord, violations: [String]) {
+    makeStores()
+    let left = LiveCount()
+    for _ in 0..<program.tasks { left.add() }
+    await withDiscardingTaskGroup { group in
+      for task in 0..<program.tasks {
+        group.addTask { [self] in
+          for step in program.steps.indices where step % program.tasks == task {
+            await performFreely(program.steps[step], step)
+          }
+          left.subtract()
+        }
+      }
+      // Time goes on, so that no shutdown waits for it.
+      group.addTask { [self] in
+        while left.value > 0 {
+          for _ in 0..<20 { await Task.yield() }
+          clock.move(to: clock.now.time + .milliseconds(5))
+        }
+      }
+    }
+    let count = await run(toItsEnd: ())
+    let root = held.withLock { $0.root }
+    await root?.shutdown()
+    clear()
+    return happened.withLock { happened in
+      var record = EffectRecord()
+      record.commits = Array(zip(happened.commits, happened.moments))
+      record.works = happened.works
+      record.turnedAway = happened.turnedAway
+      record.count = count
+      for step in program.steps {
+        switch step {
+        case .shutDown(let store), .release(let store), .finish(let store, _): record.ended.insert(store)
+        case .intercept: record.isReplaced = true
+        case .give, .advance, .next, .subscribe, .unsubscribe: break
+        }
+      }
+      return (record, happened.violations)
+    }
+  }
+
+  private func performFreely(_ step: EffectProgram.Step, _ number: Int) async {
+    switch step {
+    case .give(let gifts): _ = await perform(.give(gifts, step: number))
+    case .advance(let time): clock.move(to: clock.now.time + .nanoseconds(time))
+    case .next: await Task.yield()
+    case .shutDown(let store): await shutDown(store, .cancel)
+    case .release(let store): if store > 0 { _ = await perform(.release(store)) }
+    case .finish(let store, let limit): await shutDown(store, .finish(within: .nanoseconds(limit)))
+    case .subscribe(let spec, let store):
+      let instance = held.withLock { held in
+        held.nextInstance += 1
+        return held.nextInstance - 1
+      }
+      _ = await perform(.subscribe(spec, store: store, instance: instance))
+    case .unsubscribe(let instance): _ = await perform(.unsubscribe(instance))
+    case .intercept: _ = await perform(.intercept)
+    }
+  }
+
+  /// Moves the clock until nothing happens any more. Returns how many effects are counted under ids; nil if too much
+  /// happened, or the tree has ended.
+  private func run(toItsEnd: Void) async -> Int? {
+    guard let root = held.withLock({ $0.root }), await (try? root.store().state) != nil else { return nil }
+    var (before, quiet) = (-1, 0)
+    for _ in 0..<500 {
+      await root.settled()
+      clock.move(to: clock.now.time + .seconds(1_000))
+      await root.settled()
+      let moment = happened.withLock { $0.moment }
+      quiet = moment == before ? quiet + 1 : 0
+      before = moment
+      if quiet > 2 {
+        let waits = happened.withLock { $0.live.values.contains { $0 > 0 } }
+        let count = await root.statistics.effects.values.reduce(0, +)
+        if waits { return nil }
+        if count > 0 { violate("G8 the statistics count \(count) under ids, and nothing is at work") }
+        return count
+      }
+    }
+    return nil
   }
 
   private func violate(_ text: String) { happened.withLock { $0.violations.append(text) } }
@@ -143,12 +235,9 @@ final class EffectRun: Sendable {
       held.withLock { $0.ending = ending }
       // Until it measures its time.
       while !isOver.isSet, !clock.hasSleeper(until: end) { await Task.yield() }
-    case .finished:
-      let ending = held.withLock { $0.ending.take() }
-      await ending?.value
     case .subscribe(let spec, let store, let instance):
       let effect = stateEffect(program.stateEffects[spec], instance: instance, of: store)
-      held.withLock { $0.nextInstance = instance + 1 }
+      held.withLock { $0.nextInstance = max($0.nextInstance, instance + 1) }
       if let proxy = proxy(of: store) {
         let subscription = proxy.subscribe(effect: effect)
         held.withLock { $0.subscriptions[instance] = subscription }
@@ -218,6 +307,10 @@ final class EffectRun: Sendable {
       happened.withLock {
         $0.position += 1
         $0.commits.append(commit)
+        if program.tasks > 0 {
+          $0.moment += 1
+          $0.moments.append($0.moment)
+        }
       }
     }
     held.withLock {
@@ -388,14 +481,23 @@ final class EffectRun: Sendable {
   private func perform(
     _ work: EffectProgram.Work, _ key: EffectKey, _ store: Int, _ dispatch: Dispatch<EffectAction>
   ) async throws {
-    let attempt = happened.withLock { happened in
+    let (attempt, entered) = happened.withLock { happened in
+      happened.moment += 1
       happened.allEntries[key, default: 0] += 1
       happened.entries[key, default: 0] += 1
       happened.carried[key] = CarriedNumber.current
       happened.live[key, default: 0] += 1
-      return happened.allEntries[key, default: 0] - 1
+      return (happened.allEntries[key, default: 0] - 1, happened.moment)
     }
-    defer { happened.withLock { $0.live[key, default: 0] -= 1 } }
+    defer {
+      happened.withLock { happened in
+        happened.moment += 1
+        happened.live[key, default: 0] -= 1
+        if program.tasks > 0 {
+          happened.works.append(EffectRecord.Work(key: key, entered: entered, left: happened.moment))
+        }
+      }
+    }
     for (place, part) in work.parts.enumerated() {
       func action(_ number: Int, to store: Int) -> EffectAction {
         EffectAction(store: store, action: number, cause: .effect(key, attempt: attempt, place: place))

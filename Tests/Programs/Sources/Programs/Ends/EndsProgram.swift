@@ -161,9 +161,9 @@ private struct EndsProgramMaker {
     switch below(depth > 1 ? 10 : 13) {
     case 0...1: return .yield(1 + below(20))
     case 2...4:
-      let isAbove = other != store && program.isStore(store, atOrBelow: other)
       let isElsewhere = program.root(of: other) != program.root(of: store)
-      if isAbove && !features.contains(.followersAbove) || isElsewhere && !crosses { return .yield(1) }
+      let isOutside = !isElsewhere && !program.isStore(other, atOrBelow: store)
+      if isOutside && !features.contains(.followersOutside) || isElsewhere && !crosses { return .yield(1) }
       return once(in: 3) ? .await(other, count: 1 + below(4)) : .follow(other)
     case 5...8:
       let place = EndsProgram.Position.allCases[below(4)]

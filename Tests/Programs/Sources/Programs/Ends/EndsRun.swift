@@ -25,6 +25,8 @@ final class EndsRun: Sendable {
   private let left = Record<Task<Void, Never>>()
   private let violations = Record<String>()
   private let commits = Counter()
+  /// How many actions effects still give, so that they come to an end.
+  private let actionsLeft = Atomic(300)
 
   /// Far more than any call may take.
   private static let limit = Duration.seconds(1_000)
@@ -183,9 +185,11 @@ final class EndsRun: Sendable {
     case .follow(let other): await follow(other, count: .max)
     case .await(let other, let count): await follow(other, count: count)
     case .dispatch(let acts, let other):
+      guard actionsLeft.subtract(1, ordering: .relaxed).newValue > 0 else { return }
       let proxy = places.withLock { $0[other].proxy }
       proxy?.dispatch(Action(acts: acts, store: other))
     case .send(let other):
+      guard actionsLeft.subtract(1, ordering: .relaxed).newValue > 0 else { return }
       let proxy = places.withLock { $0[other].proxy }
       try? await proxy?.send(Action(acts: [], store: other))
     case .end(let other, let way, let position):
