@@ -65,7 +65,7 @@ private func run(
     }
   }
   let timing = Task {
-    try await clock.sleep(for: limit)
+    try await clock.sleep(for: limit.clamped)
     end.finish(throwing: LogViolation(part, "it has not ended within \(limit)"))
   }
   defer {

@@ -42,7 +42,8 @@
       /// certificates.
       public var tls: TLS?
       /// For how long the first connection, and the stream, are tried before `init` throws; an answer that is waited
-      /// for then may take `answerLimit` longer.
+      /// for then may take `answerLimit` longer. Less than zero counts as zero, and more than a hundred years as that; so
+      /// it does for the next.
       public var connectLimit = Duration.seconds(10)
       /// What a server has not answered after that long is `.unavailable`.
       public var answerLimit = Duration.seconds(5)
@@ -119,6 +120,9 @@
     ///   `.refused` where the options or the servers' names are wrong, or a stream is there that removes entries by
     ///   itself.
     public init(servers: [String], options: Options = Options()) async throws(LogError) {
+      var options = options
+      options.connectLimit = options.connectLimit.clamped
+      options.answerLimit = options.answerLimit.clamped
       self.options = options
       heartbeat = min(max(options.heartbeat, .milliseconds(100)), .seconds(60))
       guard !servers.isEmpty else { throw .refused("No servers were named.") }

@@ -40,6 +40,25 @@
       await log.close()
     }
 
+    @Test(
+      "no duration traps, however long or short",
+      arguments: [Duration(attoseconds: .max), Duration(attoseconds: .min), .zero, .nanoseconds(-1)])
+    func durations(duration: Duration) async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      var options = NATSLog.Options()
+      options.replicas = 1
+      (options.connectLimit, options.answerLimit, options.heartbeat) = (duration, duration, duration)
+      if duration > .zero {
+        let log = try await NATSLog(servers: [server.url], options: options)
+        #expect(try await log["a"].head() == 0)
+        await log.close()
+      } else {
+        // Whether it is in time is not said.
+        if let log = try? await NATSLog(servers: [server.url], options: options) { await log.close() }
+      }
+    }
+
     @Test("stores wait while the server is away, and go on by themselves when it is back")
     func serverKilled() async throws {
       let server = try NATSServer()

@@ -8,7 +8,8 @@ package struct ElapsedClock: Sendable {
   package init(_ clock: some Clock<Duration>) {
     let start = clock.now
     announce = (clock as? any AnnouncedClock)?.announcing(from: start)
-    elapsed = { start.duration(to: clock.now) }
+    // A clock that is set by hand may show any time. What is added to this one's does not overflow.
+    elapsed = { min(max(start.duration(to: clock.now), .longest * -1_000), .longest * 1_000) }
     sleep = { try await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
   }
 
@@ -34,7 +35,7 @@ package struct ElapsedClock: Sendable {
       do {
         try await sleep(time)
       } catch {
-        if !Task.isCancelled { await ContinuousClock().wait(min(time - now, .longest)) }
+        if !Task.isCancelled { await ContinuousClock().wait(time - now) }
       }
     } onCancel: {
       pause.end()
@@ -43,7 +44,7 @@ package struct ElapsedClock: Sendable {
   }
 
   func wait(_ duration: Duration, in effect: RunningEffect? = nil) async {
-    if duration > .zero { await wait(until: now + min(duration, .longest), in: effect) }
+    if duration > .zero { await wait(until: now + duration.clamped, in: effect) }
   }
 
   /// Returns when a duration has passed, as above, and lets others run even if it is none. False if the task is
@@ -63,4 +64,7 @@ extension Clock<Duration> {
 extension Duration {
   /// A duration that every clock can add to its time: about a hundred years.
   package static var longest: Duration { .seconds(100 * 365 * 86_400) }
+
+  /// A duration as it is taken from users, who may give any: less than none is none, and more than the longest is that.
+  package var clamped: Duration { min(max(self, .zero), .longest) }
 }

@@ -103,6 +103,7 @@ private struct Sending {
     options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
+    let options = options.clamped
     let elapsed = ElapsedClock(clock)
     let start = elapsed.now
     var found = await read(log, states: options.ignoresSnapshots ? nil : states)
@@ -241,7 +242,7 @@ private struct Sending {
           sending.watcher = nil
           return true
         }
-        _ = sending.outbox.retry(at: now, patience: min(options.patience, .longest))
+        _ = sending.outbox.retry(at: now, patience: options.patience)
         return false
       }
       if isOver { return }

@@ -1,5 +1,6 @@
 /// How a store follows its log. The defaults are made for a service that would rather wait than fail. All times are by
-/// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced.
+/// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced. A time of less than zero
+/// counts as zero, one of more than a hundred years as a hundred years.
 public struct LogOptions: Sendable {
   /// How many actions go to the log as one entry, where that many wait.
   public var actionsPerEntry = 256
@@ -13,7 +14,7 @@ public struct LogOptions: Sendable {
   /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
   /// that throws. Counted anew when the log has been found, and when it has delivered something.
   public var openingLimit = Duration.seconds(10)
-  /// What has failed is tried again after that long.
+  /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond.
   public var retryInterval = Duration.milliseconds(250)
   /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
   public var patience = Duration.seconds(2)
@@ -31,6 +32,17 @@ public struct LogOptions: Sendable {
   public var ignoresSnapshots = false
 
   public init() {}
+
+  /// With times that can be computed with.
+  var clamped: LogOptions {
+    var options = self
+    options.sendLimit = sendLimit?.clamped
+    options.openingLimit = openingLimit.clamped
+    options.retryInterval = max(retryInterval.clamped, .milliseconds(1))
+    options.patience = patience.clamped
+    options.endingLimit = endingLimit.clamped
+    return options
+  }
 
   func limits(entryLimit: Int) -> Outbox.Limits {
     Outbox.Limits(

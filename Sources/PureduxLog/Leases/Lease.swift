@@ -82,7 +82,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   ///   - lease: The lease in the state.
   ///   - action: Makes the action by which the reducer is given a claim.
   ///   - duration: A holder that is not heard of for that long loses the lease; it renews it three times in that time.
-  ///     By the store's clock. It is to be longer than the log is away at times, and than the replicas lag behind.
+  ///     By the store's clock. It is to be longer than the log is away at times, and than the replicas lag behind. Less
+  ///     than a tenth of a second counts as that, and more than a hundred years as a hundred years.
   public init(
     lease: @escaping @Sendable (State) -> Lease, action: @escaping @Sendable (Lease.Claim) -> Action,
     duration: Duration = .seconds(10)
@@ -90,7 +91,7 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
     replica = UInt64.random(in: 1 ... .max)
     self.lease = lease
     self.action = action
-    self.duration = duration
+    self.duration = max(duration.clamped, .milliseconds(100))
   }
 
   /// Whether this replica holds the lease in a state.

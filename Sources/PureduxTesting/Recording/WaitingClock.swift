@@ -23,7 +23,7 @@ func wait(within limit: Duration, for work: @escaping @Sendable () async -> Void
     outcome.yield(.done)
   }
   let timing = Task {
-    try await WaitingClock.current.sleep(for: limit)
+    try await WaitingClock.current.sleep(for: limit.clamped)
     outcome.yield(.late)
   }
   defer {
@@ -42,7 +42,7 @@ struct CallLimit: Sendable {
   /// - Parameter tell: Called when it is over.
   init(_ limit: Duration, _ tell: @escaping @Sendable () -> Void) {
     timing = Task { [gate] in
-      try await WaitingClock.current.sleep(for: limit)
+      try await WaitingClock.current.sleep(for: limit.clamped)
       gate.open()
       tell()
     }

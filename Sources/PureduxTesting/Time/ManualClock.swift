@@ -19,8 +19,8 @@ public final class ManualClock: AnnouncedClock, Sendable {
 
     public init(time: Swift.Duration = .zero) { self.time = time }
 
-    public func advanced(by duration: Swift.Duration) -> Instant { Instant(time: time + duration) }
-    public func duration(to other: Instant) -> Swift.Duration { other.time - time }
+    public func advanced(by duration: Swift.Duration) -> Instant { Instant(time: time.plus(duration)) }
+    public func duration(to other: Instant) -> Swift.Duration { other.time.minus(time) }
     public static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.time < rhs.time }
   }
 
@@ -130,11 +130,11 @@ public final class ManualClock: AnnouncedClock, Sendable {
   // MARK: Advancing
 
   /// Moves the clock in one step, and wakes the sleepers whose time has come, in the order of their deadlines. A
-  /// duration of zero or less moves nothing: time does not go back.
+  /// duration of zero or less moves nothing: time does not go back. More than a hundred years counts as that.
   ///
   /// It does not wait for what the sleepers do then. One that sleeps for five seconds again and again is woken once,
   /// however far the clock is moved; `advance(by:settling:)` wakes it each time.
-  public func advance(by duration: Swift.Duration) { advance { $0.now.advanced(by: duration) } }
+  public func advance(by duration: Swift.Duration) { advance { $0.now.advanced(by: duration.clamped) } }
 
   /// - Returns: How far it was moved.
   @discardableResult private func advance(to time: (Sleepers) -> Instant?) -> Swift.Duration {
@@ -186,9 +186,12 @@ public final class ManualClock: AnnouncedClock, Sendable {
 
   /// - Parameter settle: Whether to go on.
   func advance(by duration: Swift.Duration, settle: () async -> Bool) async {
-    var left = duration
+    var left = duration.clamped
     while await settle(), left > .zero {
-      left -= advance { min($0.nextDeadline ?? $0.now.advanced(by: left), $0.now.advanced(by: left)) }
+      let moved = advance { min($0.nextDeadline ?? $0.now.advanced(by: left), $0.now.advanced(by: left)) }
+      // At the last instant that there is.
+      if moved == .zero { return }
+      left -= moved
     }
   }
 
@@ -230,5 +233,18 @@ public final class ManualClock: AnnouncedClock, Sendable {
         return
       }
     }
+  }
+}
+
+extension Duration {
+  /// The sum, or the least or the most that there is.
+  fileprivate func plus(_ other: Duration) -> Duration {
+    let (sum, isTooFar) = attoseconds.addingReportingOverflow(other.attoseconds)
+    return Duration(attoseconds: isTooFar ? (other < .zero ? .min : .max) : sum)
+  }
+
+  fileprivate func minus(_ other: Duration) -> Duration {
+    let (difference, isTooFar) = attoseconds.subtractingReportingOverflow(other.attoseconds)
+    return Duration(attoseconds: isTooFar ? (other < .zero ? .max : .min) : difference)
   }
 }
