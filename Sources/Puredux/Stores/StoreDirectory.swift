@@ -12,6 +12,11 @@
 /// limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store that has
 /// been shut down otherwise, or that follows a log and has stopped, is made anew, too.
 ///
+/// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that: those
+/// that nobody uses at once, even if they are followed or have effects in progress; one that a handle keeps when nobody
+/// holds the handle any more; and one that is just being made when it has been, of which the task is cancelled. A maker
+/// or an effect that holds the directory keeps it: let it hold it weakly, or call `shutdown`.
+///
 /// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
   public typealias Root = RootStore<State, Action>
@@ -19,14 +24,17 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   let table: Table
 
   /// - Parameters:
-  ///   - idleLimit: How long a store is kept that nobody needs.
+  ///   - idleLimit: How long a store is kept that nobody needs. Zero or less keeps none; more than a hundred years
+  ///     counts as a hundred years.
   ///   - countLimit: If there are more stores than that, those go at once that have not been needed for longest: two
   ///     are looked at whenever one is made, or is used no more. Those that are needed stay, however many they are, and
   ///     are looked at again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
   ///   - make: Makes the store of a key. Not called for one key twice at a time, in a task of its own: without the
-  ///     task-local values of who asks, and on to its end if nobody waits any more, as others may ask soon.
+  ///     task-local values of who asks, and on to its end if nobody waits any more, as others may ask soon. It may ask
+  ///     for other stores, of this directory or of another one; if these cannot be made without its own, that throws
+  ///     `StoreDirectoryCycle`.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
@@ -41,7 +49,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// Runs a body with the store of a key, which is kept for as long as the body runs.
   ///
   /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
-  ///   is cancelled before there is a store, and what the body throws.
+  ///   is cancelled before there is a store, `StoreDirectoryCycle` if a maker asks for a store that cannot be made
+  ///   before its own, and what the body throws.
   public func withStore<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: nonisolated(nonsending) (Root) async throws -> Result
@@ -66,9 +75,13 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   }
 
   /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
-  /// are being made are cancelled, and awaited; called by one of them, this returns at once. What is asked for later is
-  /// refused.
+  /// are being made are cancelled, and awaited; called by one of them, or by one that they wait for, this returns at once.
+  /// What is asked for later is refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
+
+  deinit {
+    Task.detached { [table] in await table.abandon() }
+  }
 }
 
 extension StoreDirectory {
@@ -76,7 +89,7 @@ extension StoreDirectory {
   actor Table {
     private struct Entry {
       enum Phase {
-        case opening(Task<Void, Never>)
+        case opening(Task<Void, Never>, StoreMaking)
         case open(Root)
         /// It is being shut down, by a task.
         case closing(Root, Task<Void, Never>)
@@ -87,7 +100,13 @@ extension StoreDirectory {
       var useCount = 0
       /// Another one with each use, so that an end of idleness is told from the one before.
       var generation: Int
-      var waiters: [Int: CheckedContinuation<Root, any Error>] = [:]
+      var waiters: [Int: Waiter] = [:]
+    }
+
+    private struct Waiter {
+      let continuation: CheckedContinuation<Root, any Error>
+      /// The one that it is part of, if it asks for a store to make another one.
+      let maker: StoreMaking?
     }
 
     /// A store that nobody uses, in the order in which that began.
@@ -104,11 +123,13 @@ extension StoreDirectory {
     private let make: @Sendable (Key) async throws -> Root
     private var entries: [Key: Entry] = [:]
     private var idle = Queue<Idle>()
-    private var isSweeping = false
+    private var sweeper: Task<Void, Never>?
     /// How many there are that are not being shut down, and how many of them are just being looked at for that.
     private var keptCount = 0
     private var leavingCount = 0
     private var hasEnded = false
+    /// Nobody holds the directory any more.
+    private var isAbandoned = false
     private var nextWaiter = 0
     private var generation = 0
     private var enders: [CheckedContinuation<Void, Never>] = []
@@ -117,12 +138,14 @@ extension StoreDirectory {
       idleLimit: Duration, countLimit: Int, clock: any Clock<Duration>, interceptors: InterceptorShutdown,
       make: @escaping @Sendable (Key) async throws -> Root
     ) {
-      self.idleLimit = idleLimit
+      self.idleLimit = idleLimit.clamped
       self.countLimit = countLimit
       self.interceptors = interceptors
       self.make = make
       time = ElapsedClock(clock)
     }
+
+    deinit { sweeper?.cancel() }
 
     var keys: [Key] { Array(entries.keys) }
 
@@ -137,15 +160,24 @@ extension StoreDirectory {
     func shutdown() async {
       hasEnded = true
       var closing: [Task<Void, Never>] = []
+      // Who makes a store does not wait for itself, nor for others who make one and wait for that.
+      let caller = StoreMaking.current
+      var makers: [StoreMaking] = []
+      var isAwaited = false
       for (key, entry) in entries {
         switch entry.phase {
-        case .opening(let task): task.cancel()
+        case .opening(let task, let maker):
+          if caller?.wait(for: maker) != nil { isAwaited = true } else { makers.append(maker) }
+          task.cancel()
         case .open(let store): closing.append(close(store, of: key))
         case .closing: break
         }
       }
-      // Who makes a store does not wait, as others wait for that.
-      if Makers.current.contains(where: { $0 === self }) { return }
+      if !isAwaited { await untilEnded(closing) }
+      for maker in makers { caller?.waitNoMore(for: maker) }
+    }
+
+    private func untilEnded(_ closing: [Task<Void, Never>]) async {
       if !RunningEffect.ofCurrentTask.isEmpty {
         for task in closing { await task.value }
         for key in entries.keys { await untilClosed(key) }
@@ -157,7 +189,7 @@ extension StoreDirectory {
     /// Waits for what others make or shut down, for a caller that is part of an effect: it does not wait for itself,
     /// nor for effects that would wait for it, as `RootStore.shutdown` finds that out.
     private func untilClosed(_ key: Key) async {
-      if case .opening(let task) = entries[key]?.phase { await task.value }
+      if case .opening(let task, _) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
       // In a task of the caller's that is not cancelled with it: that would cut short what others let finish.
       await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
@@ -175,21 +207,32 @@ extension StoreDirectory {
     }
 
     private func giveUp(_ id: Int, _ key: Key) {
-      entries[key]?.waiters.removeValue(forKey: id)?.resume(throwing: CancellationError())
+      guard let waiter = entries[key]?.waiters.removeValue(forKey: id) else { return }
+      if case .opening(_, let maker) = entries[key]?.phase { waiter.maker?.waitNoMore(for: maker) }
+      waiter.continuation.resume(throwing: CancellationError())
     }
 
-    private func ask(for key: Key, _ waiter: CheckedContinuation<Root, any Error>, _ id: Int) {
-      if hasEnded { return waiter.resume(throwing: StoreError.terminated) }
-      if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
-      guard var entry = entries[key] else { return open(key, for: [id: waiter], within: Makers.current) }
-      if case .open(let store) = entry.phase, store.takesActions {
+    private func ask(for key: Key, _ continuation: CheckedContinuation<Root, any Error>, _ id: Int) {
+      if hasEnded { return continuation.resume(throwing: StoreError.terminated) }
+      if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
+      let waiter = Waiter(continuation: continuation, maker: StoreMaking.current)
+      guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
+      switch entry.phase {
+      case .open(let store) where store.takesActions:
         entry.useCount += 1
         entry.generation = nextGeneration()
         entries[key] = entry
-        return waiter.resume(returning: store)
+        continuation.resume(returning: store)
+      case .open(let store):
+        entries[key]?.waiters[id] = waiter
+        close(store, of: key)
+      case .opening(_, let maker):
+        if let cycle = waiter.maker?.wait(for: maker) {
+          return continuation.resume(throwing: StoreDirectoryCycle(keys: cycle.map(\.key)))
+        }
+        entries[key]?.waiters[id] = waiter
+      case .closing: entries[key]?.waiters[id] = waiter
       }
-      entries[key]?.waiters[id] = waiter
-      if case .open(let store) = entry.phase { close(store, of: key) }
     }
 
     func release(_ store: Root, of key: Key) {
@@ -207,43 +250,45 @@ extension StoreDirectory {
       return generation
     }
 
-    /// - Parameter makers: The directories that ask for it to make a store of theirs.
-    private func open(
-      _ key: Key, for waiters: [Int: CheckedContinuation<Root, any Error>], within makers: [any Actor] = []
-    ) {
+    private func open(_ key: Key, for waiters: [Int: Waiter]) {
+      let maker = StoreMaking(of: key)
+      // It waits for nobody yet.
+      for waiter in waiters.values { _ = waiter.maker?.wait(for: maker) }
       // Detached: nothing is made under the task-local values of who happens to ask first.
       let task = Task.detached { [make] in
         let result: Result<Root, any Error>
         do {
-          result = .success(try await Makers.$current.withValue(makers + [self]) { try await make(key) })
+          result = .success(try await maker.run { try await make(key) })
         } catch {
           result = .failure(error)
         }
         await self.opened(key, result)
       }
-      entries[key] = Entry(phase: .opening(task), generation: nextGeneration(), waiters: waiters)
+      entries[key] = Entry(phase: .opening(task, maker), generation: nextGeneration(), waiters: waiters)
       keptCount += 1
       letGoOfTooMany()
     }
 
     private func opened(_ key: Key, _ result: Result<Root, any Error>) {
-      guard let waiters = entries[key]?.waiters.values else { return }
+      guard let entry = entries[key], case .opening(_, let maker) = entry.phase else { return }
+      let waiters = entry.waiters.values
+      for waiter in waiters { waiter.maker?.waitNoMore(for: maker) }
       switch result {
       case .failure(let error):
         entries[key] = nil
         keptCount -= 1
-        for waiter in waiters { waiter.resume(throwing: hasEnded ? StoreError.terminated : error) }
+        for waiter in waiters { waiter.continuation.resume(throwing: hasEnded ? StoreError.terminated : error) }
         endIfEmpty()
       case .success(let store) where hasEnded:
         entries[key]?.waiters = [:]
-        for waiter in waiters { waiter.resume(throwing: StoreError.terminated) }
+        for waiter in waiters { waiter.continuation.resume(throwing: StoreError.terminated) }
         close(store, of: key)
       case .success(let store):
         entries[key]?.phase = .open(store)
         entries[key]?.useCount = waiters.count
         entries[key]?.generation = nextGeneration()
         entries[key]?.waiters = [:]
-        for waiter in waiters { waiter.resume(returning: store) }
+        for waiter in waiters { waiter.continuation.resume(returning: store) }
         if waiters.isEmpty { beginIdling(key) }
       }
     }
@@ -264,7 +309,7 @@ extension StoreDirectory {
       guard let entry = entries[key] else { return }
       if entry.waiters.isEmpty || hasEnded {
         entries[key] = nil
-        for waiter in entry.waiters.values { waiter.resume(throwing: StoreError.terminated) }
+        for waiter in entry.waiters.values { waiter.continuation.resume(throwing: StoreError.terminated) }
         endIfEmpty()
       } else {
         open(key, for: entry.waiters)
@@ -279,7 +324,21 @@ extension StoreDirectory {
 
     // MARK: Letting go
 
+    /// Nobody holds the directory any more: nobody can ask.
+    func abandon() {
+      isAbandoned = true
+      idle = Queue()
+      for (key, entry) in entries {
+        switch entry.phase {
+        case .opening(let task, _) where entry.waiters.isEmpty: task.cancel()
+        case .open(let store) where entry.useCount == 0: close(store, of: key)
+        case .opening, .open, .closing: break
+        }
+      }
+    }
+
     private func beginIdling(_ key: Key) {
+      if isAbandoned, case .open(let store) = entries[key]?.phase { return _ = close(store, of: key) }
       appendIdle(key)
       letGoOfTooMany()
     }
@@ -292,24 +351,26 @@ extension StoreDirectory {
       if idle.count > 2 * entries.count + 64 {
         for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
       }
-      if !isSweeping {
-        isSweeping = true
-        Task.detached { await self.sweep() }
+      if sweeper == nil {
+        // It does not hold the table while it sleeps, and is cancelled with it.
+        sweeper = Task.detached { [weak self, time] in
+          while let rest = await self?.sweep(), await time.sleep(for: rest) {}
+        }
       }
     }
 
-    /// Lets go of those whose time is over, as long as there are any that nobody uses.
-    private func sweep() async {
+    /// Lets go of those whose time is over.
+    ///
+    /// - Returns: How long it is until the next one's is; nil if there is none.
+    private func sweep() async -> Duration? {
       while let first = idle.isEmpty ? nil : idle[0] {
         let rest = first.time + idleLimit - time.now
-        if rest > .zero {
-          _ = await time.sleep(for: rest)
-        } else {
-          _ = idle.popFirst()
-          await letGo(first)
-        }
+        if rest > .zero { return rest }
+        _ = idle.popFirst()
+        await letGo(first)
       }
-      isSweeping = false
+      sweeper = nil
+      return nil
     }
 
     private func letGoOfTooMany() {
@@ -349,11 +410,6 @@ extension StoreDirectory {
       }
     }
   }
-}
-
-/// The directories that the current task makes a store for: one may ask another.
-private enum Makers {
-  @TaskLocal static var current: [any Actor] = []
 }
 
 extension StoreStatistics {

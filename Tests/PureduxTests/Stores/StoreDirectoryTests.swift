@@ -299,6 +299,137 @@ import Testing
     directories.withLock { $0 = [] }
   }
 
+  @Test func `who makes a store that another directory's maker waits for can shut that directory down`() async throws {
+    let (begun, asked) = (Gate(), Gate())
+    let directories = LockedValue<[Directory]>([])
+    let inner = Directory(clock: ManualClock()) { key in
+      begun.open()
+      await asked.wait()
+      await directories.withLock { $0.first }?.shutdown()
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let outer = Directory(clock: ManualClock()) { key in
+      // A task of its own does not give up when the maker is cancelled.
+      let store = try await Task { try await inner.open(key) }.value
+      return RootStore(initialState: await store.store.state) { $0 += $1 }
+    }
+    directories.withLock { $0 = [outer] }
+    // Somebody else has asked for it first.
+    let first = Task { try await inner.open(1) }
+    await begun.wait()
+    let second = Task { try await outer.open(1) }
+    while await inner.table.waiterCount(of: 1) < 2 { await Task.yield() }
+    asked.open()
+    #expect(try await first.value.store.state == 1)
+    await #expect(throws: StoreError.terminated) { try await second.value }
+    await outer.shutdown()
+    #expect(await outer.keys.isEmpty)
+    directories.withLock { $0 = [] }
+  }
+
+  @Test func `what a maker has left behind waits for a shutdown as others do`() async throws {
+    let (isMade, isEnding, mayEnd) = (Gate(), Gate(), Gate())
+    let keys = Record<[Int]>()
+    let directories = StoreDirectoryCycleTests.Directories()
+    let directory = directories.add { key in
+      Task {
+        await isMade.wait()
+        await directories[0].shutdown()
+        keys.add(await directories[0].keys)
+      }
+      let store = RootStore<Int, Int>(initialState: key) { $0 += $1 }
+      store.interceptActions { _, _ in
+        await untilCancelled()
+        isEnding.open()
+        await mayEnd.wait()
+      }
+      return store
+    }
+    try await directory.withStore(1) { try await $0.send(1) }
+    isMade.open()
+    await isEnding.wait()
+    mayEnd.open()
+    await keys.untilCount(1)
+    #expect(keys.all == [[]])
+    directories.end()
+  }
+
+  // MARK: A directory that nobody holds
+
+  @Test func `a directory that nobody holds lets its stores go, except those that are used`() async throws {
+    let clock = ManualClock()
+    var directory: Directory? = self.directory(Made(), idleLimit: .seconds(1_000_000), clock: clock)
+    let (unused, states) = try await #require(directory).withStore(1) { ($0.store(), $0.states()) }
+    var handle = try await directory?.open(2)
+    await clock.untilAsleep(1)
+    directory = nil
+    for await state in states { #expect(state == 1) }
+    await #expect(throws: StoreError.terminated) { try await unused.state }
+    // The other goes when nobody uses it any more.
+    #expect(try await handle?.store.send(1) { $0 } == 3)
+    let otherStates = try #require(handle).store.states()
+    handle = nil
+    for await state in otherStates { #expect(state == 3) }
+    await clock.untilAsleep(0)
+  }
+
+  @Test func `nothing is left of a directory that nobody holds`() async throws {
+    func make() async throws -> Gate {
+      let token = Token()
+      let directory = Directory(idleLimit: .seconds(1_000_000), clock: ManualClock()) { key in
+        withExtendedLifetime(token) { RootStore(initialState: key) { $0 += $1 } }
+      }
+      for key in 1...3 { try await directory.withStore(key) { try await $0.send(1) } }
+      return token.gone
+    }
+    let gone = try await make()
+    await gone.wait()
+  }
+
+  @Test func `its stores are shut down as it says, so that effects can finish`() async throws {
+    let (begun, mayEnd, ended) = (Gate(), Gate(), Record<Bool>())
+    var directory: Directory? = Directory(clock: ManualClock(), interceptors: .finish(within: .seconds(1_000_000))) {
+      key in
+      let store = RootStore<Int, Int>(initialState: key) { $0 += $1 }
+      store.interceptActions { action, dispatch in
+        guard action == 1 else { return }
+        begun.open()
+        await mayEnd.wait()
+        dispatch(10)
+        ended.add(Task.isCancelled)
+      }
+      return store
+    }
+    let states = try await #require(directory).withStore(1) { store in
+      try await store.send(1)
+      return store.states()
+    }
+    await begun.wait()
+    directory = nil
+    mayEnd.open()
+    var last = 0
+    for await state in states { last = state }
+    #expect(last == 12)
+    await ended.untilCount(1)
+    #expect(ended.all == [false])
+  }
+
+  @Test func `who makes a store that nobody waits for is cancelled when nobody holds the directory`() async throws {
+    let (begun, cancelled) = (Gate(), Gate())
+    var directory: Directory? = Directory(clock: ManualClock()) { key in
+      begun.open()
+      await untilCancelled()
+      cancelled.open()
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let asking = Task { [directory] in try await directory?.open(1) }
+    await begun.wait()
+    asking.cancel()
+    await #expect(throws: CancellationError.self) { try await asking.value }
+    directory = nil
+    await cancelled.wait()
+  }
+
   enum Request { @TaskLocal static var id = 0 }
 
   @Test func `a store is made under the task-local values of nobody`() async throws {
