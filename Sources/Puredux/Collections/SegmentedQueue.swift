@@ -21,9 +21,16 @@
 
   @inlinable mutating func append(_ element: Element) {
     let (segment, offset) = place(of: count)
-    if offset == 0, segment == segments.count { segments.append([]) }
+    if offset == 0, segment == segments.count { appendSegment() }
     segments.update(segment) { $0?.append(element) }
     count += 1
+  }
+
+  /// The first grows with its elements, as most queues never have another.
+  @inline(never) @inlinable mutating func appendSegment() {
+    var segment: ContiguousArray<Element?> = []
+    if !segments.isEmpty { segment.reserveCapacity(segmentLength) }
+    segments.append(segment)
   }
 
   @inlinable mutating func popFirst() -> Element? {

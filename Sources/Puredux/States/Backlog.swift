@@ -52,16 +52,22 @@
 
   // MARK: Publishing
 
-  /// Adds a state. Fills `woken`, empty at the call, with the consumers to hand it to.
+  /// Adds a state. Fills `woken`, empty at the call, with the consumers to hand it to. Returns the state that it takes
+  /// the place of, if it is no longer needed: garbage, too.
   @inlinable mutating func publish<State>(
     _ state: State, waking woken: inout ContiguousArray<Cursors.Parked>, garbage: inout Garbage
-  ) {
+  ) -> State? {
     let isKept = cursors.publish(waking: &woken)
     if !cursors.hungry.isEmpty { keepForOldest(state) }
-    if isKept {
-      kept.append(state)
-      drop(into: &garbage)
+    guard isKept else { return nil }
+    // What every commit does beside stalled subscribers that keep the newest states.
+    if cursors.drops == 1, cursors.dropsOwn.isEmpty, !kept.isEmpty {
+      cursors.dropped()
+      return kept.replaceFirst(appending: state)
     }
+    kept.append(state)
+    drop(into: &garbage)
+    return nil
   }
 
   @inline(never) @usableFromInline mutating func keepForOldest<State>(_ state: State) {

@@ -71,6 +71,9 @@
     var holders: Int32
     /// The group of the newest cursors (`NewestPlaces`), or zero.
     var group: Int32
+
+    /// Whether there are none.
+    var isBlank: Bool { holders == 0 && group == 0 }
   }
 
   // MARK: What the backlog has to do
@@ -94,6 +97,8 @@
   private var start = 0
   private var end = 0
   private var marks = SegmentedQueue<Mark>()
+  /// How many of the marks are not blank.
+  private var markedCount = 0
   private var cursors: ContiguousArray<Cursor> = []
   private var freeCursors: ContiguousArray<Int> = []
   private var parked: ContiguousArray<Parked> = []
@@ -192,10 +197,23 @@
       return false
     }
     let group = isNewestBehind ? groupOfNewest(notServedBy: woken) : 0
-    marks.append(Mark(holders: Int32(truncatingIfNeeded: holders), group: group))
+    let mark = Mark(holders: Int32(truncatingIfNeeded: holders), group: group)
+    if mark.isBlank, movesOn {
+      start += 1
+      drops += 1
+      return true
+    }
+    marks.append(mark)
+    if !mark.isBlank { markedCount += 1 }
     if !expiring.isEmpty { expire() }
     trim()
     return true
+  }
+
+  /// Whether a state that nobody stands before is kept in place of the first, and nothing else changes: what stalled
+  /// cursors that keep the newest states come to. All marks are blank, and so remain as they are.
+  private var movesOn: Bool {
+    markedCount == 0 && newest.sliding.largest == marks.count && expiring.isEmpty && expired.isEmpty
   }
 
   /// The cursors at the end that were not served now stand before the new state.
@@ -352,10 +370,19 @@
   }
 
   @discardableResult private mutating func addHolders(_ number: Int32, at position: Int) -> Int32 {
+    updateMark(at: position) { $0.holders += number }?.holders ?? 0
+  }
+
+  /// Changes a mark; returns what it is then.
+  @discardableResult private mutating func updateMark(at position: Int, _ change: (inout Mark) -> Void) -> Mark? {
     marks.update(position - start) { mark in
-      mark?.holders += number
-      return mark?.holders ?? 0
-    } ?? 0
+      guard var changed = mark else { return nil }
+      if !changed.isBlank { markedCount -= 1 }
+      change(&changed)
+      if !changed.isBlank { markedCount += 1 }
+      mark = changed
+      return changed
+    } ?? nil
   }
 
   /// A newest cursor no longer stands at a position.
@@ -381,7 +408,7 @@
   }
 
   private mutating func setGroup(_ group: Int32, at position: Int) {
-    _ = marks.update(position - start) { $0?.group = group }
+    updateMark(at: position) { $0.group = group }
   }
 
   /// Makes a consumer wait that found nothing to read.
@@ -516,14 +543,20 @@
     needsTrim = left == 0
   }
 
-  private var isFirstNeededNoMore: Bool {
-    guard start < end, let first = marks[0] else { return false }
-    return first.holders == 0 && (newest.behind == 0 || newest.largestLimit(atFirst: first.group) < end - start)
+  /// Inlined, as the whole of this value would be copied for each call otherwise.
+  @inline(__always) private var isFirstNeededNoMore: Bool {
+    guard start < end else { return false }
+    // Looked at first: mostly, this is what keeps it.
+    if newest.sliding.largest >= end - start { return false }
+    guard let first = marks[0], first.holders == 0 else { return false }
+    return newest.behind == 0 || newest.largestLimit(atFirst: first.group) < end - start
   }
 
   private mutating func dropFirst() {
-    if newest.behind > 0, let group = marks[0]?.group, group != 0 { newest.slide(group) }
-    _ = marks.popFirst()
+    if let mark = marks.popFirst(), !mark.isBlank {
+      markedCount -= 1
+      if mark.group != 0 { newest.slide(mark.group) }
+    }
     start += 1
   }
 

@@ -30,6 +30,16 @@
     return state
   }
 
+  /// Takes out the first state, which there has to be, and appends another.
+  @inlinable mutating func replaceFirst<State>(appending state: State) -> State {
+    precondition(count > 0)
+    let slots = uniqueSlots(of: State.self)
+    let first = unsafe slots[0].assumingMemoryBound(to: State.self).move()
+    slots.dropFirst()
+    unsafe slots.append().initializeMemory(as: State.self, to: state)
+    return first
+  }
+
   /// The state at an offset from the first.
   @inlinable func state<State>(at offset: Int, as type: State.Type = State.self) -> State? {
     guard let slots, offset < count else { return nil }
@@ -111,12 +121,14 @@ extension StateQueue {
     private let shift: Int
 
     // SAFETY: each is allocated here with room for the slots of its segment, and deallocated once, when the last of
-    // them has been dropped, or with this object. `head` and `count` never go beyond them.
-    private var segments = unsafe Queue<Slot>()
+    // them has been dropped, or with this object. `head` and `count` never go beyond them. Accesses to these variables
+    // do not overlap: they change only in methods of the one queue that holds this object, which is `inout` there, and
+    // no code that is not in this file runs during an access.
+    @exclusivity(unchecked) private var segments = unsafe Queue<Slot>()
     /// How many slots the first segment has, and how many of them have been dropped.
-    private var firstLength = 0
-    private var head = 0
-    private var count = 0
+    @exclusivity(unchecked) private var firstLength = 0
+    @exclusivity(unchecked) private var head = 0
+    @exclusivity(unchecked) private var count = 0
 
     init(_ operations: Operations) {
       unsafe self.operations = operations
@@ -142,16 +154,17 @@ extension StateQueue {
 
     /// The slot at an offset from the first.
     @usableFromInline subscript(offset: Int) -> Slot {
-      let place = head + offset
-      if place < firstLength { return unsafe slot(place, of: 0) }
-      let (segment, index) = ((place - firstLength) >> shift, (place - firstLength) & (segmentLength - 1))
+      let place = unsafe head + offset
+      if unsafe place < firstLength { return unsafe slot(place, of: 0) }
+      let (segment, index) = unsafe ((place - firstLength) >> shift, (place - firstLength) & (segmentLength - 1))
       return unsafe slot(index, of: segment + 1)
     }
 
     /// How many slots, from an offset on, lie side by side.
     @usableFromInline func runLength(at offset: Int) -> Int {
-      let place = head + offset
-      return place < firstLength ? firstLength - place : segmentLength - ((place - firstLength) & (segmentLength - 1))
+      let place = unsafe head + offset
+      if unsafe place < firstLength { return unsafe firstLength - place }
+      return unsafe segmentLength - ((place - firstLength) & (segmentLength - 1))
     }
 
     private func slot(_ index: Int, of segment: Int) -> Slot {
@@ -161,14 +174,14 @@ extension StateQueue {
 
     /// A slot behind the last, which the caller has to initialize.
     @usableFromInline func append() -> Slot {
-      let place = head + count - firstLength
+      let place = unsafe head + count - firstLength
       if unsafe segments.isEmpty {
-        firstLength = min(32, segmentLength)
+        unsafe firstLength = min(32, segmentLength)
         unsafe segments.append(allocate(firstLength))
       } else if unsafe place >= 0 && place & (segmentLength - 1) == 0 && place >> shift == segments.count - 1 {
         unsafe segments.append(allocate(segmentLength))
       }
-      count += 1
+      unsafe count += 1
       return unsafe self[count - 1]
     }
 
@@ -178,28 +191,28 @@ extension StateQueue {
 
     /// Gives up the first slot, from which the value has been moved.
     @usableFromInline func dropFirst() {
-      count -= 1
-      head += 1
+      unsafe count -= 1
+      unsafe head += 1
       // A small segment stays, so that a reader that is one behind does not allocate each time.
-      if unsafe count == 0 && segments.count == 1 && firstLength <= 32 { return head = 0 }
-      guard head == firstLength || count == 0 else { return }
+      if unsafe count == 0 && segments.count == 1 && firstLength <= 32 { return unsafe head = 0 }
+      guard unsafe head == firstLength || count == 0 else { return }
       while let segment = unsafe segments.popFirst() {
         unsafe segment.deallocate()
-        if count > 0 { break }
+        if unsafe count > 0 { break }
       }
-      head = 0
-      firstLength = unsafe segments.isEmpty ? 0 : segmentLength
+      unsafe head = 0
+      unsafe firstLength = segments.isEmpty ? 0 : segmentLength
     }
 
     /// Slots with copies of all values.
     @usableFromInline func copied() -> Slots {
       let copied = another()
-      for offset in 0..<count { unsafe operations.copy(copied.append(), self[offset]) }
+      for offset in unsafe 0..<count { unsafe operations.copy(copied.append(), self[offset]) }
       return copied
     }
 
     deinit {
-      for offset in 0..<count { unsafe operations.destroy(self[offset]) }
+      for offset in unsafe 0..<count { unsafe operations.destroy(self[offset]) }
       while let segment = unsafe segments.popFirst() { unsafe segment.deallocate() }
     }
   }

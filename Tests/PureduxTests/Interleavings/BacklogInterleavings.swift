@@ -300,7 +300,7 @@ private struct BacklogSystem: Interleaved {
     let state = State(record.current, census)
     var woken: ContiguousArray<Cursors.Parked> = []
     var garbage = Machine.Garbage()
-    machine.publish(state, waking: &woken, garbage: &garbage)
+    _ = machine.publish(state, waking: &woken, garbage: &garbage)
     let live = record.readings.indices.filter { record.readings[$0].isLive && !record.readings[$0].isOver }
     return (state, woken.compactMap { consumer($0.waiter) }, live.compactMap { receive($0) })
   }

@@ -18,10 +18,13 @@ private final class BacklogDriver {
   /// Returns the waiter that is handed the first state.
   func activate(_ cursor: Int, first: Int?) -> Int? { backlog.activate(cursor, first: first).map { Int($0.bits) } }
 
+  /// The states whose places others have taken.
+  private var replaced: [Int] = []
+
   /// Publishes, and returns the waiters that are handed the state, in order.
   @discardableResult func publish(_ state: Int) -> [Int] {
     var woken: ContiguousArray<Cursors.Parked> = []
-    backlog.publish(state, waking: &woken, garbage: &garbage)
+    if let replaced = backlog.publish(state, waking: &woken, garbage: &garbage) { self.replaced.append(replaced) }
     return woken.map { Int($0.waiter.bits) }
   }
 
@@ -54,7 +57,7 @@ private final class BacklogDriver {
 
   /// What has become garbage.
   var dropped: [Int] {
-    garbage.states.all() + garbage.shared.flatMap { $0.all.map { Backlog.Shared<Int>.state(of: $0) } }
+    replaced + garbage.states.all() + garbage.shared.flatMap { $0.all.map { Backlog.Shared<Int>.state(of: $0) } }
   }
 
   func trim() {
@@ -231,6 +234,18 @@ private final class BacklogDriver {
     #expect(driver.dropped.sorted() == Array(0...7))
     #expect(driver.takeAll(cursor) == [8, 9, 10])
     #expect(driver.backlog.kept.count == 0)
+  }
+
+  @Test(arguments: [1, 3, 100])
+  func `a state takes the place of what stalled newest cursors are past, and nothing else is touched`(limit: Int32) {
+    let driver = BacklogDriver()
+    let cursors = (0..<10).map { _ in driver.subscribe(.newest(limit)) }
+    for state in 1...Int(limit) + 1 { driver.publish(state) }
+    driver.garbage.removeAll()
+    for state in Int(limit) + 2...500 { driver.publish(state) }
+    #expect(driver.garbage.isEmpty)
+    #expect(driver.backlog.kept.all() == Array(501 - Int(limit)...500))
+    for cursor in cursors { #expect(driver.takeAll(cursor) == Array(501 - Int(limit)...500)) }
   }
 
   @Test func `stalled newest cursors are counted together, however many and however different they are`() {

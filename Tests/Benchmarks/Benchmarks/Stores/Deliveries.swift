@@ -188,6 +188,19 @@ func deliveries() {
   measure(Line(name: "the same, .bufferingNewest(1)", beside: "beside one", bound: 1.2)) {
     (try await stalled(10_000, .bufferingNewest(1)), try await stalled(1, .bufferingNewest(1)))
   }
+  // One that keeps everything takes room for each state, too.
+  measure(Line(name: "a commit beside 1000 stalled", beside: "beside none", bound: 7)) {
+    (try await stalled(1_000, .unbounded), try await stalled(0, .unbounded))
+  }
+  measure(Line(name: "the same, .bufferingNewest(1)", beside: "beside none", bound: 5)) {
+    (try await stalled(1_000, .bufferingNewest(1)), try await stalled(0, .unbounded))
+  }
+  measure(Line(name: "the same, .bufferingNewest(100)", beside: "beside none", bound: 5)) {
+    (try await stalled(1_000, .bufferingNewest(100)), try await stalled(0, .unbounded))
+  }
+  measure(Line(name: "the same, .bufferingOldest(1)", beside: "beside none", bound: 5)) {
+    (try await stalled(1_000, .bufferingOldest(1)), try await stalled(0, .unbounded))
+  }
   measure(Line(name: "a commit beside 1000 scopes that do not change, each", beside: "100 ns", bound: 0.4)) {
     let root = makeRoot(Board(items: Array(repeating: 0, count: 1_000)))
     let scoped = (0..<1_000).map { index in
