@@ -80,7 +80,7 @@ import Testing
     let (store, owner) = kind.store(of: root)
     let states = store.record()
     await states.expect(contentsOf: counts(0))
-    await withKnownIssue {
+    await expectFailure {
       await states.next()
     } matching: {
       $0.says("No state comes: the store is at rest.")
@@ -88,14 +88,14 @@ import Testing
     store.dispatch(101)
     store.dispatch(102)
     await states.expect(contentsOf: counts(0, 0))
-    await withKnownIssue {
+    await expectFailure {
       await states.expect(contentsOf: counts(1))
     } matching: {
       $0.says(
         #"Expected the next state, Count(count: 1, name: "a"), and none comes: the store is at rest. These effects wait: "later" (2)."#
       )
     }
-    await withKnownIssue {
+    await expectFailure {
       await states.expectEnd()
     } matching: {
       $0.says(#"The end does not come: the store is at rest. These effects wait: "later" (2)."#)
@@ -103,7 +103,7 @@ import Testing
     await clock.advance(by: .seconds(1), settling: root)
     await states.next { $0.count == 3 }
     await root.shutdown()
-    await withKnownIssue {
+    await expectFailure {
       await states.next()
     } matching: {
       $0.says("No state comes: the store has ended.")
@@ -115,19 +115,19 @@ import Testing
     let root = Self.root()
     let states = root.record()
     for action in [1, 2, 3] { root.dispatch(action) }
-    await withKnownIssue {
+    await expectFailure {
       await states.expect(contentsOf: counts(0, 1, 4))
     } matching: {
       $0.says("State 3 of 3 is not as expected.\n  count: expected 4, is 3")
     }
-    await withKnownIssue {
+    await expectFailure {
       await states.expectOnly(contentsOf: counts(6, 7))
     } matching: {
       $0.says(
         #"The states are not exactly those that were expected."# + "\n" + #"  [1]: missing Count(count: 7, name: "a")"#)
     }
     root.dispatch(1)
-    await withKnownIssue {
+    await expectFailure {
       await states.next { $0.count == 100 }
     } matching: {
       $0.says(
@@ -135,7 +135,7 @@ import Testing
     }
     root.dispatch(1)
     await root.shutdown()
-    await withKnownIssue {
+    await expectFailure {
       await states.expectEnd()
     } matching: {
       $0.says("The end has not come: there are states before it.\n" + #"  Count(count: 8, name: "a")"#)
@@ -170,7 +170,7 @@ import Testing
     root.dispatch(1)
     await WaitingClock.$current.withValue(limits) {
       await states.expect(0, 1)
-      await withKnownIssue {
+      await expectFailure {
         async let next = states.next()
         await limits.passes(.seconds(3))
         #expect(await next == nil)
@@ -187,7 +187,7 @@ import Testing
     executor.hold()
     let (states, limits) = (root.record(limit: .seconds(3)), ManualClock())
     await WaitingClock.$current.withValue(limits) {
-      await withKnownIssue {
+      await expectFailure {
         async let next = states.next()
         await limits.passes(.seconds(3))
         // What runs in the tree cannot be asked either.
@@ -212,7 +212,7 @@ import Testing
       executor.hold()
       root.dispatch(1)
       for states in [states, root.record(limit: .seconds(3))] {
-        await withKnownIssue {
+        await expectFailure {
           async let check: Void = states.expectOnly(contentsOf: [])
           await limits.passes(.seconds(3))
           await check
@@ -234,14 +234,14 @@ import Testing
     let (states, limits) = (root.record(limit: .seconds(3)), ManualClock())
     root.dispatch(1)
     await WaitingClock.$current.withValue(limits) {
-      await withKnownIssue {
+      await expectFailure {
         async let next = states.next { $0 < 0 }
         await limits.passes(.seconds(3))
         #expect(await next == nil)
       } matching: {
         $0.text.hasPrefix("No such state comes: after 3.0 seconds it is not at rest.")
       }
-      await withKnownIssue {
+      await expectFailure {
         async let end: Void = states.expectEnd()
         await limits.passes(.seconds(3))
         await end
@@ -257,7 +257,7 @@ import Testing
     let states = root.record()
     for _ in 1...10 { root.dispatch(1) }
     await root.shutdown()
-    await withKnownIssue {
+    await expectFailure {
       await states.expectEnd()
     } matching: {
       $0.text.hasSuffix("\n  Count(count: 7, name: \"a\")\n  and 3 more")
@@ -272,7 +272,7 @@ import Testing
     root.dispatch(5)
     #expect(await next == Count(count: 5))
     await WaitingClock.$current.withValue(ManualClock()) {
-      await withKnownIssue {
+      await expectFailure {
         async let next = states.next(within: .seconds(5))
         await (WaitingClock.current as? ManualClock)?.passes(.seconds(5))
         #expect(await next == nil)
@@ -376,7 +376,7 @@ import Testing
     let states = root.record()
     await states.expect(0)
     states.stop()
-    await withKnownIssue {
+    await expectFailure {
       await states.expectEnd()
     } matching: {
       $0.says("The end does not come: recording was stopped.")

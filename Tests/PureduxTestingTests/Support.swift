@@ -2,17 +2,23 @@ import Puredux
 import PureduxTesting
 import Testing
 
-extension Issue {
+extension ReportedFailure {
   /// Whether this is its text.
-  func says(_ text: String) -> Bool {
-    if comments.map(\.rawValue) == [text] { return true }
-    print("The issue says:\n\(comments.map(\.rawValue).joined(separator: "\n"))\nand not:\n\(text)")
-    return false
-  }
+  func says(_ text: String) -> Bool { self.text == text }
 }
 
-extension Issue {
-  var text: String { comments.map(\.rawValue).joined(separator: "\n") }
+/// Checks that helpers report failures while a body runs, at least one, and that each is one that is meant. They are no
+/// issues of the test that runs.
+func expectFailure(
+  sourceLocation: SourceLocation = #_sourceLocation, isolation: isolated (any Actor)? = #isolation,
+  _ body: () async -> Void, matching isMeant: (ReportedFailure) -> Bool = { _ in true }
+) async {
+  let failures = Record<ReportedFailure>()
+  await ReportedFailure.$reader.withValue({ failures.add($0) }) { await body() }
+  if failures.all.isEmpty { Issue.record("No failure was reported.", sourceLocation: sourceLocation) }
+  for failure in failures.all where !isMeant(failure) {
+    Issue.record("Another failure was reported: \(failure.text)", sourceLocation: sourceLocation)
+  }
 }
 
 extension ManualClock {

@@ -66,13 +66,13 @@ import Testing
   @Test func `a state that is not as expected is shown, at its line`() async {
     let store = store()
     let line = Int(#line) + 2
-    await withKnownIssue {
+    await expectFailure {
       await store.send(.typed("a")) { $0.query = "b" }
     } matching: {
       $0.says("The state after .typed(\"a\") is not as expected.\n  query: expected \"b\", is \"a\"")
-        && $0.sourceLocation?.line == line
+        && $0.sourceLocation.line == line
     }
-    await withKnownIssue {
+    await expectFailure {
       await store.send(.typed("ab"))
     } matching: {
       $0.says("The state after .typed(\"ab\") is not as expected.\n  query: expected \"a\", is \"ab\"")
@@ -80,7 +80,7 @@ import Testing
     await store.advance(by: .seconds(1))
     await store.receive(.began) { $0.isLoading = true }
     let issues = Record<String>()
-    await withKnownIssue {
+    await expectFailure {
       await store.receive(.found([])) { $0.isLoading = false }
     } matching: {
       issues.add($0.text)
@@ -94,14 +94,14 @@ import Testing
   @Test func `nothing comes, and that is said with what waits`() async {
     let store = store()
     await store.send(.tick)
-    await withKnownIssue {
+    await expectFailure {
       await store.receive(.tick)
     } matching: {
       $0.says("Expected .tick, and nothing comes: the store has settled.\n  effects that wait: \"poll\"")
     }
     await store.advance(by: .seconds(1))
     await store.receive(.tick)
-    await withKnownIssue {
+    await expectFailure {
       await store.finish()
     } matching: {
       $0.says("Not everything was accounted for.\n  effects that have not ended: \"poll\"")
@@ -112,7 +112,7 @@ import Testing
     let store = store()
     await store.send(.typed("a")) { $0.query = "a" }
     await store.advance(by: .seconds(1))
-    await withKnownIssue {
+    await expectFailure {
       await store.send(.nothing)
     } matching: {
       $0.says("Actions were not received before .nothing was sent.\n  .began\n  .found([\"a!\"])")
@@ -121,7 +121,7 @@ import Testing
     await store.receive(.began) { $0.isLoading = true }
     await store.send(.typed("b")) { $0.query = "b" }
     await store.advance(by: .seconds(1))
-    await withKnownIssue {
+    await expectFailure {
       await store.finish()
     } matching: {
       $0.says(
@@ -141,13 +141,13 @@ import Testing
     await relaxed.send(.tick)
     await relaxed.advance(by: .seconds(1))
     await relaxed.receive(.found(["a!"])) { $0.results = ["a!"] }
-    await withKnownIssue {
+    await expectFailure {
       await relaxed.receive(.failed)
     } matching: {
       $0.says(
         "Expected .failed, and nothing comes: the store has settled.\n  received: .tick\n  effects that wait: \"poll\"")
     }
-    await withKnownIssue {
+    await expectFailure {
       await relaxed.send(.nothing) { $0.query = "b" }
     } matching: {
       $0.says("The state after .nothing is not as expected.\n  query: expected \"b\", is \"a\"")
@@ -156,7 +156,7 @@ import Testing
   }
 
   @Test func `a test store that is forgotten says so`() async {
-    await withKnownIssue {
+    await expectFailure {
       let store = store()
       await store.send(.typed("a")) { $0.query = "a" }
       await store.advance(by: .seconds(1))
@@ -164,7 +164,7 @@ import Testing
     } matching: {
       $0.says("The test store was not finished: `await store.finish()` is missing.\n  not received: .found([\"a!\"])")
     }
-    await withKnownIssue {
+    await expectFailure {
       let store = TestStore<Opaque, Int>(initialState: Opaque()) { $0.count += $1 }
       await store.send(1)
     } matching: {
@@ -178,7 +178,7 @@ import Testing
   @Test func `an effect that fails is an issue`() async {
     let failing = store { _ in throw Mishap() }
     await failing.send(.typed("a")) { $0.query = "a" }
-    await withKnownIssue {
+    await expectFailure {
       await failing.advance(by: .seconds(1))
     } matching: {
       $0.says("Puredux: effect \"search\" of store root failed: Mishap()")
@@ -199,7 +199,7 @@ import Testing
     let late = "After 3.0 seconds the store has not settled.\n  effects that have not ended: \"search\""
     await WaitingClock.$current.withValue(limits) {
       await store.send(.typed("a")) { $0.query = "a" }
-      await withKnownIssue {
+      await expectFailure {
         async let advance: Void = store.advance(by: .seconds(12))
         await begun.wait()
         await limits.passes(.seconds(3))
@@ -212,7 +212,7 @@ import Testing
       #expect(store.clock.now.time == .milliseconds(300))
       // What has been committed by then can be received.
       await store.receive(.began) { $0.isLoading = true }
-      await withKnownIssue {
+      await expectFailure {
         async let receive: Void = store.receive(.failed)
         await limits.passes(.seconds(3))
         await receive
@@ -242,7 +242,7 @@ import Testing
       ) { $0 += $1 }
       await store.send(1) { $0 = 1 }
       gate.open()
-      await withKnownIssue {
+      await expectFailure {
         await store.send(2) { $0 = 13 }
       } matching: {
         $0.says("Actions were not received before 2 was sent.\n  10")
@@ -267,7 +267,7 @@ import Testing
       await store.send(.typed("a")) { $0.query = "a" }
       await store.advance(by: .seconds(1))
       await store.receive(.began) { $0.isLoading = true }
-      await withKnownIssue {
+      await expectFailure {
         async let finish: Void = store.finish()
         await cancelled.wait()
         await limits.passes(.seconds(3))
@@ -305,7 +305,7 @@ import Testing
     let root = RootStore<Int, Int>(initialState: 0, history: history) { $0 += $1 }
     let store = await TestStore(root, history: history)
     for action in 1...5 { root.dispatch(action) }
-    await withKnownIssue {
+    await expectFailure {
       await store.settle()
     } matching: {
       $0.says("The history has dropped 3 commits that nobody has looked at: make it with a higher limit.")
@@ -361,7 +361,7 @@ import Testing
     ) { $0 += $1 }
     store.root.subscribe(observer: Observer { _ in .active })
     for action in [0, 1, 1] { await store.send(action) { $0 += action } }
-    await withKnownIssue {
+    await expectFailure {
       await store.receive(5)
     } matching: {
       $0.says(
@@ -414,25 +414,25 @@ import Testing
       ]
     ) { $0 += $1 }
     await store.expectRefusal(of: -1, with: .rejected(reason: "No less than nothing."))
-    await withKnownIssue {
+    await expectFailure {
       await store.expectRefusal(of: 0, with: .rejected(reason: nil))
     } matching: {
       $0.says("0 was committed: expected rejected(reason: nil)")
     }
     _ = await store.skipReceived()
-    await withKnownIssue {
+    await expectFailure {
       await store.expectRefusal(of: 99, with: .rejected(reason: nil))
     } matching: {
       $0.says("99 was refused, and others were committed.\n  9")
     }
     await store.receive(9) { $0 += 9 }
-    await withKnownIssue {
+    await expectFailure {
       await store.send(-1)
     } matching: {
       $0.says("-1 was not committed: rejected(reason: Optional(No less than nothing.))")
     }
     await store.finish()
-    await withKnownIssue {
+    await expectFailure {
       await store.send(1)
     } matching: {
       $0.says("1 was not committed: terminated")
@@ -485,12 +485,12 @@ import Testing
     } satisfying: {
       $0.count == 1
     }
-    await withKnownIssue {
+    await expectFailure {
       await store.send(.add(1)) { $0.count == 1 }
     } matching: {
       $0.says("The state after .add(1) does not satisfy the condition.\n  Opaque(count: 2)")
     }
-    await withKnownIssue {
+    await expectFailure {
       await store.receive {
         if case .add = $0 { true } else { false }
       } satisfying: { _ in
@@ -504,7 +504,7 @@ import Testing
     let other = make()
     await other.send(.add(1))
     _ = await other.skipReceived()
-    await withKnownIssue {
+    await expectFailure {
       await other.finish()
     } matching: {
       $0.says("Not everything was accounted for.\n  state not looked at, after: .add(1)")
@@ -552,13 +552,13 @@ import Testing
     for _ in 1...3 { await store.receive(.tick) }
     #expect(await store.advanceToNextSleeper() == .seconds(1))
     await store.receive(.tick)
-    await withKnownIssue {
+    await expectFailure {
       await store.run(limit: 10)
     } matching: {
       $0.says("Something still sleeps after 10 deadlines: the next is 1.0 seconds away.")
     }
     _ = await store.skipReceived()
-    await withKnownIssue { await store.finish() }
+    await expectFailure { await store.finish() }
   }
 
   @Test func `from within an effect`() async {
@@ -582,7 +582,7 @@ import Testing
   @Test func `a reducer that does nothing, and child stores`() async throws {
     let store = TestStore<Int, Int>(initialState: 0) { _, _ in }
     await store.send(1)
-    await withKnownIssue {
+    await expectFailure {
       await store.send(1) { $0 = 1 }
     } matching: {
       $0.says("The state after 1 is not as expected.\n  expected 1, is 0")
@@ -599,7 +599,7 @@ import Testing
     await store.send(.typed("a")) { $0.query = "a" }
     await store.root.shutdown()
     await store.advance(by: .seconds(1))
-    await withKnownIssue {
+    await expectFailure {
       await store.receive(.began)
     } matching: {
       $0.says("Expected .began, and nothing comes: the store has settled.")

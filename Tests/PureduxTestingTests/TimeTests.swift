@@ -113,7 +113,7 @@ import Testing
   @Test func `what polls for ever is told`() async throws {
     let store = poller()
     store.dispatch(-1_000_000)
-    await withKnownIssue {
+    await expectFailure {
       await clock.run(settling: store, limit: 20)
     } matching: {
       $0.says("Something still sleeps after 20 deadlines: the next is 1.0 seconds away.")
@@ -205,7 +205,7 @@ import Testing
     store.root.dispatch(1)
     await begun.wait()
     await WaitingClock.$current.withValue(limits) {
-      await withKnownIssue {
+      await expectFailure {
         async let settle: Void = store.settle()
         await limits.passes(.seconds(3))
         await settle

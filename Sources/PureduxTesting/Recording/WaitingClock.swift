@@ -1,5 +1,4 @@
 import Puredux
-import Testing
 
 /// How long a store may take, by the continuous clock, before a helper stops waiting for it: a limit for what hangs,
 /// which no test that passes comes near.
@@ -51,15 +50,4 @@ struct CallLimit: Sendable {
   var isOver: Bool { gate.isOpen }
 
   func end() { timing.cancel() }
-}
-
-/// A text with lines below it, as issues show them.
-func text(_ title: String, _ lines: [String]) -> String {
-  ([title] + lines.map { "  " + $0 }).joined(separator: "\n")
-}
-
-extension Issue {
-  static func record(_ title: String, _ lines: [String], at location: SourceLocation) {
-    record(Comment(rawValue: text(title, lines)), sourceLocation: location)
-  }
 }

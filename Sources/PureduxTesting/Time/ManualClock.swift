@@ -228,8 +228,8 @@ public final class ManualClock: AnnouncedClock, Sendable {
       steps += 1
       if steps >= limit, let next = nextDeadline {
         Issue.record(
-          "Something still sleeps after \(limit) deadlines: the next is \(now.duration(to: next)) away.",
-          sourceLocation: sourceLocation)
+          "Something still sleeps after \(limit) deadlines: the next is \(now.duration(to: next)) away.", [],
+          at: sourceLocation)
         return
       }
     }

@@ -4,13 +4,24 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(2))) struct BriefLockTests {
+/// Without a limit of time: how long threads take to get in turn depends on what else the machine does.
+@Suite struct BriefLockTests {
   private final class Counter: @unchecked Sendable {
     let lock = BriefLock()
     // SAFETY: accessed under the lock only, which is what is tested.
     nonisolated(unsafe) var count = 0
 
     func add() { lock.withLock { unsafe count += 1 } }
+
+    /// Lets others run in between, so that an addition would be lost if one of them got in.
+    func addSlowly() {
+      lock.withLock {
+        let before = unsafe count
+        sched_yield()
+        unsafe count = before + 1
+      }
+    }
+
     var total: Int { lock.withLock { unsafe count } }
   }
 
@@ -32,8 +43,13 @@ import Testing
 
   @Test func `one thread at a time is within it`() async {
     let counter = Counter()
-    await onThreads(16) { for _ in 0..<20_000 { counter.add() } }
-    #expect(counter.total == 320_000)
+    await onThreads(8) {
+      for _ in 0..<50 {
+        counter.addSlowly()
+        for _ in 0..<50 { counter.add() }
+      }
+    }
+    #expect(counter.total == 8 * 50 * 51)
   }
 
   @Test func `threads wait for as long as it is held, and all get in`() async {
@@ -45,8 +61,8 @@ import Testing
       counter.lock.withLock {
         let before = unsafe counter.count
         while arrivals.load(ordering: .relaxed) < 9 { sched_yield() }
-        // The others have their turns meanwhile: to look, to yield and to sleep.
-        for _ in 0..<5_000 { sched_yield() }
+        // The others have turns meanwhile, to look, to yield and to sleep: more of them would show nothing else.
+        for _ in 0..<200 { sched_yield() }
         countsWhileHeld.store(unsafe counter.count - before, ordering: .relaxed)
       }
     }

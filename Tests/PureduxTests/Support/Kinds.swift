@@ -240,13 +240,19 @@ extension AsyncSequence where Failure == Never, Element: Sendable {
   }
 }
 
-/// A log in files that go with it.
+/// A log in files that go with it, or with the process, if something still holds it then.
 final class TemporaryLog: OrderedLog {
+  private static let all: String = {
+    let all = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
+    atexit { try? FileManager.default.removeItem(atPath: TemporaryLog.all) }
+    return all
+  }()
+
   private let directory: String
   private let log: any OrderedLog
 
   init() {
-    directory = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
+    directory = Self.all + "/\(UUID().uuidString)"
     // Where it cannot be made, the tests are to fail.
     log = try! FileLog(directory: directory)["tree"]
   }
