@@ -195,4 +195,24 @@ import Testing
     lease.apply(Lease.Claim(replica: 3, term: 3, renewals: lease.renewals))
     #expect(lease.holder == 3)
   }
+
+  @Test("a store is made with the effects that hold its lease")
+  func madeWithEffects() async throws {
+    let holding = Leaseholder<Shop, ShopAction>(lease: { $0.lease }, action: ShopAction.lease)
+    let work = StateEffect<Shop, ShopAction>.forEach({ $0.pending }) { job in .run { $0(.done(job.id)) } }
+    let store = try await RootStore<Shop, ShopAction>(
+      following: MemoryLog(), initialState: Shop(), clock: ManualClock(),
+      interceptors: .effects(ofState: holding.effects([work]))
+    ) { shop, action in
+      switch action {
+      case .lease(let claim): shop.lease.apply(claim)
+      case .order(let job): shop.pending.append(job)
+      case .done(let id): shop.pending.removeAll { $0.id == id }
+      }
+    }
+    try await store.send(.order(Job(id: 1)))
+    let end = await store.state { $0.pending.isEmpty && $0.lease.holder != nil }
+    #expect(holding.holds(end))
+    await store.shutdown()
+  }
 }

@@ -150,6 +150,11 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     Interceptor(stateEffects: effects)
   }
 
+  /// The effects of the state in an array, for those that are made together (`Leaseholder.effects`, of `PureduxLog`).
+  @inlinable public static func effects(ofState effects: [StateEffect<State, Action>]) -> Interceptor {
+    Interceptor(stateEffects: effects)
+  }
+
   /// Runs for every action.
   @inlinable public init(_ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void) {
     self.init(decide: { action, _ in .run { [action] dispatch in await run(action, dispatch) } })

@@ -97,8 +97,10 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// Whether this replica holds the lease in a state.
   public func holds(_ state: State) -> Bool { lease(state).holder == replica }
 
-  /// The effects that claim and renew the lease, and these, which run while this replica holds it. For
-  /// `Interceptor.effects(ofState:)`, or to be subscribed.
+  /// The effects that claim and renew the lease, and these, which run while this replica holds it. For a store that is
+  /// made with them; `hold` subscribes them to one that exists.
+  ///
+  ///     interceptors: .effects(ofState: holding.effects([.forEach({ $0.pending }) { job in .run { … } }]))
   public func effects(_ effects: [StateEffect<State, Action>]) -> [StateEffect<State, Action>] {
     let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
       lease in
