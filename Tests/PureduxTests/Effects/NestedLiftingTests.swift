@@ -127,6 +127,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
   func `no effect of an element that is gone keeps those of the next from beginning`(policy: EffectPolicy) async throws
   {
     let (clock, gate, begun) = (ManualClock(), Gate(), Record<Int>())
+    let reports = Record<EffectReport>()
     let feature = Interceptor<Room, RoomAction>.effects { _, _ in
       .run { _ in
         begun.add(0)
@@ -139,7 +140,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
         if case .room(let number, let action) = action { (number, action) } else { nil }
       } into: {
         .room($0, $1)
-      }, reducer: reduce)
+      }, reporting: { reports.add($0) }, reducer: reduce)
     for count in 1...3 {
       // The second waits, is held or is left out.
       try await root.send(.room(1, .look))
@@ -156,6 +157,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     gate.open()
     await root.shutdown()
     #expect(begun.all.count == 3)
+    #expect(reports.all.count == (policy == .inTurn(limit: 0) ? 3 : 0))
   }
 
   /// Also where the effect has ended, and only its time has not.
