@@ -1,6 +1,7 @@
 import Puredux
-import PureduxLog
 import PureduxLogTesting
+
+@testable import PureduxLog
 
 /// What the stores of these tests hold: every action in order.
 struct Ledger: Codable, Equatable, Sendable {
@@ -22,9 +23,10 @@ func ledger(
 }
 
 extension LogOptions {
-  /// What fails is tried again at once, nearly.
+  /// What fails is tried again at once, nearly, and nothing is printed.
   static var quick: LogOptions {
     var options = LogOptions()
+    options.report = { _ in }
     options.retryInterval = .milliseconds(5)
     options.patience = .milliseconds(50)
     options.endingLimit = .seconds(600)

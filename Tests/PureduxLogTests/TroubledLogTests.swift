@@ -291,6 +291,70 @@ import Testing
     #expect(log.saving.all == [1])
   }
 
+  /// A state that cannot be encoded while it is not a number.
+  private func average(_ log: any OrderedLog, _ options: LogOptions) async throws -> RootStore<Double, Int> {
+    try await RootStore(following: log, initialState: 0, options: options) { $0 = $1 == 0 ? .nan : Double($1) }
+  }
+
+  @Test("a state that cannot be encoded is told once, counted as often as it is tried, and saved when it can be again")
+  func unencodable() async throws {
+    let (log, told) = (MemoryLog(), Record<String>())
+    var options = LogOptions.quick
+    (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
+    options.report = { told.add($0) }
+    let store = try await average(log, options)
+    for round in 1...2 as ClosedRange<UInt64> {
+      let before = await store.statistics.log?.failedSnapshots ?? 0
+      for count in 1...3 as ClosedRange<UInt64> {
+        try await store.send(0)
+        while await store.statistics.log?.failedSnapshots ?? 0 < before + count { await Task.yield() }
+      }
+      #expect(await store.statistics.log?.failedSnapshots == before + 3)
+      #expect(told.all.count == Int(round))
+      #expect(told.all.last?.contains("The state cannot be encoded") == true)
+      #expect(try await log.newest().map { $0.position } == (round == 1 ? nil : 4))
+      try await store.send(7)
+      while try await log.newest()?.position != round * 4 { await Task.yield() }
+    }
+    await store.shutdown()
+    #expect(await (try average(log, options)).state == 7)
+  }
+
+  @Test("a snapshot that the log refuses for good is told and counted, and one that it cannot take now is counted")
+  func refusedSnapshots() async throws {
+    let (log, told) = (FailingSnapshots(), Record<String>())
+    var options = LogOptions.quick
+    options.snapshotBytes = 1
+    options.report = { told.add($0) }
+    let store = try await ledger(log, options: options)
+    for (count, error) in [LogError.unavailable("Away."), .full("Full."), .refused("Too large."), .refused("Again.")]
+      .enumerated()
+    {
+      log.error.withLock { $0 = error }
+      try await store.send("a")
+      while await store.statistics.log?.failedSnapshots != UInt64(count + 1) { await Task.yield() }
+    }
+    #expect(told.all == ["The snapshots of a store that follows a log fail, and its log grows: Too large."])
+    await store.shutdown()
+  }
+
+  @Test("an opening that leaves snapshots aside says in words that there cannot be another one")
+  func unencodableReplacement() async throws {
+    let log = MemoryLog()
+    var options = LogOptions.quick
+    options.snapshotBytes = nil
+    let store = try await average(log, options)
+    try await store.send(0)
+    await store.shutdown()
+    options.ignoresSnapshots = true
+    do {
+      _ = try await average(log, options)
+      Issue.record("It was opened.")
+    } catch LogError.refused(let text) {
+      #expect(text.contains("The state cannot be encoded"))
+    }
+  }
+
   // MARK: Phases
 
   @Test("a log that can be asked and delivers nothing is not said to be followed")
@@ -519,4 +583,26 @@ private final class SilentAfterwardsLog: OrderedLog {
   }
 
   func truncate(through position: UInt64) async throws(LogError) {}
+}
+
+/// A log in memory that saves no snapshots.
+private final class FailingSnapshots: OrderedLog, SnapshotStore {
+  let memory = MemoryLog()
+  let error = LockedValue(LogError.unavailable(""))
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    memory.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    memory.records(after: position)
+  }
+
+  func head() async throws(LogError) -> UInt64 { try await memory.head() }
+  func truncate(through position: UInt64) async throws(LogError) {}
+  func newest() async throws(LogError) -> LogSnapshot? { nil }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) { throw error.withLock { $0 } }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { throw error.withLock { $0 } }
 }

@@ -31,10 +31,13 @@ public struct LogStatistics: Sendable, Hashable {
   /// How many actions could not be encoded, were too large, or were refused by the log. Who sends one is told;
   /// `dispatch` has answered by then.
   public var rejected: UInt64
+  /// How many snapshots could not be saved here, as the state could not be encoded, or the log did not keep them. As
+  /// long as none can be, opening takes longer and longer, and the log is not truncated.
+  public var failedSnapshots: UInt64
 
   public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
-    pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0
+    pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0, failedSnapshots: UInt64 = 0
   ) {
     self.phase = phase
     self.position = position
@@ -44,6 +47,7 @@ public struct LogStatistics: Sendable, Hashable {
     self.pendingBytes = pendingBytes
     self.skipped = skipped
     self.rejected = rejected
+    self.failedSnapshots = failedSnapshots
   }
 }
 

@@ -48,6 +48,9 @@ private struct Sending {
   var deliveryTrouble: LogTrouble?
   /// How many actions could not be given to the log.
   var rejected: UInt64 = 0
+  /// How many snapshots could not be saved, and whether that has been told since one was.
+  var failedSnapshots: UInt64 = 0
+  var isSnapshotFailureTold = false
   var endingLimit: Task<Void, Never>?
   var recovery: CheckedContinuation<Void, any Error>?
   var recovered: Result<Void, any Error>?
@@ -130,8 +133,12 @@ private struct Sending {
         do throws(LogError) {
           newest = try await snapshots.newest().flatMap { SnapshotContent($0.bytes, by: states) }
         } catch {
-          // One that cannot be read is none. Of one that cannot be reached this is not known.
-          if case .unavailable = error { throw error }
+          // One that cannot be read is none. Of one that cannot be reached this is not known; and where there is one
+          // of another log, so may be its entries.
+          switch error {
+          case .unavailable, .damaged: throw error
+          case .full, .inUse, .refused, .truncated: break
+          }
         }
       }
       // Later, so that the log is to have what a snapshot is of. A server of a cluster may lag.
@@ -313,6 +320,8 @@ private struct Sending {
       switch problem {
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } &+ 1
+        // Who lags behind a truncation is to be opened anew, and that is all. Of anything else somebody has to know.
+        if case .truncated = problem {} else { options.report("A store stops following its log: \(problem.text)") }
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
@@ -487,7 +496,7 @@ private struct Sending {
         waiting: sending.troubleSince.map { now - $0 },
         behind: sending.head - min(sending.head, sending.seen.position),
         pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped,
-        rejected: sending.rejected)
+        rejected: sending.rejected, failedSnapshots: sending.failedSnapshots)
     }
   }
 
@@ -605,7 +614,14 @@ private struct Sending {
       found.withLock { $0 = state.map { SnapshotContent(state: $0, fold: fold) } }
     }
     guard let stored = found.withLock({ $0 }) else { return }
-    let bytes = try stored.encode(by: states)
+    let bytes: [UInt8]
+    do {
+      bytes = try stored.encode(by: states)
+    } catch {
+      throw LogError.refused(
+        "The state cannot be encoded, so that no snapshot of it takes the place of the one that was left aside: \(error)"
+      )
+    }
     try await snapshots.replace(with: LogSnapshot(position: stored.fold.position, bytes: bytes))
     applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, stored.fold.position) }
   }
@@ -624,28 +640,58 @@ private struct Sending {
     }
     guard let fold, let state = tree.withState(in: turn, { $0 }) else { return }
     Task.detached {
-      if let bytes = try? SnapshotContent(state: state, fold: fold).encode(by: states) {
-        do {
-          try await snapshots.save(LogSnapshot(position: fold.position, bytes: bytes))
-          // Behind the one before, so that a replica that lags a little still finds what it needs.
-          let before = self.applying.withLock { applying in
-            defer { applying.lastSnapshot = fold.position }
-            return applying.lastSnapshot
-          }
-          // What is kept is looked at: nothing goes that could not be begun behind.
-          if self.options.truncatesBehindSnapshots, before > 0, let newest = try await snapshots.newest(),
-            newest.position >= before, let kept = SnapshotContent(newest.bytes, by: states),
-            kept.fold.position == newest.position, newest.position <= self.sending.withLock({ $0.head })
-          {
-            try await self.log.truncate(through: before)
-          }
-        } catch {
-          // A snapshot is a cache: the next one may succeed.
-        }
-      }
+      await self.save(SnapshotContent(state: state, fold: fold), by: states, to: snapshots)
       self.applying.withLock { $0.isSaving = false }
       // More may have come meanwhile.
       tree.perform { self.saveSnapshot(in: $0, of: tree) }
+    }
+  }
+
+  private func save(
+    _ content: SnapshotContent<State>, by states: LogCoding<State>, to snapshots: any SnapshotStore
+  ) async {
+    let position = content.fold.position
+    let bytes: [UInt8]
+    do {
+      bytes = try content.encode(by: states)
+    } catch {
+      return snapshotFailed(.refused("The state cannot be encoded: \(error)"))
+    }
+    do throws(LogError) {
+      try await snapshots.save(LogSnapshot(position: position, bytes: bytes))
+    } catch {
+      return snapshotFailed(error)
+    }
+    sending.withLock { $0.isSnapshotFailureTold = false }
+    // Behind the one before, so that a replica that lags a little still finds what it needs.
+    let before = applying.withLock { applying in
+      defer { applying.lastSnapshot = position }
+      return applying.lastSnapshot
+    }
+    // What is kept is looked at: nothing goes that could not be begun behind.
+    guard options.truncatesBehindSnapshots, before > 0, let newest = try? await snapshots.newest(),
+      newest.position >= before, let kept = SnapshotContent(newest.bytes, by: states),
+      kept.fold.position == newest.position, newest.position <= sending.withLock({ $0.head })
+    else { return }
+    // What is not truncated now is with the next snapshot.
+    try? await log.truncate(through: before)
+  }
+
+  /// A snapshot is a cache, and the next one may succeed; but where none does, somebody has to know.
+  private func snapshotFailed(_ error: LogError) {
+    let isPassing =
+      switch error {
+      case .unavailable, .full: true
+      case .inUse, .refused, .truncated, .damaged: false
+      }
+    let isTold = sending.withLock { sending in
+      sending.failedSnapshots += 1
+      // One that passes by itself is only counted.
+      defer { if !isPassing { sending.isSnapshotFailureTold = true } }
+      return isPassing || sending.isSnapshotFailureTold
+    }
+    if !isTold {
+      options.report("The snapshots of a store that follows a log fail, and its log grows: \(error.text)")
     }
   }
 }

@@ -1,3 +1,5 @@
+import Puredux
+
 /// How a store follows its log. The defaults are made for a service that would rather wait than fail. All times are by
 /// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced. A time of less than zero
 /// counts as zero, one of more than a hundred years as a hundred years.
@@ -30,6 +32,11 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
+  /// What is told of troubles that nobody is waiting to hear of, in place of standard error.
+  var report: @Sendable (String) -> Void = { text in
+    var errors = StandardError()
+    print("Puredux: \(text)", to: &errors)
+  }
 
   public init() {}
 

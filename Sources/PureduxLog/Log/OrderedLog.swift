@@ -54,7 +54,8 @@ public struct LogRecord: Sendable, Hashable {
 /// Where the snapshots of a tree are kept. A snapshot is a cache of what the log says: one that is lost or cannot be
 /// read costs time, and no more unless the log was truncated behind it.
 public protocol SnapshotStore: Sendable {
-  /// The newest snapshot, or none.
+  /// The newest snapshot, or none; none, too, where it cannot be read. Throws `.damaged` where what is there is not
+  /// this tree's: a store is not opened then.
   func newest() async throws(LogError) -> LogSnapshot?
 
   /// Keeps a snapshot in place of those before it. One that is not newer than what is kept changes nothing.
@@ -87,8 +88,17 @@ public enum LogError: Error, Sendable, Hashable {
   case refused(String)
   /// An entry that was there has been removed; the first one left has this position.
   case truncated(first: UInt64)
-  /// What is stored is not what was written: from this position on it cannot be read. Nothing has been changed.
+  /// What is stored is not what was written, or not where it was, or another log's: from this position on it cannot be
+  /// read. Nothing has been changed.
   case damaged(position: UInt64, String)
+
+  /// What it says to people.
+  var text: String {
+    switch self {
+    case .unavailable(let text), .full(let text), .inUse(let text), .refused(let text), .damaged(_, let text): text
+    case .truncated(let first): "Entries were removed; the first one left is \(first)."
+    }
+  }
 
   /// What a store that waits says.
   var trouble: LogTrouble {
