@@ -150,7 +150,8 @@
     /// The log of a tree. Asks nothing of the servers until it is used.
     ///
     /// - Parameter key: Any text: up to 1,000 bytes, where signs other than ASCII letters, digits, `-` and `_` count as
-    ///   three. A longer one is refused when the log is used (`LogError.refused`).
+    ///   three. A longer one is refused when the log is used (`LogError.refused`). Texts that are equal are one key,
+    ///   however their accents are written.
     public subscript(key: String) -> any OrderedLog { NATSTree(of: key, in: self) }
 
     /// Closes the connection: whoever follows one of the logs is told that it is unavailable, for good. Shut the stores

@@ -29,21 +29,44 @@
 
     let owner: NATSLog
     private let key: String
-    private let token: String?
+    private let token: LockedValue<String?>
     private let knowledge = LockedValue(Known())
+    /// The names that older versions may have given the tree, where the key can be spelled in several ways; none as
+    /// soon as it is known which one it has.
+    private let spellings: LockedValue<[String]>
 
     init(of key: String, in owner: NATSLog) {
       self.owner = owner
       self.key = key
-      token = Subjects.token(of: key)
+      let tokens = Subjects.tokens(of: key)
+      token = LockedValue(tokens.first)
+      spellings = LockedValue(tokens.count > 1 ? tokens : [])
     }
 
     private var jetStream: JetStream { owner.jetStream }
     private var stream: String { jetStream.stream }
 
     private func named() throws(LogError) -> String {
-      guard let token else { throw .refused("The key of a log is too long: \(key)") }
+      guard let token = token.withLock({ $0 }) else { throw .refused("The key of a log is too long: \(key)") }
       return token
+    }
+
+    /// Looks under which spelling of the key there are entries. A store asks for the snapshot and the head first.
+    private func findSpelling() async throws(LogError) {
+      let tokens = spellings.withLock { $0 }
+      guard !tokens.isEmpty else { return }
+      var found: [String] = []
+      for token in tokens where try await jetStream.last(of: jetStream.prefix + token, in: stream) != nil {
+        found.append(token)
+      }
+      guard found.count < 2 else {
+        throw .refused(
+          "The stream has entries for the key \(key) in different spellings, under the subjects "
+            + "\(found.map { jetStream.prefix + $0 }.joined(separator: ", ")). Keys that are equal texts are one log: "
+            + "purge all but one.")
+      }
+      if let found = found.first { token.withLock { $0 = found } }
+      spellings.withLock { $0 = [] }
     }
 
     private func subject() throws(LogError) -> String { jetStream.prefix + (try named()) }
@@ -111,6 +134,7 @@
 
     func head() async throws(LogError) -> UInt64 {
       try await checkIdentity()
+      try await findSpelling()
       let head = try await jetStream.last(of: subject(), in: stream)?.seq ?? 0
       if head == 0 { _ = try await checkEntries(behind: 0) }
       saw(head)
@@ -200,7 +224,10 @@
 
     private func bucket() throws(LogError) -> Bucket { Bucket(jetStream, token: try named()) }
 
-    func newest() async throws(LogError) -> LogSnapshot? { try await bucket().newest() }
+    func newest() async throws(LogError) -> LogSnapshot? {
+      try await findSpelling()
+      return try await bucket().newest()
+    }
     func save(_ snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot, always: false) }
     func replace(with snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot, always: true) }
   }

@@ -1,8 +1,20 @@
 #if NATS
+  import PureduxLog
+
   /// How keys are written in subjects.
   enum Subjects {
     static func isName(_ text: String) -> Bool {
       !text.isEmpty && text.utf8.count <= 200 && text.utf8.allSatisfy(isPlain)
+    }
+
+    /// The names of a tree: that of its key as texts are compared, and those that older versions may have made of the
+    /// same key as it was spelled.
+    static func tokens(of key: String) -> [String] {
+      var tokens: [String] = []
+      for spelling in [key.composed, key, key.decomposed] {
+        if let token = token(of: spelling), !tokens.contains(token) { tokens.append(token) }
+      }
+      return tokens
     }
 
     /// A key as one part of a subject, which is a key of a bucket, too; none where it is too long.

@@ -224,7 +224,7 @@ import Testing
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
     let keys = [
-      "", ".", "..", "a", "A", "boards/17", "=x", "%41", "ü 🤷", "u\u{308} 🤷", "x\u{0}y",
+      "", ".", "..", "a", "A", "boards/17", "=x", "%41", "ü 🤷", "x\u{0}y",
       String(repeating: "k", count: 254),
     ]
     for (number, key) in keys.enumerated() { _ = try await append([UInt8(number)], to: log[key]) }
@@ -252,8 +252,10 @@ import Testing
     }
     do {
       let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
-      let phases = Events<LogStatistics.Phase>()
-      let store = try await ledger(log["tree"], onPhase: { phase in Task { await phases.add(phase) } })
+      var options = LogOptions.quick
+      // Under load an entry would be there twice.
+      options.patience = .seconds(600)
+      let store = try await ledger(log["tree"], options: options)
       try await store.send("before")
       fails.store(true, ordering: .relaxed)
       let sending = Task { try await store.send("during") }
@@ -361,7 +363,8 @@ import Testing
     let fails = Atomic(false)
     var options = FileLog.Options()
     options.segmentBytes = 60
-    let faults = DiskFaults { call, count in call == .write && count > 16 && fails.load(ordering: .relaxed) ? EIO : nil
+    let faults = DiskFaults { call, count in
+      call == .write && count != RecordFormat.headerSize && fails.load(ordering: .relaxed) ? EIO : nil
     }
     let log = try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
     for _ in 0..<2 { _ = try await append([UInt8](repeating: 1, count: 30), to: log["tree"]) }
@@ -450,7 +453,7 @@ import Testing
       let isSaved = (try? await saving.value) != nil
       // What is there when it is closed is all that there will be.
       #expect((try? bytes(file)) == left)
-      if isSaved { #expect(left.flatMap(SnapshotFile.decode) == snapshot) }
+      if isSaved { #expect(left.flatMap(SnapshotFile.decode)?.snapshot == snapshot) }
     }
   }
 
@@ -482,7 +485,7 @@ import Testing
     var options = FileLog.Options()
     options.segmentBytes = 1
     let faults = DiskFaults { call, count in
-      call == .write && count > 16 && fails.load(ordering: .relaxed) ? EFBIG : nil
+      call == .write && count != RecordFormat.headerSize && fails.load(ordering: .relaxed) ? EFBIG : nil
     }
     let log = try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
     await #expect(throws: LogError.self) { _ = try await append([1], to: log["tree"]) }

@@ -59,6 +59,42 @@
       }
     }
 
+    @Test("keys that are equal texts are one log, under the spelling that has entries, of which there may be one only")
+    func spellings() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
+      let one = try await list(log[composed])
+      try await one.send("a")
+      let other = try await list(log[decomposed])
+      #expect(await other.state == ["a"])
+      try await other.send("b")
+      for await list in one.states() where list == ["a", "b"] { break }
+      await one.shutdown()
+      await other.shutdown()
+      // What an older version wrote, which took the bytes of the key.
+      let prefix = log.jetStream.prefix
+      _ = try await log.jetStream.put(prefix + "kn=cc=81e", [1]).get()
+      for key in ["n\u{301}e", "\u{144}e"] {
+        let tree = log[key]
+        #expect(try await tree.head() == 3)
+        #expect(try await tree.snapshots?.newest() == nil)
+      }
+      let both = try #require(log[decomposed] as? NATSTree)
+      _ = try await log.jetStream.put(prefix + "kcafe=cc=81", [1]).get()
+      for key in [composed, decomposed] {
+        do {
+          _ = try await list(log[key])
+          Issue.record("It was opened.")
+        } catch LogError.refused(let text) {
+          #expect(text.contains("\(prefix)kcaf=c3=a9, \(prefix)kcafe=cc=81"))
+        }
+      }
+      await #expect(throws: LogError.self) { try await both.head() }
+      await log.close()
+    }
+
     @Test("stores wait while the server is away, and go on by themselves when it is back")
     func serverKilled() async throws {
       let server = try NATSServer()

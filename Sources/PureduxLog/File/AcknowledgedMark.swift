@@ -17,16 +17,15 @@ struct AcknowledgedMark: Equatable {
   }
 
   /// None where there is none, or it cannot be read.
-  static func read(_ path: String) throws(LogError) -> AcknowledgedMark? {
-    do {
-      var reader = ByteReader(try Disk(path, .reading).read(20, at: 0))
-      guard let first = reader.take(UInt64.self), let end = reader.take(UInt64.self), let sum = reader.take(UInt32.self)
-      else { return nil }
-      let mark = AcknowledgedMark(first: first, end: end)
-      return RecordFormat.checksum(of: Array(mark.bytes.prefix(16))) == sum ? mark : nil
-    } catch {
-      if error.isMissing { return nil }
-      throw error.logError
+  static func read(in directory: Directory) throws(LogError) -> AcknowledgedMark? {
+    let bytes = try onDiskIfThere { () throws(Disk.Failure) in
+      try Disk(FileNames.mark, in: directory, .reading).read(20, at: 0)
     }
+    guard let bytes else { return nil }
+    var reader = ByteReader(bytes)
+    guard let first = reader.take(UInt64.self), let end = reader.take(UInt64.self), let sum = reader.take(UInt32.self)
+    else { return nil }
+    let mark = AcknowledgedMark(first: first, end: end)
+    return RecordFormat.checksum(of: Array(mark.bytes.prefix(16))) == sum ? mark : nil
   }
 }

@@ -13,7 +13,9 @@ final class Disk: Sendable {
     let path: String
     let code: Int32
 
-    var isMissing: Bool { code == ENOENT }
+    static var exists: Int32 { EEXIST }
+
+    var isMissing: Bool { code == ENOENT || code == ENOTDIR }
     var isLocked: Bool { code == EWOULDBLOCK }
     var isFull: Bool { code == ENOSPC || code == EDQUOT || code == EFBIG }
 
@@ -29,7 +31,10 @@ final class Disk: Sendable {
       }
     }
 
-    var logError: LogError { isFull ? .full(text) : .unavailable(text) }
+    var logError: LogError {
+      if isFull { return .full(text) }
+      return isLocked && call == "flock" ? .inUse("\(path) is being written by somebody else.") : .unavailable(text)
+    }
   }
 
   enum Access { case reading, writing, creating }
@@ -39,17 +44,16 @@ final class Disk: Sendable {
 
   /// - Throws: also where it is no regular file: a device or a pipe may have no end; and where the process has few
   ///   descriptors left.
-  init(_ path: String, _ access: Access) throws(Failure) {
+  init(_ name: String, in directory: Directory, _ access: Access) throws(Failure) {
     let flags =
       switch access {
       case .reading: O_RDONLY
       case .writing: O_RDWR
       case .creating: O_RDWR | O_CREAT
       }
-    // Not waiting for the other end of what may be a pipe. SAFETY (here and below): the call reads the path that it is
-    // given, as a string that ends with zero and lives until it returns.
-    descriptor = unsafe open(path, flags | O_CLOEXEC | O_NONBLOCK, 0o644)
-    self.path = path
+    // Not waiting for the other end of what may be a pipe.
+    descriptor = directory.openFile(name, flags | O_CLOEXEC | O_NONBLOCK)
+    path = directory.path + "/" + name
     if descriptor < 0 { throw Failure(call: "open", path: path, code: errno) }
     guard descriptor < Self.descriptorLimit else { throw Failure(call: "open", path: path, code: EMFILE) }
     guard try status().isRegular else { throw Failure(call: "open", path: path, code: EINVAL) }
@@ -77,14 +81,17 @@ final class Disk: Sendable {
     return count - min(64, count / 4)
   }
 
-  private func status() throws(Failure) -> (isRegular: Bool, size: Int) {
+  private func status() throws(Failure) -> (isRegular: Bool, size: Int, place: FilePlace) {
     var status = stat()
     // SAFETY: the call writes the structure that it is given, and keeps nothing of it.
     guard unsafe fstat(descriptor, &status) == 0 else { throw failure("fstat") }
-    return (status.st_mode & S_IFMT == S_IFREG, Int(status.st_size))
+    return (status.st_mode & S_IFMT == S_IFREG, Int(status.st_size), FilePlace(status))
   }
 
   func size() throws(Failure) -> Int { try status().size }
+
+  /// What tells this file from any other one, whatever they are called.
+  func place() throws(Failure) -> FilePlace { try status().place }
 
   /// Bytes from an offset on: fewer only at the end of the file.
   func read(_ count: Int, at offset: Int) throws(Failure) -> [UInt8] {
@@ -139,84 +146,4 @@ final class Disk: Sendable {
   }
 
   private func failure(_ call: String) -> Failure { Failure(call: call, path: path, code: errno) }
-}
-
-// MARK: Directories
-
-extension Disk {
-  /// Makes a directory, and those above it; nothing where it is there. What is made is on the disk when it returns.
-  static func makeDirectory(_ path: String) throws(Failure) {
-    if unsafe mkdir(path, 0o755) != 0 {
-      // Who made it may have died before its name was on the disk; whoever may not read where that stands has not.
-      if errno == EEXIST {
-        try? syncDirectory(parent(of: path) ?? root(of: path))
-        return
-      }
-      guard errno == ENOENT, let parent = parent(of: path) else {
-        throw Failure(call: "mkdir", path: path, code: errno)
-      }
-      try makeDirectory(parent)
-      if unsafe mkdir(path, 0o755) != 0 {
-        if errno == EEXIST { return }
-        throw Failure(call: "mkdir", path: path, code: errno)
-      }
-    }
-    try syncDirectory(parent(of: path) ?? root(of: path))
-  }
-
-  private static func root(of path: String) -> String { path.first == "/" ? "/" : "." }
-
-  /// None of a path of one name.
-  private static func parent(of path: String) -> String? {
-    var path = Substring(path)
-    while path.last == "/" { path.removeLast() }
-    guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return nil }
-    return String(path[..<slash])
-  }
-
-  /// The names in a directory; none where it is not there.
-  static func names(in path: String) throws(Failure) -> [String] {
-    guard let directory = unsafe opendir(path) else {
-      if errno == ENOENT { return [] }
-      throw Failure(call: "opendir", path: path, code: errno)
-    }
-    var names: [String] = []
-    errno = 0
-    // SAFETY: the directory is open until the end of this function; an entry is valid until the next one is read, and
-    // its name ends with zero and is copied at once.
-    while let entry = unsafe readdir(directory) {
-      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-      }
-      if name != ".", name != ".." { names.append(name) }
-    }
-    let code = errno
-    unsafe closedir(directory)
-    if code != 0 { throw Failure(call: "readdir", path: path, code: code) }
-    return names
-  }
-
-  /// Returns when the names in a directory are on the disk.
-  static func syncDirectory(_ path: String) throws(Failure) {
-    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw Failure(call: "open", path: path, code: errno) }
-    defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else { throw Failure(call: "fsync", path: path, code: errno) }
-  }
-
-  static func rename(_ path: String, to other: String) throws(Failure) {
-    // Not a member of this type, which has the same name.
-    #if canImport(Glibc)
-      let result = unsafe Glibc.rename(path, other)
-    #elseif canImport(Musl)
-      let result = unsafe Musl.rename(path, other)
-    #else
-      let result = unsafe Darwin.rename(path, other)
-    #endif
-    guard result == 0 else { throw Failure(call: "rename", path: path, code: errno) }
-  }
-
-  static func remove(_ path: String) throws(Failure) {
-    guard unsafe unlink(path) == 0 || errno == ENOENT else { throw Failure(call: "unlink", path: path, code: errno) }
-  }
 }

@@ -23,7 +23,13 @@ import Synchronization
 /// where it may have fewer than 256), no more files are opened: that is `LogError.unavailable`, and the trees that are
 /// open go on. A process with many trees raises its limit (`ulimit -n`, `setrlimit`) when it starts.
 ///
-/// A directory is open in one `FileLog` at a time. The disk is waited for on at most 17 threads of Dispatch, and never
+/// **Whose the files are.** A directory is open in one `FileLog` at a time. Each tree's directory says which tree it is
+/// of, and its files do: directories that were exchanged, and files of other trees, are not taken
+/// (`LogError.damaged`, which says what to do). Before an append is acknowledged it is made sure that the directory,
+/// its file `lock` and the tree's last file are still where they were opened. Where they were moved, replaced or
+/// removed nothing is acknowledged any more, and the stores that follow the tree stop (`LogStop.unreadable`).
+///
+/// The disk is waited for on at most 17 threads of Dispatch, and never
 /// on those of the cooperative pool.
 public final class FileLog: Sendable {
   public struct Options: Sendable {
@@ -56,10 +62,22 @@ public final class FileLog: Sendable {
   let options: Options
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
-  /// Locked for as long as the log is open.
-  private let lock: LockedValue<Disk?>
+  private struct Opened {
+    let home: Directory
+    /// Locked for as long as the log is open.
+    let lock: Disk
+    let lockPlace: FilePlace
+    /// The names of directories whose keys are not composed, by the composed key: older versions made those.
+    var spellings: [String: [String]]?
+  }
+
+  private let opened: LockedValue<Opened?>
+  /// The numbers of the trees whose files were found not to be where they were.
+  private let lost = LockedValue<[String: UInt64]>([:])
   private let closing = LockedValue<Task<Void, Never>?>(nil)
   private let trees = LockedValue(WeakTable<FileTree>())
+  /// The files of the trees that there are objects for, and for how many.
+  private let files = LockedValue<[String: (files: FileTree.Files, users: Int)]>([:])
   /// The queues on which the disk is waited for: so many, as each may take a thread.
   private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
   private let nextLane = Atomic(0)
@@ -87,10 +105,12 @@ public final class FileLog: Sendable {
         print("Set aside \(tail.bytes) bytes that nobody was told of, of the log \(tail.key): \(tail.path)", to: &error)
       }
     do {
-      try Disk.makeDirectory(directory)
-      let file = try Disk(directory + "/" + FileNames.lock, .creating)
-      try file.lock()
-      lock = LockedValue(file)
+      let path = try Directory.absolute(directory)
+      try Directory.make(path: path)
+      let home = try Directory(path)
+      let lock = try Disk(FileNames.lock, in: home, .creating)
+      try lock.lock()
+      opened = LockedValue(Opened(home: home, lock: lock, lockPlace: try lock.place()))
     } catch {
       throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
     }
@@ -99,9 +119,10 @@ public final class FileLog: Sendable {
   /// The log of a tree. Asks nothing of the disk until it is used, and makes its directory with the first entry.
   ///
   /// - Parameter key: Any text: up to 254 bytes, where letters other than a to z, and signs other than digits and
-  ///   `-_.`, count as three. A longer one is refused when the log is used (`LogError.refused`).
+  ///   `-_.`, count as three. A longer one is refused when the log is used (`LogError.refused`). Texts that are equal
+  ///   are one key, however their accents are written.
   public subscript(key: String) -> any OrderedLog {
-    trees.withLock { $0.value(of: Array(key.utf8)) { FileTree(of: key, in: self) } }
+    trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
   }
 
   /// Closes the log, and returns when what was asked of it before is done: the directory can be opened anew. What is
@@ -119,22 +140,97 @@ public final class FileLog: Sendable {
     lanes[nextLane.wrappingAdd(1, ordering: .relaxed).oldValue % lanes.count]
   }
 
+  /// The files of a tree, for one more object.
+  func enter(_ key: String) -> FileTree.Files {
+    files.withLock { files in
+      let users = files[key]?.users ?? 0
+      let found = files[key]?.files ?? FileTree.Files()
+      files[key] = (found, users + 1)
+      return found
+    }
+  }
+
+  /// Closes them with the last object. Under the lock, so that they are closed before they are opened anew.
+  func leave(_ key: String) {
+    files.withLock { files in
+      guard let (found, users) = files[key] else { return }
+      files[key] = users > 1 ? (found, users - 1) : nil
+      if users == 1 { found.segments.withLock { $0 = nil } }
+    }
+  }
+
   private func closeOnce() async {
-    let file = lock.withLock { $0.take() }
+    let opened = opened.withLock { $0.take() }
     for tree in trees.withLock({ $0.objects }) { await tree.close() }
     // A snapshot that is being written would take the place of one that is written after this.
     await withCheckedContinuation { continuation in snapshotQueue.async { continuation.resume() } }
-    withExtendedLifetime(file) {}
+    withExtendedLifetime(opened) {}
   }
 
-  func checkIsOpen() throws(LogError) {
-    if lock.withLock({ $0 == nil }) { throw .unavailable("The log in \(directory) is closed.") }
+  // MARK: The directory
+
+  private var closed: LogError { .unavailable("The log in \(directory) is closed.") }
+
+  /// The directory, as long as the log is open.
+  func home() throws(LogError) -> Directory {
+    guard let home = opened.withLock({ $0?.home }) else { throw closed }
+    return home
   }
+
+  /// Throws where the path leads to another directory than the one that is open, or the lock is another file.
+  func checkPlace(position: UInt64) throws(LogError) {
+    guard let (home, place) = opened.withLock({ $0.map { ($0.home, $0.lockPlace) } }) else { throw closed }
+    let now = try onDisk { () throws(Disk.Failure) in try FilePlace(ofPath: home.path + "/" + FileNames.lock) }
+    guard now == place else {
+      throw .damaged(
+        position: position,
+        "The directory \(directory) was moved, replaced or removed while it was open, or its file \(FileNames.lock) was: "
+          + "another process may write there. What was appended since has not been acknowledged. Put the directory "
+          + "back, or end whatever else uses it, and open the FileLog anew.")
+    }
+  }
+
+  /// The name of a tree's directory: of the composed key, unless an older version made one for another spelling.
+  func directoryName(of key: String) throws(LogError) -> String {
+    let composed = key.composed
+    let home = try home()
+    let name = FileNames.directory(of: composed)
+    var names: [String] = []
+    if let others = try spellings(in: home)[composed] {
+      for name in others + (name.map { [$0] } ?? []) {
+        if try onDisk({ () throws(Disk.Failure) in try home.place(of: name) }) != nil { names.append(name) }
+      }
+    }
+    guard names.count < 2 else {
+      throw .refused(
+        "\(directory) has several directories for the key \(key), in different spellings: "
+          + "\(names.sorted().joined(separator: ", ")). Keys that are equal texts are one log: move all but one away.")
+    }
+    guard let name = names.first ?? name else { throw .refused("The key of a log is too long: \(key)") }
+    return name
+  }
+
+  /// Looked for once: none is made while the log is open.
+  private func spellings(in home: Directory) throws(LogError) -> [String: [String]] {
+    if let spellings = opened.withLock({ $0?.spellings }) { return spellings }
+    var spellings: [String: [String]] = [:]
+    for name in try onDisk({ () throws(Disk.Failure) in try home.names() }) {
+      guard let key = FileNames.key(ofDirectory: name) else { continue }
+      let composed = key.composed
+      if !composed.utf8.elementsEqual(key.utf8) { spellings[composed, default: []].append(name) }
+    }
+    opened.withLock { $0?.spellings = spellings }
+    return spellings
+  }
+
+  /// The number of a tree whose files were not where they were: another one under its key is not taken for it.
+  func lostID(of key: String) -> UInt64? { lost.withLock { $0[key] } }
+  func lose(_ key: String, _ id: UInt64) { lost.withLock { $0[key] = id } }
 
   /// The keys of the trees that there are, in order.
   public func keys() throws(LogError) -> [String] {
     do {
-      return try Disk.names(in: directory).compactMap(FileNames.key(ofDirectory:)).sorted()
+      return try Directory(Directory.absolute(directory)).names().compactMap(FileNames.key(ofDirectory:)).sorted()
     } catch {
       throw error.logError
     }
@@ -145,14 +241,13 @@ public final class FileLog: Sendable {
 private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
   private struct Entry: Sendable { weak var object: Object? }
 
-  /// By the bytes of the keys: two texts may be equal that are not the same.
-  private var entries: [[UInt8]: Entry] = [:]
+  private var entries: [String: Entry] = [:]
   private var sweepCount = 64
 
   var objects: [Object] { entries.values.compactMap(\.object) }
 
-  mutating func value(of key: [UInt8], orMake make: () -> Object) -> Object {
-    if let object = entries[key]?.object { return object }
+  mutating func value(of key: String, unless isOver: (Object) -> Bool, orMake make: () -> Object) -> Object {
+    if let object = entries[key]?.object, !isOver(object) { return object }
     if entries.count >= sweepCount {
       entries = entries.filter { $0.value.object != nil }
       sweepCount = max(64, entries.count * 2)

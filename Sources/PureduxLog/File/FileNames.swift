@@ -2,6 +2,9 @@
 enum FileNames {
   static let lock = "lock"
   static let mark = "acknowledged"
+  /// Says which tree a directory is of.
+  static let identity = "tree"
+  static let newIdentity = "tree.new"
   static let snapshot = "snapshot"
   static let newSnapshot = "snapshot.new"
   /// One of more than the log has, set aside.

@@ -16,6 +16,8 @@ final class FileTree: OrderedLog, SnapshotStore {
     /// The last records, up to the head.
     var recent: [LogRecord] = []
     var recentBytes = 0
+    /// Set for good when the files are found not to be where they were: who asks for the tree anew gets another one.
+    var loss: LogError?
   }
 
   /// How many bytes of the last records are kept.
@@ -25,29 +27,38 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   let key: String
   private let owner: FileLog
-  private let directory: String?
   /// Shared with other trees.
   private let queue: DispatchQueue
   private let appends: BatchQueue<Append>
   private let waiting = LockedValue(Waiting())
   private let arrivals = Arrivals()
-  /// Used on the queue only.
-  private let files = LockedValue<Segments?>(nil)
+  private let files: Files
+
+  /// The files of a tree, while they are open: of all objects for its key that there are, one of which may just be
+  /// going when the next one is made.
+  final class Files: Sendable {
+    /// Used on a queue only.
+    let segments = LockedValue<Segments?>(nil)
+  }
 
   init(of key: String, in owner: FileLog) {
     self.key = key
     self.owner = owner
-    directory = FileNames.directory(of: key).map { owner.directory + "/" + $0 }
+    files = owner.enter(key)
     queue = owner.lane()
     appends = BatchQueue(queue)
   }
+
+  deinit { owner.leave(key) }
+
+  var isLost: Bool { waiting.withLock { $0.loss != nil } }
 
   /// Returns when what was asked before is done, and no file is open. Who reads is told that the log is closed.
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {
         self.appends.performAll { self.writeAll($0) }
-        self.files.withLock { files in
+        self.files.segments.withLock { files in
           files?.close()
           files = nil
         }
@@ -80,22 +91,40 @@ final class FileTree: OrderedLog, SnapshotStore {
   private func withFiles<Result>(
     _ body: (inout Segments) throws(LogError) -> Result
   ) throws(LogError) -> Result {
-    let directory = try named()
-    try owner.checkIsOpen()
-    return try files.withLock { files throws(LogError) in
+    if let loss = waiting.withLock({ $0.loss }) { throw loss }
+    _ = try owner.home()
+    return try files.segments.withLock { files throws(LogError) in
       var opened: Segments
       if let files {
         opened = files
       } else {
-        opened = try Segments(in: directory, of: key, for: owner)
-        // Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
-        if !owner.options.syncs { try SnapshotFile.setAside(in: directory, beyond: opened.head) }
-        waiting.withLock { $0.head = opened.head }
+        opened = try Segments(in: owner.directoryName(of: key), of: key, for: owner)
+        if !owner.options.syncs { try opened.setSnapshotAside() }
       }
+      waiting.withLock { if $0.head == nil { $0.head = opened.head } }
       files = nil
-      defer { files = opened }
+      defer {
+        if let loss = opened.loss {
+          opened.letGo()
+          lose(opened.identity, loss)
+        } else {
+          files = opened
+        }
+      }
       return try body(&opened)
     }
+  }
+
+  /// Nothing more is taken or delivered: what is written would not be where it is looked for.
+  private func lose(_ identity: TreeIdentity?, _ loss: LogError) {
+    if let identity { owner.lose(key, identity.id) }
+    waiting.withLock { waiting in
+      waiting.loss = loss
+      waiting.head = nil
+      waiting.recent = []
+      waiting.recentBytes = 0
+    }
+    arrivals.notify()
   }
 
   // MARK: Appending
@@ -142,7 +171,12 @@ final class FileTree: OrderedLog, SnapshotStore {
   // MARK: Reading
 
   func head() async throws(LogError) -> UInt64 {
-    try await onQueue { () throws(LogError) in try self.withFiles { $0.head } }
+    try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in
+        try files.checkPlace()
+        return files.head
+      }
+    }
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
@@ -160,7 +194,8 @@ final class FileTree: OrderedLog, SnapshotStore {
   /// What comes next; nil where there is nothing yet.
   private func next(for reader: borrowing LockedValue<SegmentReader>) async throws(LogError) -> [LogRecord]? {
     let position = reader.withLock { $0.position }
-    let (isAtHead, recent) = waiting.withLock { waiting -> (Bool, [LogRecord]) in
+    let (isAtHead, recent) = try waiting.withLock { waiting throws(LogError) -> (Bool, [LogRecord]) in
+      if let loss = waiting.loss { throw loss }
       guard let head = waiting.head else { return (false, []) }
       guard position < head else { return (true, []) }
       guard let first = waiting.recent.first?.position, first <= position + 1 else { return (false, []) }
@@ -189,15 +224,10 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   // MARK: Snapshots
 
-  private func named() throws(LogError) -> String {
-    guard let directory else { throw .refused("The key of a log is too long: \(key)") }
-    return directory
-  }
-
   func newest() async throws(LogError) -> LogSnapshot? {
     try await onQueue { () throws(LogError) in
       // Looks at the files first.
-      try self.withFiles { _ throws(LogError) in try SnapshotFile.read(in: self.named()) }
+      try self.withFiles { files throws(LogError) in try files.snapshot() }
     }
   }
 
@@ -205,11 +235,19 @@ final class FileTree: OrderedLog, SnapshotStore {
   func replace(with snapshot: LogSnapshot) async throws(LogError) { try await write(snapshot, always: true) }
 
   private func write(_ snapshot: LogSnapshot, always: Bool) async throws(LogError) {
-    let directory = try named()
+    let (name, identity) = try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in (files.name, try files.identified()) }
+    }
     // Not on the queue of the entries, which do not wait for it.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
-      try self.owner.checkIsOpen()
-      try SnapshotFile.write(snapshot, in: directory, always: always, syncs: self.owner.options.syncs)
+      let home = try self.owner.home()
+      let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
+      // What has taken its place since is not written to.
+      guard try TreeIdentity.read(in: directory) == identity else {
+        throw .damaged(position: snapshot.position, "\(directory.path) is the directory of another log by now.")
+      }
+      try SnapshotFile.write(
+        snapshot, in: directory, of: identity, always: always, syncs: self.owner.options.syncs)
     }
   }
 }

@@ -1,23 +1,48 @@
 /// How the entries of a log lie in a file: a header, and then one record after the other, each with its length, a
 /// checksum over all of it, and its position.
 enum RecordFormat {
-  /// What a file of records begins with: what it is, and the version of this format.
-  private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 1]
-  static let headerSize = 16
+  /// What a file of records begins with: what it is, and the version of this format. The version before had no number
+  /// of the tree.
+  private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 2]
+  private static let olderMagic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 1]
+  static let headerSize = 24
   static let recordOverhead = 16
 
-  static func header(first: UInt64) -> [UInt8] {
-    var bytes = ByteWriter(capacity: headerSize)
-    for byte in magic { bytes.put(byte) }
-    bytes.put(first)
-    return bytes.bytes
-  }
+  /// What the header of a file of records says.
+  struct Header: Equatable {
+    /// The position of the first record.
+    let first: UInt64
+    /// The number of its tree; none in files of the version before.
+    let tree: UInt64?
 
-  /// The position of the first record of a file that begins with these bytes; nil where it is none of this format.
-  static func first(ofHeader bytes: [UInt8]) -> UInt64? {
-    guard bytes.count >= headerSize, bytes.starts(with: magic) else { return nil }
-    var reader = ByteReader(bytes, at: magic.count)
-    return reader.take(UInt64.self)
+    var size: Int { tree == nil ? 16 : headerSize }
+
+    var bytes: [UInt8] {
+      var bytes = ByteWriter(capacity: size)
+      for byte in tree == nil ? olderMagic : magic { bytes.put(byte) }
+      bytes.put(first)
+      if let tree { bytes.put(tree) }
+      return bytes.bytes
+    }
+
+    init(first: UInt64, tree: UInt64?) {
+      self.first = first
+      self.tree = tree
+    }
+
+    /// Nil where the bytes begin no file of these formats.
+    init?(_ bytes: [UInt8]) {
+      let isOlder = bytes.starts(with: olderMagic)
+      guard isOlder || bytes.starts(with: magic) else { return nil }
+      var reader = ByteReader(bytes, at: magic.count)
+      guard let first = reader.take(UInt64.self) else { return nil }
+      if isOlder {
+        self.init(first: first, tree: nil)
+      } else {
+        guard let tree = reader.take(UInt64.self) else { return nil }
+        self.init(first: first, tree: tree)
+      }
+    }
   }
 
   static func append(_ record: LogRecord, to bytes: inout [UInt8]) {

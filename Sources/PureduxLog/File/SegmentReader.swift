@@ -2,18 +2,20 @@
 struct SegmentReader: Sendable {
   /// The position of the last record that was handed out.
   private(set) var position: UInt64
-  /// The file that was read last, and where in it the next record lies; that record's position.
+  /// The file that was read last, and where in it the next record lies, or 0 before its header; that record's position.
   private(set) var segment: UInt64?
-  private(set) var offset = RecordFormat.headerSize
+  private(set) var offset = 0
   private(set) var next: UInt64 = 0
 
   init(after position: UInt64) { self.position = position }
 
   mutating func begin(_ first: UInt64) {
     segment = first
-    offset = RecordFormat.headerSize
+    offset = 0
     next = first
   }
+
+  mutating func pass(_ header: RecordFormat.Header) { offset = header.size }
 
   mutating func advance(by size: Int) {
     position = max(position, next)

@@ -1,12 +1,15 @@
 /// The files of records of one tree, one behind the other. Used by one thread at a time.
 struct Segments {
   private let key: String
-  private let directory: String
+  /// The directory of the tree, in that of the log.
+  let name: String
   private let owner: FileLog
+  /// None before anything is written.
+  private(set) var identity: TreeIdentity?
   /// The positions that the files begin with, in order.
   private var firsts: [UInt64] = []
-  /// The last file, which is written; none before the first entry.
-  private var last: Disk?
+  /// The last file, which is written, and locked; none before the first entry.
+  private var last: (file: Disk, place: FilePlace)?
   /// Where its next record goes.
   private var end = RecordFormat.headerSize
   /// Up to where it consists of zeros behind that.
@@ -17,75 +20,215 @@ struct Segments {
   private(set) var head: UInt64 = 0
   /// Whether something was set aside.
   private var wasTorn = false
+  /// Set as soon as the files are found not to be where they were: what is written here is lost to who looks there.
+  private(set) var loss: LogError?
 
   /// Looks at the last file, and sets aside what was being written when somebody died.
-  init(in directory: String, of key: String, for owner: FileLog) throws(LogError) {
+  init(in name: String, of key: String, for owner: FileLog) throws(LogError) {
     self.key = key
-    self.directory = directory
+    self.name = name
     self.owner = owner
+    try owner.checkPlace(position: 1)
+    guard let directory = try openDirectory() else {
+      if owner.lostID(of: key) != nil { throw moved() }
+      return
+    }
     firsts = try onDisk { () throws(Disk.Failure) in
-      try Disk.names(in: directory).compactMap(FileNames.first(ofSegment:)).sorted()
+      try directory.names().compactMap(FileNames.first(ofSegment:)).sorted()
     }
-    let mark = try AcknowledgedMark.read(path(FileNames.mark))
-    guard owner.options.syncs else {
-      try openWhatIsLeft(mark)
-      return
+    identity = try TreeIdentity.read(in: directory)
+    if let identity, identity.key != key {
+      throw .damaged(
+        position: firsts.first ?? 1,
+        "\(directory.path) is the directory of the log \"\(identity.key)\", and not of \"\(key)\": directories were "
+          + "exchanged, moved or copied. Put each where it was. To give a log another key, let an action set the state."
+      )
     }
-    guard let first = firsts.last else {
-      if let mark { throw .damaged(position: mark.first, "The files of the log \(key) are missing.") }
-      return
+    if let lost = owner.lostID(of: key), identity?.id != lost { throw moved() }
+    let mark = try AcknowledgedMark.read(in: directory)
+    if !owner.options.syncs {
+      try openWhatIsLeft(mark, in: directory)
+    } else if let first = firsts.last {
+      // Who made the last file may have died before its name was on the disk.
+      try onDisk { () throws(Disk.Failure) in try directory.sync() }
+      try open(first, mark, in: directory)
+    } else if let mark {
+      throw .damaged(position: mark.first, "The files of the log \(key) are missing.")
     }
-    // Who made the last file may have died before its name was on the disk.
-    try onDisk { () throws(Disk.Failure) in try Disk.syncDirectory(directory) }
-    try open(first, mark)
+    // Of a version that wrote no identity: what is there is this tree's. What comes later will have to say so.
+    if identity == nil {
+      var isOlder = !firsts.isEmpty
+      if !isOlder { isOlder = try SnapshotFile.stored(in: directory) != nil }
+      if isOlder { try identify(directory) }
+    }
+  }
+
+  /// None where there is none.
+  private func openDirectory() throws(LogError) -> Directory? {
+    let home = try owner.home()
+    return try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
+  }
+
+  private mutating func identify(_ directory: Directory) throws(LogError) {
+    let new = TreeIdentity(
+      key: key, since: (firsts.last ?? 0) + 1, olderSnapshot: try SnapshotFile.stored(in: directory)?.olderChecksum)
+    try onDisk { () throws(Disk.Failure) in try new.write(in: directory) }
+    identity = new
   }
 
   /// Where nothing waits for the disk a machine that dies leaves anything: what is missing is reported.
-  private mutating func openWhatIsLeft(_ mark: AcknowledgedMark?) throws(LogError) {
-    if let first = firsts.last { try open(first, nil) }
+  private mutating func openWhatIsLeft(_ mark: AcknowledgedMark?, in directory: Directory) throws(LogError) {
+    if let first = firsts.last { try open(first, nil, in: directory) }
     let left = AcknowledgedMark(first: firsts.last ?? 0, end: UInt64(end))
     guard let mark, (mark.first, mark.end) > (left.first, left.end) else { return }
-    if !wasTorn { owner.report(FileLog.TornTail(key: key, position: head + 1, bytes: 0, path: directory)) }
+    if !wasTorn { owner.report(FileLog.TornTail(key: key, position: head + 1, bytes: 0, path: directory.path)) }
     if firsts.isEmpty {
-      try onDisk { () throws(Disk.Failure) in try Disk.remove(path(FileNames.mark)) }
+      try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.mark) }
     } else {
-      acknowledge()
+      acknowledge(in: directory)
     }
   }
 
-  private func path(_ name: String) -> String { directory + "/" + name }
+  // MARK: Whose the files are, and where
 
-  private func onDisk<Result>(_ body: () throws(Disk.Failure) -> Result) throws(LogError) -> Result {
-    do { return try body() } catch { throw error.logError }
+  private func moved() -> LogError {
+    .damaged(
+      position: head + 1,
+      "The directory \(owner.directory)/\(name) of the log \(key) was moved, replaced or removed while it was open. What "
+        + "was appended since has not been acknowledged. Put the directory back and open the store anew; or, to begin "
+        + "without what was in it, open the FileLog anew.")
+  }
+
+  /// Throws where the files are not where they were any more, from then on always. Costs two calls of the system.
+  mutating func checkPlace() throws(LogError) {
+    if loss == nil {
+      let isThere: Bool
+      do throws(LogError) {
+        try owner.checkPlace(position: head + 1)
+        isThere = try isInPlace()
+      } catch {
+        if case .damaged = error { loss = error }
+        throw error
+      }
+      if !isThere { loss = moved() }
+    }
+    if let loss { throw loss }
+  }
+
+  private func isInPlace() throws(LogError) -> Bool {
+    guard let last, let first = firsts.last else { return true }
+    let home = try owner.home()
+    return try onDisk { () throws(Disk.Failure) in
+      try home.place(of: name + "/" + FileNames.segment(first)) == last.place
+    }
+  }
+
+  /// The directory that the last file is in, to change something there. It is made where there is none yet.
+  private mutating func ownDirectory() throws(LogError) -> Directory {
+    try checkPlace()
+    if identity == nil {
+      let home = try owner.home()
+      try onDisk { () throws(Disk.Failure) in try home.make(name) }
+      if let directory = try openDirectory() {
+        try identify(directory)
+        return directory
+      }
+    }
+    guard let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity?.id,
+      try holdsLast(directory)
+    else {
+      let error = moved()
+      loss = error
+      throw error
+    }
+    return directory
+  }
+
+  private func holdsLast(_ directory: Directory) throws(LogError) -> Bool {
+    guard let last, let first = firsts.last else { return true }
+    return try onDisk { () throws(Disk.Failure) in
+      try directory.place(of: FileNames.segment(first)) == last.place
+    }
+  }
+
+  /// Which tree it is, to be said in another file of it.
+  mutating func identified() throws(LogError) -> TreeIdentity {
+    if let identity {
+      try checkPlace()
+      return identity
+    }
+    _ = try ownDirectory()
+    // It has been made.
+    return identity ?? TreeIdentity(key: key, since: 1, olderSnapshot: nil)
+  }
+
+  /// The snapshot; none where there is none, or it cannot be read.
+  mutating func snapshot() throws(LogError) -> LogSnapshot? {
+    try checkPlace()
+    guard let directory = try openDirectory() else { return nil }
+    return try SnapshotFile.read(in: directory, of: identity)
+  }
+
+  /// Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
+  func setSnapshotAside() throws(LogError) {
+    if let directory = try openDirectory() { try SnapshotFile.setAside(in: directory, beyond: head) }
+  }
+
+  /// Whether a file of records that begins with this header is this tree's.
+  private func isOwn(_ header: RecordFormat.Header) -> Bool {
+    if let tree = header.tree { return tree == identity?.id }
+    return identity.map { header.first < $0.since } ?? true
+  }
+
+  private func foreign(_ path: String, _ first: UInt64) -> LogError {
+    identity == nil
+      ? .damaged(
+        position: first,
+        "The file \(FileNames.identity), which says which log the directory is of, is missing beside \(path). Put it "
+          + "there, from a backup.")
+      : .damaged(
+        position: first, "\(path) is a file of another log. Put this log's own file there, from a backup.")
   }
 
   // MARK: Opening
 
-  private mutating func open(_ first: UInt64, _ acknowledged: AcknowledgedMark?) throws(LogError) {
+  private mutating func open(
+    _ first: UInt64, _ acknowledged: AcknowledgedMark?, in directory: Directory
+  ) throws(LogError) {
     if let acknowledged, acknowledged.first > first {
       throw .damaged(position: acknowledged.first, "A file of the log \(key) is missing.")
     }
     let acknowledgedEnd = acknowledged.flatMap { $0.first == first ? Int($0.end) : nil }
-    let file = try onDisk { () throws(Disk.Failure) in try Disk(path(FileNames.segment(first)), .writing) }
-    let size = try onDisk { () throws(Disk.Failure) in try file.size() }
-    let header = try onDisk { () throws(Disk.Failure) in try file.read(RecordFormat.headerSize, at: 0) }
+    let file = try onDisk { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.segment(first), in: directory, .writing)
+      try file.lock()
+      return file
+    }
+    let (size, place) = try onDisk { () throws(Disk.Failure) in (try file.size(), try file.place()) }
+    let bytes = try onDisk { () throws(Disk.Failure) in try file.read(RecordFormat.headerSize, at: 0) }
     head = first - 1
-    guard RecordFormat.first(ofHeader: header) == first else {
+    guard let header = RecordFormat.Header(bytes), header.first == first else {
       // It was being made when somebody died, if nobody was told of anything in it, and there is nothing.
+      let new = RecordFormat.Header(first: first, tree: identity?.id)
       let isCut = try onDisk { () throws(Disk.Failure) in
-        if RecordFormat.header(first: first).starts(with: header) { return true }
+        let older = RecordFormat.Header(first: first, tree: nil)
+        if new.bytes.starts(with: bytes) || older.bytes.starts(with: bytes) { return true }
         return try file.read(size, at: 0).allSatisfy { $0 == 0 }
       }
       guard acknowledgedEnd == nil, isCut || !owner.options.syncs else {
         throw .damaged(position: first, "\(file.path) does not begin as a file of this log.")
       }
-      try setAside(file, from: 0, size)
-      return try onDisk { () throws(Disk.Failure) in
-        try file.write(RecordFormat.header(first: first), at: 0)
+      try setAside(file, from: 0, size, in: directory)
+      try onDisk { () throws(Disk.Failure) in
+        try file.write(new.bytes, at: 0)
         try file.sync()
-        last = file
       }
+      end = new.size
+      last = (file, place)
+      return
     }
+    guard isOwn(header) else { throw foreign(file.path, first) }
+    end = header.size
     let tail = try scan(file, size)
     if let acknowledgedEnd, end < acknowledgedEnd {
       throw .damaged(
@@ -97,14 +240,14 @@ struct Segments {
       guard acknowledged != nil || tail.isCut || !owner.options.syncs else {
         throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read.")
       }
-      try setAside(file, from: end, tail.end)
+      try setAside(file, from: end, tail.end, in: directory)
       allocated = end
     } else {
       allocated = max(size, end)
       // Who wrote the last records may have died before they were on the disk. From now on, readers are given them.
       try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
-    last = file
+    last = (file, place)
   }
 
   /// Finds the end of what can be read. Returns where what lies behind that ends but for zeros, and whether it may be
@@ -133,15 +276,18 @@ struct Segments {
   }
 
   /// Moves what lies behind an offset to a file of its own.
-  private mutating func setAside(_ file: Disk, from offset: Int, _ size: Int) throws(LogError) {
+  private mutating func setAside(
+    _ file: Disk, from offset: Int, _ size: Int, in directory: Directory
+  ) throws(LogError) {
+    let name = FileNames.torn(head + 1)
     let tail = FileLog.TornTail(
-      key: key, position: head + 1, bytes: size - offset, path: path(FileNames.torn(head + 1)))
+      key: key, position: head + 1, bytes: size - offset, path: directory.path + "/" + name)
     try onDisk { () throws(Disk.Failure) in
       if size > offset {
-        let torn = try Disk(tail.path, .creating)
+        let torn = try Disk(name, in: directory, .creating)
         try torn.write(try file.read(size - offset, at: offset), at: try torn.size())
         try torn.sync()
-        try Disk.syncDirectory(directory)
+        try directory.sync()
       }
       try file.truncate(to: offset)
       try file.sync()
@@ -154,31 +300,44 @@ struct Segments {
 
   // MARK: Writing
 
-  /// Appends entries. When it returns they are safe; where it throws none of them is there, unless taking back what was
-  /// written fails, too: that is done before anything else is appended, and a process that dies before leaves a tail.
+  /// Appends entries. When it returns they are safe, and where who looks for them finds them; where it throws none of
+  /// them is there, unless taking back what was written fails, too: that is done before anything else is appended, and
+  /// a process that dies before leaves a tail.
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
-    do {
-      if let last, hasRemains { try takeBack(last) }
-      if last == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) { try begin(head + 1) }
-      guard let last else { return [] }
-      var bytes: [UInt8] = []
-      bytes.reserveCapacity(entries.reduce(0) { $0 + RecordFormat.recordOverhead + $1.count })
-      let records = entries.enumerated().map {
-        LogRecord(position: head + 1 + UInt64($0.offset), bytes: $0.element)
-      }
-      for record in records { RecordFormat.append(record, to: &bytes) }
-      hasRemains = true
-      try owner.fail(.write, last, bytes.count)
-      try last.write(bytes, at: end)
-      allocate(last, behind: end + bytes.count)
-      try sync(last)
-      hasRemains = false
-      end += bytes.count
-      head += UInt64(records.count)
-      acknowledge()
-      return records
+    if let loss { throw loss }
+    if let last, hasRemains {
+      do { try takeBack(last.file) } catch { throw error.logError }
+    }
+    if last == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) { try begin(head + 1) }
+    guard let last else { return [] }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(entries.reduce(0) { $0 + RecordFormat.recordOverhead + $1.count })
+    let records = entries.enumerated().map {
+      LogRecord(position: head + 1 + UInt64($0.offset), bytes: $0.element)
+    }
+    for record in records { RecordFormat.append(record, to: &bytes) }
+    hasRemains = true
+    do throws(LogError) {
+      try write(bytes, to: last.file)
+      try checkPlace()
     } catch {
-      if let last, hasRemains { try? takeBack(last) }
+      try? takeBack(last.file)
+      throw error
+    }
+    hasRemains = false
+    end += bytes.count
+    head += UInt64(records.count)
+    acknowledge()
+    return records
+  }
+
+  private mutating func write(_ bytes: [UInt8], to file: Disk) throws(LogError) {
+    do {
+      try owner.fail(.write, file, bytes.count)
+      try file.write(bytes, at: end)
+      allocate(file, behind: end + bytes.count)
+      try sync(file)
+    } catch {
       throw error.logError
     }
   }
@@ -207,57 +366,74 @@ struct Segments {
   }
 
   /// Begins a file.
-  private mutating func begin(_ first: UInt64) throws(Disk.Failure) {
-    try owner.fail(.write, nil, RecordFormat.headerSize)
-    if firsts.isEmpty { try Disk.makeDirectory(directory) }
+  private mutating func begin(_ first: UInt64) throws(LogError) {
+    do { try owner.fail(.write, nil, RecordFormat.headerSize) } catch { throw error.logError }
+    let directory = try ownDirectory()
+    let header = RecordFormat.Header(first: first, tree: identity?.id)
     // What was allocated and is not needed; a log can be read with it, too.
-    try? last?.truncate(to: end)
-    let file = try Disk(path(FileNames.segment(first)), .creating)
-    try file.truncate(to: 0)
-    try file.write(RecordFormat.header(first: first), at: 0)
-    try sync(file)
-    try Disk.syncDirectory(directory)
+    try? last?.file.truncate(to: end)
+    last = try onDisk { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.segment(first), in: directory, .creating)
+      try file.lock()
+      // What failed here before has left no more than a header.
+      guard try file.size() <= header.size else {
+        throw Disk.Failure(call: "create", path: file.path, code: Disk.Failure.exists)
+      }
+      try file.truncate(to: 0)
+      try file.write(header.bytes, at: 0)
+      try sync(file)
+      try directory.sync()
+      return (file, try file.place())
+    }
     firsts.append(first)
-    last = file
-    end = RecordFormat.headerSize
+    end = header.size
     allocated = end
-    acknowledge()
+    acknowledge(in: directory)
   }
 
+  /// Closes the files as they are.
+  mutating func letGo() { (last, mark) = (nil, nil) }
+
   /// Gives back what was allocated and is not needed.
-  func close() { if !hasRemains { try? last?.truncate(to: end) } }
+  func close() { if !hasRemains { try? last?.file.truncate(to: end) } }
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
   /// damage. After the death of a machine it may be older: what was acknowledged since, and is damaged, is set aside
   /// and reported then, as what was not.
-  private mutating func acknowledge() {
+  private mutating func acknowledge(in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
-    do {
-      if mark == nil { mark = try Disk(path(FileNames.mark), .creating) }
-      try mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
-    } catch {
+    if mark == nil, let directory = directory ?? (try? ownDirectory()) {
+      mark = try? Disk(FileNames.mark, in: directory, .creating)
+    }
+    let isNoted: Void? = try? mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
+    if isNoted == nil {
       mark = nil
-      try? Disk.remove(path(FileNames.mark))
+      if let directory = directory ?? (try? ownDirectory()) { try? directory.remove(FileNames.mark) }
     }
   }
 
   // MARK: Reading
 
   /// What comes next, about so many bytes of it, and where to go on.
-  func read(_ reader: SegmentReader, atMost limit: Int) throws(LogError) -> ([LogRecord], SegmentReader) {
+  mutating func read(
+    _ reader: SegmentReader, atMost limit: Int
+  ) throws(LogError) -> ([LogRecord], SegmentReader) {
     var reader = reader
+    try checkPlace()
     guard reader.position < head, let start = firsts.last(where: { $0 <= reader.position + 1 }) else {
       if let first = firsts.first, reader.position < head { throw .truncated(first: first) }
       return ([], reader)
     }
     if reader.segment != start || reader.next != reader.position + 1 { reader.begin(start) }
     var records: [LogRecord] = []
+    let home = try owner.home()
     do {
-      let file = try Disk(path(FileNames.segment(start)), .reading)
-      if reader.offset == RecordFormat.headerSize,
-        RecordFormat.first(ofHeader: try file.read(RecordFormat.headerSize, at: 0)) != start
-      {
-        throw Damage(error: .damaged(position: start, "\(file.path) does not begin as a file of this log."))
+      let file = try Disk(name + "/" + FileNames.segment(start), in: home, .reading)
+      if reader.offset == 0 {
+        guard let header = RecordFormat.Header(try file.read(RecordFormat.headerSize, at: 0)), header.first == start
+        else { throw Damage(error: .damaged(position: start, "\(file.path) does not begin as a file of this log.")) }
+        guard isOwn(header) else { throw Damage(error: foreign(file.path, start)) }
+        reader.pass(header)
       }
       var bytes = try file.read(limit, at: reader.offset)
       var offset = 0
@@ -291,11 +467,11 @@ struct Segments {
 
   /// Removes the files that have nothing behind a position.
   mutating func truncate(through position: UInt64) throws(LogError) {
-    try onDisk { () throws(Disk.Failure) in
-      while firsts.count > 1, firsts[1] - 1 <= position {
-        try Disk.remove(path(FileNames.segment(firsts[0])))
-        firsts.removeFirst()
-      }
+    guard firsts.count > 1, firsts[1] - 1 <= position else { return }
+    let directory = try ownDirectory()
+    while firsts.count > 1, firsts[1] - 1 <= position {
+      do { try directory.remove(FileNames.segment(firsts[0])) } catch { throw error.logError }
+      firsts.removeFirst()
     }
   }
 }

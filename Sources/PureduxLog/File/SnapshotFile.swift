@@ -1,63 +1,106 @@
-/// The file of a tree's snapshot: the position, the length and a checksum, and the bytes.
+/// The file of a tree's snapshot: the tree's number and key, the position, the length and a checksum, and the bytes.
 enum SnapshotFile {
-  private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50, 1]
+  private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50, 2]
+  /// Of the version before, without number and key.
+  private static let olderMagic: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50, 1]
 
-  /// The snapshot; none where there is none, or it cannot be read: it is only a cache.
-  static func read(in directory: String) throws(LogError) -> LogSnapshot? {
-    do {
-      let file = try Disk(directory + "/" + FileNames.snapshot, .reading)
-      return decode(try file.read(try file.size(), at: 0))
-    } catch {
-      if error.isMissing { return nil }
-      throw error.logError
+  /// A snapshot, and what tells whose it is.
+  struct Stored: Equatable {
+    var snapshot: LogSnapshot
+    /// The number and the key of its tree; none of the version before.
+    var tree: UInt64?
+    var key: String?
+    /// The checksum, of that version.
+    var olderChecksum: UInt32?
+  }
+
+  /// What is there; none where there is nothing, or it cannot be read: it is only a cache.
+  static func stored(in directory: Directory) throws(LogError) -> Stored? {
+    let bytes = try onDiskIfThere { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.snapshot, in: directory, .reading)
+      return try file.read(try file.size(), at: 0)
     }
+    return bytes.flatMap(decode)
+  }
+
+  private static func isOwn(_ stored: Stored, _ identity: TreeIdentity?) -> Bool {
+    if let tree = stored.tree { return tree == identity?.id }
+    return identity.map { $0.olderSnapshot == stored.olderChecksum } ?? true
+  }
+
+  /// The snapshot of a tree; none where there is none, or it cannot be read.
+  static func read(in directory: Directory, of identity: TreeIdentity?) throws(LogError) -> LogSnapshot? {
+    guard let stored = try stored(in: directory) else { return nil }
+    guard isOwn(stored, identity) else {
+      let whose = stored.key.map { $0 == identity?.key ? "an earlier log of this key" : "the log \"\($0)\"" }
+      throw .damaged(
+        position: stored.snapshot.position,
+        "\(directory.path)/\(FileNames.snapshot) is a snapshot of \(whose ?? "another log"). Put this log's own there, "
+          + "or remove it: then the log is replayed, if it is whole.")
+    }
+    return stored.snapshot
   }
 
   /// Puts a snapshot in place of the one before, at once, so that one of them is always there.
   ///
-  /// - Parameter always: Whether it also takes the place of one that is as new.
-  static func write(_ snapshot: LogSnapshot, in directory: String, always: Bool, syncs: Bool) throws(LogError) {
-    if !always, let kept = try read(in: directory), kept.position >= snapshot.position { return }
+  /// - Parameter always: Whether it also takes the place of one that is as new. It does of one of another tree.
+  static func write(
+    _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, always: Bool, syncs: Bool
+  ) throws(LogError) {
+    if !always, let kept = try stored(in: directory), isOwn(kept, identity),
+      kept.snapshot.position >= snapshot.position
+    {
+      return
+    }
     do {
-      try Disk.makeDirectory(directory)
-      let path = directory + "/" + FileNames.newSnapshot
-      let file = try Disk(path, .creating)
+      let file = try Disk(FileNames.newSnapshot, in: directory, .creating)
       try file.truncate(to: 0)
-      try file.write(encode(snapshot), at: 0)
+      try file.write(encode(snapshot, of: identity), at: 0)
       if syncs { try file.sync() }
-      try Disk.rename(path, to: directory + "/" + FileNames.snapshot)
-      if syncs { try Disk.syncDirectory(directory) }
+      try directory.move(FileNames.newSnapshot, to: FileNames.snapshot)
+      if syncs { try directory.sync() }
     } catch {
       throw error.logError
     }
   }
 
   /// Sets the snapshot aside if it is of more than the log has.
-  static func setAside(in directory: String, beyond head: UInt64) throws(LogError) {
-    guard let snapshot = try read(in: directory), snapshot.position > head else { return }
+  static func setAside(in directory: Directory, beyond head: UInt64) throws(LogError) {
+    guard let stored = try stored(in: directory), stored.snapshot.position > head else { return }
     do {
-      try Disk.rename(directory + "/" + FileNames.snapshot, to: directory + "/" + FileNames.strayedSnapshot)
+      try directory.move(FileNames.snapshot, to: FileNames.strayedSnapshot)
     } catch {
       throw error.logError
     }
   }
 
-  static func encode(_ snapshot: LogSnapshot) -> [UInt8] {
-    var bytes = ByteWriter(capacity: magic.count + 16 + snapshot.bytes.count)
+  static func encode(_ snapshot: LogSnapshot, of identity: TreeIdentity) -> [UInt8] {
+    let key = Array(identity.key.utf8)
+    var bytes = ByteWriter(capacity: magic.count + 28 + key.count + snapshot.bytes.count)
     for byte in magic { bytes.put(byte) }
+    bytes.put(identity.id)
+    bytes.put(key)
     bytes.put(snapshot.position)
     bytes.put(snapshot.bytes)
     bytes.put(RecordFormat.checksum(of: bytes.bytes))
     return bytes.bytes
   }
 
-  static func decode(_ bytes: [UInt8]) -> LogSnapshot? {
-    guard bytes.starts(with: magic) else { return nil }
+  static func decode(_ bytes: [UInt8]) -> Stored? {
+    let isOlder = bytes.starts(with: olderMagic)
+    guard isOlder || bytes.starts(with: magic) else { return nil }
     var reader = ByteReader(bytes, at: magic.count)
+    var (tree, key): (UInt64?, String?) = (nil, nil)
+    if !isOlder {
+      guard let id = reader.take(UInt64.self), let text = reader.takeString() else { return nil }
+      (tree, key) = (id, String(decoding: text, as: UTF8.self))
+    }
     guard let position = reader.take(UInt64.self), let content = reader.takeString(),
       let sum = reader.take(UInt32.self),
       reader.isAtEnd, RecordFormat.checksum(of: Array(bytes.dropLast(4))) == sum
     else { return nil }
-    return LogSnapshot(position: position, bytes: Array(content))
+    return Stored(
+      snapshot: LogSnapshot(position: position, bytes: Array(content)), tree: tree, key: key,
+      olderChecksum: isOlder ? sum : nil)
   }
 }

@@ -1,0 +1,137 @@
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+/// A directory, by its descriptor: names are looked up in this very directory, wherever it has been moved.
+final class Directory: Sendable {
+  typealias Failure = Disk.Failure
+
+  /// The path that it was opened by.
+  let path: String
+  private let descriptor: Int32
+
+  convenience init(_ path: String) throws(Failure) {
+    // SAFETY (here and below): the calls read the paths that they are given, as strings that end with zero and live
+    // until the call returns.
+    try self.init(unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path)
+  }
+
+  private init(_ descriptor: Int32, _ path: String) throws(Failure) {
+    self.descriptor = descriptor
+    self.path = path
+    if descriptor < 0 { throw Failure(call: "open", path: path, code: errno) }
+  }
+
+  deinit { if descriptor >= 0 { close(descriptor) } }
+
+  /// A descriptor of a file in it, or a negative number; `errno` says why.
+  func openFile(_ name: String, _ flags: Int32) -> Int32 { unsafe openat(descriptor, name, flags, 0o644) }
+
+  func directory(_ name: String) throws(Failure) -> Directory {
+    try Directory(openFile(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path + "/" + name)
+  }
+
+  /// Makes a directory in it; nothing where it is there. It is on the disk when this returns.
+  func make(_ name: String) throws(Failure) {
+    guard unsafe mkdirat(descriptor, name, 0o755) == 0 || errno == EEXIST else { throw failure("mkdir", name) }
+    try sync()
+  }
+
+  func names() throws(Failure) -> [String] {
+    let copy = openFile(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard copy >= 0 else { throw failure("open", ".") }
+    guard let directory = unsafe fdopendir(copy) else {
+      let failure = failure("fdopendir", ".")
+      close(copy)
+      throw failure
+    }
+    var names: [String] = []
+    errno = 0
+    // SAFETY: the directory is open until the end of this function; an entry is valid until the next one is read, and
+    // its name ends with zero and is copied at once.
+    while let entry = unsafe readdir(directory) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    let code = errno
+    unsafe closedir(directory)
+    if code != 0 { throw Failure(call: "readdir", path: path, code: code) }
+    return names
+  }
+
+  /// Returns when the names in it are on the disk.
+  func sync() throws(Failure) {
+    guard fsync(descriptor) == 0 else { throw Failure(call: "fsync", path: path, code: errno) }
+  }
+
+  func move(_ name: String, to other: String) throws(Failure) {
+    guard unsafe renameat(descriptor, name, descriptor, other) == 0 else { throw failure("rename", name) }
+  }
+
+  func remove(_ name: String) throws(Failure) {
+    guard unsafe unlinkat(descriptor, name, 0) == 0 || errno == ENOENT else { throw failure("unlink", name) }
+  }
+
+  /// The file that a name has at present; nil where there is none.
+  func place(of name: String) throws(Failure) -> FilePlace? {
+    var status = stat()
+    // SAFETY: the call writes the structure that it is given, and keeps nothing of it.
+    if unsafe fstatat(descriptor, name, &status, 0) == 0 { return FilePlace(status) }
+    let failure = failure("stat", name)
+    if failure.isMissing { return nil }
+    throw failure
+  }
+
+  private func failure(_ call: String, _ name: String) -> Failure {
+    Failure(call: call, path: path + "/" + name, code: errno)
+  }
+}
+
+// MARK: Paths
+
+extension Directory {
+  /// The path from the root on, so that it leads to the same place when the process changes its directory.
+  static func absolute(_ path: String) throws(Failure) -> String {
+    if path.utf8.first == UInt8(ascii: "/") { return path }
+    // SAFETY: the call returns a string that ends with zero and that it has allocated, which is copied and freed.
+    guard let current = unsafe getcwd(nil, 0) else { throw Failure(call: "getcwd", path: path, code: errno) }
+    defer { unsafe free(current) }
+    return unsafe String(cString: current) + "/" + path
+  }
+
+  /// Makes a directory, and those above it; nothing where it is there. What is made is on the disk when it returns.
+  static func make(path: String) throws(Failure) {
+    if unsafe mkdir(path, 0o755) != 0 {
+      // Who made it may have died before its name was on the disk; whoever may not read where that stands has not.
+      if errno == EEXIST {
+        try? Directory(parent(of: path) ?? root(of: path)).sync()
+        return
+      }
+      guard errno == ENOENT, let parent = parent(of: path) else {
+        throw Failure(call: "mkdir", path: path, code: errno)
+      }
+      try make(path: parent)
+      if unsafe mkdir(path, 0o755) != 0 {
+        if errno == EEXIST { return }
+        throw Failure(call: "mkdir", path: path, code: errno)
+      }
+    }
+    try Directory(parent(of: path) ?? root(of: path)).sync()
+  }
+
+  private static func root(of path: String) -> String { path.first == "/" ? "/" : "." }
+
+  /// None of a path of one name.
+  private static func parent(of path: String) -> String? {
+    var path = Substring(path)
+    while path.last == "/" { path.removeLast() }
+    guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return nil }
+    return String(path[..<slash])
+  }
+}
