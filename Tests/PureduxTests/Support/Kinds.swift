@@ -240,19 +240,18 @@ extension AsyncSequence where Failure == Never, Element: Sendable {
   }
 }
 
-/// A log in files that go with it, or with the process, if something still holds it then.
+/// A log in files that go with it, or with the process: some tests end while their stores go on.
 final class TemporaryLog: OrderedLog {
-  private static let all: String = {
-    let all = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
-    atexit { try? FileManager.default.removeItem(atPath: TemporaryLog.all) }
-    return all
+  private static let folder: String = {
+    atexit { try? FileManager.default.removeItem(atPath: TemporaryLog.folder) }
+    return FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
   }()
 
   private let directory: String
   private let log: any OrderedLog
 
   init() {
-    directory = Self.all + "/\(UUID().uuidString)"
+    directory = Self.folder + "/\(UUID().uuidString)"
     // Where it cannot be made, the tests are to fail.
     log = try! FileLog(directory: directory)["tree"]
   }
