@@ -44,9 +44,10 @@ extension StoreType {
   ///     let user = try await store.firstAction(
   ///       matching: { if case .loggedIn(let user) = $0 { user } else { nil } }, within: .seconds(30))
   ///
-  /// It takes its place in the order when it is called (G1): send what the action answers after that, in another task or
-  /// by `dispatch` in an effect of that very action. The pattern is called on the tree's executor, after the interceptors
-  /// have been asked about the action, until it matches. Where the store follows a log, only actions that were given here
+  /// It takes its place in the order when it is called (G1): what brings the action about has to come after that. In an
+  /// effect, one that is dispatched before may be committed by then; in a task of its own (`Task.immediate` begins at
+  /// once) it waits while the caller goes on. The pattern is called on the tree's executor, after the interceptors have
+  /// been asked about the action, until it matches. Where the store follows a log, only actions that were given here
   /// count (G13).
   ///
   /// - Parameter limit: As for `first(where:within:)`. With zero or less there is no such action.
