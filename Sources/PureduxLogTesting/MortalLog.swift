@@ -38,7 +38,7 @@ public final class MortalLog: OrderedLog {
   private let life = LockedValue(Life())
   private let appends = Arrivals()
   /// One for which nothing is tried again.
-  private static let death = LogError.inUse("The process has died.")
+  private static let death = LogError.deathOfProcess
 
   public init(_ log: any OrderedLog) { self.log = log }
 

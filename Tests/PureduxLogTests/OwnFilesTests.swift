@@ -227,7 +227,7 @@ import Testing
     }
     let told = Record<String>()
     var options = LogOptions.quick
-    options.report = { told.add($0) }
+    options.reporting = { told.add($0) }
     let store = try await ledger(log["tree"], options: options)
     try await store.send("kept")
     changes.raise()

@@ -26,7 +26,7 @@ extension LogOptions {
   /// What fails is tried again at once, nearly, and nothing is printed.
   static var quick: LogOptions {
     var options = LogOptions()
-    options.report = { _ in }
+    options.reporting = { _ in }
     options.retryInterval = .milliseconds(5)
     options.patience = .milliseconds(50)
     options.endingLimit = .seconds(600)

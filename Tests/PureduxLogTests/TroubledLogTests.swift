@@ -301,7 +301,7 @@ import Testing
     let (log, told) = (MemoryLog(), Record<String>())
     var options = LogOptions.quick
     (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
-    options.report = { told.add($0) }
+    options.reporting = { told.add($0) }
     let store = try await average(log, options)
     for round in 1...2 as ClosedRange<UInt64> {
       let before = await store.statistics.log?.failedSnapshots ?? 0
@@ -325,7 +325,7 @@ import Testing
     let (log, told) = (FailingSnapshots(), Record<String>())
     var options = LogOptions.quick
     options.snapshotBytes = 1
-    options.report = { told.add($0) }
+    options.reporting = { told.add($0) }
     let store = try await ledger(log, options: options)
     for (count, error) in [LogError.unavailable("Away."), .full("Full."), .refused("Too large."), .refused("Again.")]
       .enumerated()

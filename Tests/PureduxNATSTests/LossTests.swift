@@ -34,7 +34,7 @@
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
   struct LossTests {
     func list(
-      _ log: any OrderedLog, options: LogOptions = LogOptions(), executor: StoreExecutor = .own
+      _ log: any OrderedLog, options: LogOptions = .silent, executor: StoreExecutor = .own
     ) async throws -> ListStore {
       try await ListStore(following: log, initialState: [], options: options, executor: executor) { $0.append($1) }
     }
@@ -118,7 +118,7 @@
       #expect(try await tree.read(after: 21, through: 30).count == 9)
       await #expect { try await list(tree) } throws: { isDamaged($0) }
       try await store.send("more")
-      var options = LogOptions()
+      var options = LogOptions.silent
       options.snapshotBytes = 1
       let saving = try await ListStore(following: log["saved"], initialState: [], options: options) { $0.append($1) }
       for number in 0..<30 { try await saving.send("\(number)") }
@@ -170,7 +170,7 @@
       let tree = try #require(log["list"] as? NATSTree)
       let executor = ManualExecutor()
       let paused = try await list(tree, executor: .serial(executor))
-      var options = LogOptions()
+      var options = LogOptions.silent
       options.snapshotBytes = 500
       options.truncatesBehindSnapshots = true
       let writer = try await list(tree, options: options)

@@ -25,7 +25,7 @@
     }
 
     func list(
-      _ log: any OrderedLog, options: LogOptions = LogOptions(),
+      _ log: any OrderedLog, options: LogOptions = .silent,
       onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil
     ) async throws -> ListStore {
       try await ListStore(following: log, initialState: [], options: options, onPhase: onPhase) { $0.append($1) }
@@ -211,7 +211,7 @@
       let server = try NATSServer()
       defer { server.kill() }
       let log = try await Self.open(server) { $0.truncationGrace = .milliseconds(1) }
-      var options = LogOptions()
+      var options = LogOptions.silent
       options.snapshotBytes = 500
       options.truncatesBehindSnapshots = true
       let store = try await list(log["list"], options: options)
@@ -221,7 +221,7 @@
       let again = try await list(log["list"], options: options)
       #expect(await again.state == (0..<200).map(String.init))
       await #expect(throws: LogError.self) {
-        var options = LogOptions()
+        var options = LogOptions.silent
         options.ignoresSnapshots = true
         _ = try await list(log["list"], options: options)
       }
@@ -235,7 +235,7 @@
       defer { server.kill() }
       let log = try await Self.open(server)
       let tree = try #require(log["list"] as? NATSTree)
-      var options = LogOptions()
+      var options = LogOptions.silent
       options.snapshotBytes = 500
       // One of more than there is, and no state: it stays until it is replaced.
       let stray = LogSnapshot(position: 1_000_000, bytes: [1, 2, 3])

@@ -1,6 +1,16 @@
 #if NATS
   import Foundation
+  import PureduxLog
   import Testing
+
+  extension LogOptions {
+    /// Prints nothing.
+    static var silent: LogOptions {
+      var options = LogOptions()
+      options.reporting = { _ in }
+      return options
+    }
+  }
 
   /// A server with JetStream on this machine, which can be killed and started again with what it had stored.
   final class NATSServer {

@@ -320,8 +320,12 @@ private struct Sending {
       switch problem {
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } &+ 1
-        // Who lags behind a truncation is to be opened anew, and that is all. Of anything else somebody has to know.
-        if case .truncated = problem {} else { options.report("A store stops following its log: \(problem.text)") }
+        // A replica that lags behind a truncation is to be opened anew, and that is all. Of anything else an operator
+        // has to know.
+        switch problem {
+        case .truncated, .deathOfProcess: break
+        default: options.reporting("A store stops following its log: \(problem.text)")
+        }
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
@@ -691,7 +695,7 @@ private struct Sending {
       return isPassing || sending.isSnapshotFailureTold
     }
     if !isTold {
-      options.report("The snapshots of a store that follows a log fail, and its log grows: \(error.text)")
+      options.reporting("The snapshots of a store that follows a log fail, and its log grows: \(error.text)")
     }
   }
 }

@@ -32,8 +32,9 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
-  /// What is told of troubles that nobody is waiting to hear of, in place of standard error.
-  var report: @Sendable (String) -> Void = { text in
+  /// Told, in words and in place of standard error, of what an operator has to know: that the store stops following its
+  /// log, and why; and, once until it works again, that its snapshots cannot be saved. Called from any thread.
+  public var reporting: @Sendable (String) -> Void = { text in
     var errors = StandardError()
     print("Puredux: \(text)", to: &errors)
   }

@@ -92,6 +92,9 @@ public enum LogError: Error, Sendable, Hashable {
   /// read. Nothing has been changed.
   case damaged(position: UInt64, String)
 
+  /// The end of the process that has the log open, as a test plays it: nobody is left to be told.
+  package static let deathOfProcess = LogError.inUse("The process has died.")
+
   /// What it says to people.
   var text: String {
     switch self {

@@ -115,6 +115,7 @@ import Testing
             return false
           }) { nil }))
       try await grandchild.send(1)
+      await seen.untilCount(1)
       gone = held.gone
     }
     await gone.wait()
