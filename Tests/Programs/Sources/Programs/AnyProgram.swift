@@ -19,7 +19,8 @@ public enum AnyProgram: Codable, Sendable, Equatable {
   public init(seed: UInt64, features: Features = .all) {
     var random = SeededGenerator(seed: seed ^ 0xFA31)
     var families: [Features] = []
-    for (family, weight) in [(Features.trees, 4), (.effects, 3), (.ends, 2), (.directories, 1)] where features.contains(family) {
+    for (family, weight) in [(Features.trees, 4), (.effects, 3), (.ends, 2), (.directories, 1)]
+    where features.contains(family) {
       families += Array(repeating: family, count: weight)
     }
     switch families.randomElement(using: &random) {

@@ -14,9 +14,10 @@ public struct Features: OptionSet, Codable, Sendable {
     ("nestedShutdowns", .nestedShutdowns), ("polls", .polls),
     ("parts", .parts), ("keys", .keys), ("trees", .trees), ("effects", .effects), ("stateEffects", .stateEffects),
     ("lifts", .lifts), ("carrying", .carrying), ("lastActions", .lastActions), ("finishes", .finishes),
-    ("follows", .follows), ("idTypes", .idTypes), ("newPolicies", .newPolicies), ("ends", .ends),
+    ("follows", .follows), ("idTypes", .idTypes), ("ends", .ends),
     ("directories", .directories), ("followersOutside", .followersOutside), ("mixedPolicies", .mixedPolicies),
-    ("freely", .freely), ("makerCycles", .makerCycles), ("droppedDirectories", .droppedDirectories),
+    ("freely", .freely), ("makerCycles", .makerCycles), ("endsAbove", .endsAbove),
+    ("droppedDirectories", .droppedDirectories),
   ]
 
   /// Shutting down a store while the program runs.
@@ -85,7 +86,8 @@ public struct Features: OptionSet, Codable, Sendable {
   public static let follows = Features(rawValue: 1 << 39)
   /// Ids that differ in their type only.
   public static let idTypes = Features(rawValue: 1 << 40)
-  public static let newPolicies = Features(rawValue: 1 << 41)
+  /// Effects that let a store finish which they belong to, or which is above theirs.
+  public static let endsAbove = Features(rawValue: 1 << 41)
   /// Effects of the family of ends that follow states of their tree which are not those of their store, or of one below it.
   public static let followersOutside = Features(rawValue: 1 << 42)
 

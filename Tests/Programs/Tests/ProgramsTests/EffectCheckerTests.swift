@@ -81,7 +81,7 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
   }
 
   @Test func `what runs is what the model says`() async {
-    for policy in Self.policies.filter({ $0 != .newest(2) && $0 != .throttled(5_000_000, latest: false) }) {
+    for policy in Self.policies {
       #expect(await program(policy).run().failures == [])
     }
   }

@@ -203,7 +203,8 @@ final class DirectoryRun: Sendable {
     case is MakerFailed: add(.makerFailed(key: key), from: begin)
     case let error as StoreError where error == .terminated: add(.terminated(key: key), from: begin)
     case is CancellationError where isCancelled: break
-    default: add(.refused(key: key, "\(error)", mayBeCycle: !program.makers.allSatisfy { $0.asks.isEmpty }), from: begin)
+    default:
+      add(.refused(key: key, "\(error)", mayBeCycle: !program.makers.allSatisfy { $0.asks.isEmpty }), from: begin)
     }
   }
 
@@ -307,7 +308,9 @@ enum DirectoryChecker {
       case .refused(let key, let error, let mayBeCycle):
         if !mayBeCycle { failures.append("who asks for \(key) is told \(error)") }
       case .sent(let number, _):
-        if event.begin > min(ended, ends[number]?.ended ?? .max) { failures.append("store \(number) takes after its end") }
+        if event.begin > min(ended, ends[number]?.ended ?? .max) {
+          failures.append("store \(number) takes after its end")
+        }
       case .cutOff(let number):
         if !isDropped, begun > event.end, ends[number]?.begun ?? .max > event.end {
           failures.append("an effect of store \(number) is cut off")

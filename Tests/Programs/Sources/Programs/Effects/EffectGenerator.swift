@@ -64,7 +64,9 @@ private struct EffectProgramMaker {
       return program
     }
     // Where too much comes of it, or too much at a time, with fewer steps.
-    while program.steps.count > 2, EffectModel(program).isAmbiguous { program.steps.removeLast(1 + program.steps.count / 4) }
+    while program.steps.count > 2, EffectModel(program).isAmbiguous {
+      program.steps.removeLast(1 + program.steps.count / 4)
+    }
     return program
   }
 
@@ -140,8 +142,8 @@ private struct EffectProgramMaker {
     case 3...4: return .inTurn(below(4) == 0 ? below(3) : 100)
     case 5...6: return .concurrent(below(4))
     case 7...8: return .debounced(time)
-    case 9...10: return .throttled(time, latest: !once(in: 3, .newPolicies))
-    default: return features.contains(.newPolicies) ? .newest(below(4)) : .latest
+    case 9...10: return .throttled(time, latest: !once(in: 3))
+    default: return .newest(below(4))
     }
   }
 

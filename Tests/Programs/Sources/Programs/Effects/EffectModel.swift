@@ -135,7 +135,8 @@ struct EffectModel {
         phase.answers.append(isTaken)
         guard isTaken else { continue }
         let commit = EffectCommit(
-          store: gift.store, action: gift.action, cause: .driver(step: number, gift: place), carried: program.isCarrying ? number + 1 : 0)
+          store: gift.store, action: gift.action, cause: .driver(step: number, gift: place),
+          carried: program.isCarrying ? number + 1 : 0)
         queue.append(.action(commit, by: nil))
       }
       settle()
@@ -353,6 +354,8 @@ struct EffectModel {
       } else if latest {
         if let held = unfinished.first(where: isHeldThrottled) { cancel(held) }
         append(.held(until: end))
+        // One that waited for the one that is left out may begin.
+        beginWaiting(in: key)
       } else {
         leaveOut(effect)
       }

@@ -382,7 +382,8 @@ extension EffectKey: CustomStringConvertible {
   var description: String {
     switch self {
     case .order(let position, let place): "effect \(place) of commit \(position)"
-    case .state(let instance, let element, let position): "effect of the state \(instance), \(element) as of \(position)"
+    case .state(let instance, let element, let position):
+      "effect of the state \(instance), \(element) as of \(position)"
     }
   }
 }

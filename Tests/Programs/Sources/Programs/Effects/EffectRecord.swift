@@ -144,7 +144,9 @@ struct EffectRecordChecker {
     var entries: [EffectKey: [EffectRecord.Work]] = [:]
     for work in record.works { entries[work.key, default: []].append(work) }
     for work in record.works {
-      if case .order = work.key, places[work.key] == nil { failures.append("G8 \(work.key) was entered and never begun") }
+      if case .order = work.key, places[work.key] == nil {
+        failures.append("G8 \(work.key) was entered and never begun")
+      }
     }
     checkSlots(entries)
     checkElements()
@@ -152,7 +154,7 @@ struct EffectRecordChecker {
     for effect in returned where effect.cancelledAt == .max && entries[effect.key] == nil {
       switch effect.policy {
       case .first, .throttled, .newest: if effect.slot != nil { continue }
-      case .inTurn(let limit): if effect.slot != nil, limit < 100 { continue }
+      case .inTurn: if effect.slot != nil, record.turnedAway > 0 { continue }
       case .latest, .concurrent, .debounced: break
       }
       if effect.slot != nil, mayBeReplaced(effect, in: returned) { continue }
@@ -212,7 +214,9 @@ struct EffectRecordChecker {
   private mutating func checkElements() {
     var elements: [[Int]: [EffectRecord.Work]] = [:]
     for work in record.works {
-      if case .state(let instance, let element, _) = work.key { elements[[instance, element], default: []].append(work) }
+      if case .state(let instance, let element, _) = work.key {
+        elements[[instance, element], default: []].append(work)
+      }
     }
     for works in elements.values {
       let works = works.sorted { $0.entered < $1.entered }

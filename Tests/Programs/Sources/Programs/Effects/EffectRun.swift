@@ -449,7 +449,9 @@ final class EffectRun: Sendable {
     if work.after > 0 { effect = effect.after(.nanoseconds(work.after)) }
     if work.attempts > 1 { effect = effect.retried(.constant(.nanoseconds(work.pause), attempts: work.attempts)) }
     if let action = work.catching {
-      effect = effect.catching { _ in EffectAction(store: store, action: action, cause: .caught(key)) }
+      effect = effect.catching { [self] _ in
+        mayGive ? EffectAction(store: store, action: action, cause: .caught(key)) : nil
+      }
     }
     return effect
   }
@@ -523,7 +525,9 @@ final class EffectRun: Sendable {
         if !isReached { return }
       case .dispatch(let number): if mayGive { dispatch(action(number, to: store)) }
       case .send(let number, let target):
-        if !Task.isCancelled, mayGive, let proxy = proxy(of: target) { try? await proxy.send(action(number, to: target)) }
+        if !Task.isCancelled, mayGive, let proxy = proxy(of: target) {
+          try? await proxy.send(action(number, to: target))
+        }
       case .fail: throw Failure(key: key)
       case .linger(let count): for _ in 0..<count { await Task.yield() }
       }
@@ -552,8 +556,8 @@ extension EffectProgram.Policy {
     case .inTurn(let limit): .inTurn(limit: limit)
     case .concurrent(let limit): .concurrent(limit: limit)
     case .debounced(let time): .debounced(for: .nanoseconds(time))
-    case .throttled(let time, _): .throttled(for: .nanoseconds(time))
-    case .newest: .latest
+    case .throttled(let time, let latest): .throttled(for: .nanoseconds(time), latest: latest)
+    case .newest(let limit): .newest(limit: limit)
     }
   }
 }

@@ -70,26 +70,48 @@ extension EndsProgram {
 
   func root(of store: Int) -> Int { path(to: store)[0] }
 
-  /// Whether an effect follows the states of another tree, which end only with that: those who wait for such an effect
-  /// wait for it for good reason.
-  var hasFollowersOfOtherTrees: Bool {
-    func follows(_ acts: [Act], from store: Int) -> Bool {
-      acts.contains { act in
-        switch act {
-        case .follow(let other), .await(let other, _): root(of: other) != root(of: store)
-        case .dispatch(let acts, to: let other): follows(acts, from: other)
-        case .within(let acts, _): follows(acts, from: store)
-        case .yield, .send, .end, .release: false
+  /// Changes each act, with the store that its effect belongs to.
+  mutating func map(_ change: (Act, _ store: Int) -> Act) {
+    func mapped(_ acts: [Act], _ store: Int) -> [Act] {
+      acts.map { act in
+        switch change(act, store) {
+        case .dispatch(let acts, to: let other): .dispatch(mapped(acts, other), to: other)
+        case .within(let acts, let inEffect): .within(mapped(acts, store), inEffect: inEffect)
+        case let act: act
         }
       }
     }
-    for (store, place) in stores.enumerated() {
-      for acts in [place.atEnd, place.whileOdd, place.observing] {
-        if let acts, follows(acts, from: store) { return true }
+    for store in stores.indices {
+      stores[store].atEnd = stores[store].atEnd.map { mapped($0, store) }
+      stores[store].whileOdd = stores[store].whileOdd.map { mapped($0, store) }
+      stores[store].observing = stores[store].observing.map { mapped($0, store) }
+    }
+    tasks = tasks.map { steps in
+      steps.map { step in
+        guard case .give(let acts, let store, let hasID) = step else { return step }
+        return .give(mapped(acts, store), to: store, hasID: hasID)
       }
     }
-    return tasks.joined().contains { step in
-      if case .give(let acts, let store, _) = step { follows(acts, from: store) } else { false }
+  }
+
+  func contains(where isMeant: (Act, _ store: Int) -> Bool) -> Bool {
+    var copy = self
+    var isFound = false
+    copy.map { act, store in
+      if isMeant(act, store) { isFound = true }
+      return act
+    }
+    return isFound
+  }
+
+  /// Whether an effect follows the states of another tree, which end only with that: those who wait for such an effect
+  /// wait for it for good reason.
+  var hasFollowersOfOtherTrees: Bool {
+    contains { act, store in
+      switch act {
+      case .follow(let other), .await(let other, _): root(of: other) != root(of: store)
+      case .yield, .dispatch, .send, .end, .release, .within: false
+      }
     }
   }
 }
@@ -129,12 +151,28 @@ private struct EndsProgramMaker {
     }
     crosses = once(in: 4)
     for store in program.stores.indices {
-      if program.stores[store].parent >= 0, once(in: 3, .lastActions) { program.stores[store].atEnd = acts(from: store) }
+      if program.stores[store].parent >= 0, once(in: 3, .lastActions) {
+        program.stores[store].atEnd = acts(from: store)
+      }
       if once(in: 4, .stateEffects) { program.stores[store].whileOdd = acts(from: store) }
       if once(in: 5, .observers) { program.stores[store].observing = acts(from: store) }
     }
     for _ in 0..<(1 + below(3)) {
       program.tasks.append((0..<(2 + below(8))).map { _ in step() })
+    }
+    // Where an effect follows states that do not end with its store, who calls from that store or from below it has its
+    // limit decide.
+    if program.contains(where: { act, store in
+      if case .follow(let other) = act { return !program.isStore(other, atOrBelow: store) }
+      if case .await(let other, _) = act { return !program.isStore(other, atOrBelow: store) }
+      return false
+    }) || !features.contains(.endsAbove) {
+      program.map { [program] act, store in
+        if case .end(let other, .finishing, let position) = act, program.isStore(store, atOrBelow: other) {
+          return .end(other, .cancelling, position)
+        }
+        return act
+      }
     }
     return program
   }
@@ -215,7 +253,8 @@ extension EndsProgram {
       add { $0.stores[store].whileOdd = nil }
       add { $0.stores[store].observing = nil }
       for (path, acts) in [
-        (\Place.atEnd, stores[store].atEnd), (\.whileOdd, stores[store].whileOdd), (\.observing, stores[store].observing),
+        (\Place.atEnd, stores[store].atEnd), (\.whileOdd, stores[store].whileOdd),
+        (\.observing, stores[store].observing),
       ] {
         for simpler in acts?.simplifications ?? [] { add { $0.stores[store][keyPath: path] = simpler } }
       }
@@ -247,7 +286,8 @@ extension [EndsProgram.Act] {
       case .yield(let count) where count > 1: replace(by: .yield(1))
       case .end(let store, let way, let position) where position != .itself:
         replace(by: .end(store, way, .itself))
-      case .dispatch(let acts, let store): for simpler in acts.simplifications { replace(by: .dispatch(simpler, to: store)) }
+      case .dispatch(let acts, let store):
+        for simpler in acts.simplifications { replace(by: .dispatch(simpler, to: store)) }
       case .within(let acts, let inEffect):
         all.append(Array(self[..<place]) + acts + Array(self[(place + 1)...]))
         for simpler in acts.simplifications { replace(by: .within(simpler, inEffect: inEffect)) }

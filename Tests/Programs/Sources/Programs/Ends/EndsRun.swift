@@ -128,7 +128,7 @@ final class EndsRun: Sendable {
 
   private func perform(_ step: EndsProgram.Step) async {
     switch step {
-    case .give(let acts, let store, let hasID): 
+    case .give(let acts, let store, let hasID):
       let proxy = places.withLock { $0[store].proxy }
       proxy?.dispatch(Action(acts: acts, store: store, hasID: hasID))
     case .end(let store, let way):
