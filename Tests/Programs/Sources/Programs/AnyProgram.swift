@@ -1,5 +1,5 @@
 /// A random program of one of the families.
-public enum AnyProgram: Codable, Sendable, Equatable {
+public enum AnyProgram: Codable, Sendable, Simplifiable {
   /// A tree, and tasks that use it in every way.
   case tree(Program)
   /// Effects that are begun and cancelled, step by step.
@@ -45,8 +45,7 @@ public enum AnyProgram: Codable, Sendable, Equatable {
     }
   }
 
-  /// Smaller programs, those first that leave out most.
-  var simplifications: [() -> AnyProgram?] {
+  public var simplifications: [() -> AnyProgram?] {
     switch self {
     case .tree(let program): program.simplifications.map { make in { make().map { .tree($0) } } }
     case .effects(let program): program.simplifications.map { make in { make().map { .effects($0) } } }

@@ -359,7 +359,9 @@ extension Run {
     } else {
       return
     }
-    closings.add(Closing(store: store, isShutdown: true, span: ended(span)))
+    var closing = Closing(store: store, isShutdown: true, span: ended(span))
+    closing.isFinishing = finishing
+    closings.add(closing)
   }
 
   private func end() async {

@@ -81,6 +81,8 @@ public struct Followed: Sendable {
 public struct Closing: Sendable {
   public var store: Int
   public var isShutdown: Bool
+  /// Whether it let effects finish.
+  public var isFinishing = false
   /// The action whose interceptor shut it down.
   public var caller: Action?
   public var span: Span

@@ -1,11 +1,16 @@
+public protocol Simplifiable: Equatable {
+  /// Smaller ones, those first that leave out most; nil where one would not do.
+  var simplifications: [() -> Self?] { get }
+}
+
 /// Makes a failing program smaller, as long as it fails.
 public enum Shrinker {
   /// - Parameters:
   ///   - limit: For how long to go on.
   ///   - fails: Runs a program, several times where its failure depends on timing.
-  public static func shrink(
-    _ program: AnyProgram, limit: Duration = .seconds(60), fails: (AnyProgram) async -> Bool
-  ) async -> AnyProgram {
+  public static func shrink<Shrunk: Simplifiable>(
+    _ program: Shrunk, limit: Duration = .seconds(60), fails: (Shrunk) async -> Bool
+  ) async -> Shrunk {
     let clock = ContinuousClock()
     let end = clock.now + limit
     var smallest = program
@@ -30,9 +35,8 @@ public enum Shrinker {
   }
 }
 
-extension Program {
-  /// Smaller programs, those first that leave out most.
-  var simplifications: [() -> Program?] {
+extension Program: Simplifiable {
+  public var simplifications: [() -> Program?] {
     var all: [() -> Program?] = []
     func add(_ change: @escaping (inout Program) -> Void) {
       all.append {

@@ -247,7 +247,12 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     #expect(!failures(right) { $0.starts.removeLast() }.isEmpty)
     #expect(!failures(right) { $0.starts.swapAt(0, 1) }.isEmpty)
     #expect(!failures(right) { $0.starts.append($0.starts[2]) }.isEmpty)
-    #expect(!failures(right) { $0.works = [] }.isEmpty)
+    #expect(
+      !failures(right) {
+        $0.closings[0].isFinishing = true
+        $0.works = []
+      }.isEmpty)
+    #expect(failures(right) { $0.works = [] } == [], "it was cancelled before it began")
     #expect(!failures(right) { $0.works.append($0.works[0]) }.isEmpty)
     #expect(!failures(right) { $0.works[0].end = 111 }.isEmpty)
     #expect(

@@ -119,3 +119,64 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
       ]).isEmpty)
   }
 }
+
+@Suite struct EffectRecordCheckerTests {
+  /// A program whose root is given action 0, and a right record of two of them under one id: the works dispatch.
+  private func failures(
+    _ policy: EffectProgram.Policy, works: [(position: Int, entered: Int, left: Int)], count: Int? = 0,
+    dispatching: (by: Int, as: Int)? = nil
+  ) -> [String] {
+    var program = EffectProgram()
+    program.actions = [
+      EffectProgram.Deed(orders: [.init(.begin(.init([.sleep(1), .dispatch(1)]), id: .zero, policy))]),
+      EffectProgram.Deed(),
+    ]
+    program.tasks = 1
+    var record = EffectRecord()
+    record.count = count
+    for position in 1...2 {
+      let commit = EffectCommit(store: 0, action: 0, cause: .driver(step: position, gift: 0), carried: 0)
+      record.commits.append((commit, 10 * position))
+    }
+    if let dispatching {
+      let cause = EffectCause.effect(.order(dispatching.by, 0), attempt: 0, place: 1)
+      record.commits.insert(
+        (EffectCommit(store: 0, action: 1, cause: cause, carried: 0), 10 * dispatching.as - 5), at: dispatching.as - 1)
+    }
+    record.works = works.map { EffectRecord.Work(key: .order($0.position, 0), entered: $0.entered, left: $0.left) }
+    return EffectRecordChecker.failures(of: record, program)
+  }
+
+  @Test func `what is right is accepted`() {
+    for policy in [EffectProgram.Policy.concurrent(2), .throttled(5, latest: true), .newest(2), .latest] {
+      #expect(failures(policy, works: [(1, 12, 35), (2, 22, 32)]) == [])
+    }
+    for policy in [EffectProgram.Policy.inTurn(1), .concurrent(1), .latest] {
+      #expect(failures(policy, works: [(1, 12, 25), (2, 32, 35)]) == [])
+    }
+    #expect(failures(.first, works: [(1, 12, 35)]) == [])
+    #expect(failures(.latest, works: [(2, 32, 35)]) == [])
+    #expect(failures(.concurrent(2), works: [(1, 12, 35), (2, 22, 32)], dispatching: (by: 1, as: 3)) == [])
+  }
+
+  @Test func `two at a time are found`() {
+    for policy in [EffectProgram.Policy.inTurn(1), .concurrent(1)] {
+      #expect(!failures(policy, works: [(1, 12, 35), (2, 22, 32)]).isEmpty)
+    }
+  }
+
+  @Test func `what is never entered is found`() {
+    for policy in [EffectProgram.Policy.inTurn(1), .concurrent(1), .latest, .debounced(5)] {
+      #expect(!failures(policy, works: [(1, 12, 15)]).isEmpty)
+    }
+  }
+
+  @Test func `what was never begun is found`() {
+    #expect(!failures(.latest, works: [(1, 12, 15), (2, 22, 25), (7, 32, 35)]).isEmpty)
+  }
+
+  @Test func `what a cancelled effect dispatches is found`() {
+    #expect(!failures(.latest, works: [(1, 12, 35), (2, 22, 32)], dispatching: (by: 1, as: 3)).isEmpty)
+    #expect(failures(.latest, works: [(1, 12, 35), (2, 22, 32)], dispatching: (by: 2, as: 3)) == [])
+  }
+}
