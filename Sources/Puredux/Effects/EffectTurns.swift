@@ -58,6 +58,9 @@ struct EffectTurns<Work: AnyObject> {
   private var throttled: (held: Held, interval: Duration)?
   private var window: Window?
 
+  /// Those that wait for their time.
+  private var held: [Held] { [debounced, throttled?.held].compactMap { $0 } }
+
   /// How many are unfinished: they run, wait, or are held until their time.
   var count: Int { taskCount + waiting.count }
   /// How many tasks that makes, timers included.
@@ -116,9 +119,7 @@ struct EffectTurns<Work: AnyObject> {
   mutating func cancelAll() -> [Step] {
     var steps = running.values.sorted { $0.number < $1.number }.map { Step.cancel($0.work) }
     steps += waiting.popAll().map { .leaveOut($0.entry.work) }
-    for held in [debounced, throttled?.held] {
-      if let held { steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)] }
-    }
+    for held in held { steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)] }
     running = [:]
     debounced = nil
     throttled = nil
@@ -128,23 +129,23 @@ struct EffectTurns<Work: AnyObject> {
 
   /// Cancels the oldest of those that are unfinished.
   private mutating func cancelOldest(leaving limit: Int) -> [Step] {
-    guard count > limit else { return [] }
-    var numbers = running.values.map(\.number)
+    let surplus = count - limit
+    guard surplus > 0 else { return [] }
+    var numbers = running.values.map(\.number) + held.map(\.entry.number)
     for index in 0..<waiting.count { if let next = waiting[index] { numbers.append(next.entry.number) } }
-    for held in [debounced, throttled?.held] { if let held { numbers.append(held.entry.number) } }
-    numbers.sort()
-    let first = limit == 0 ? .max : numbers[numbers.count - limit]
-    let oldest = running.values.filter { $0.number < first }.sorted { $0.number < $1.number }
+    // Most of the time, one is to go.
+    let last = surplus == 1 ? numbers.min() ?? 0 : numbers.sorted()[surplus - 1]
+    let oldest = running.values.filter { $0.number <= last }.sorted { $0.number < $1.number }
     for entry in oldest { running[ObjectIdentifier(entry.work)] = nil }
     var steps = oldest.map { Step.cancel($0.work) }
     for waiter in waiting.popAll() {
-      if waiter.entry.number < first { steps.append(.leaveOut(waiter.entry.work)) } else { waiting.append(waiter) }
+      if waiter.entry.number <= last { steps.append(.leaveOut(waiter.entry.work)) } else { waiting.append(waiter) }
     }
-    if let held = debounced, held.entry.number < first {
+    if let held = debounced, held.entry.number <= last {
       debounced = nil
       steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)]
     }
-    if let held = throttled?.held, held.entry.number < first {
+    if let held = throttled?.held, held.entry.number <= last {
       throttled = nil
       steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)]
     }
@@ -173,7 +174,7 @@ struct EffectTurns<Work: AnyObject> {
     return steps
   }
 
-  /// Begins what nothing is in the way of any more.
+  /// Starts what a withdrawn effect or window held up.
   mutating func goOn(at now: Duration) -> [Step] {
     var steps: [Step] = []
     if window == nil, let (held, interval) = throttled.take() {
@@ -199,11 +200,10 @@ struct EffectTurns<Work: AnyObject> {
   private func unfinishedCount(before number: Int) -> Int {
     // Only those of other policies overtake one that waits.
     let begun = highestBegun < number ? running.count : running.values.count { $0.number < number }
-    let held = [debounced, throttled?.held].count { $0.map { $0.entry.number < number } ?? false }
-    return begun + held
+    return begun + held.count { $0.entry.number < number }
   }
 
-  /// Likewise, when nothing is to begin any more.
+  /// Removes an effect that has ended, when nothing is to begin any more: those that wait are left out.
   mutating func endedLast(_ work: Work) -> [Step] {
     running.removeValue(forKey: ObjectIdentifier(work))
     return waiting.popAll().map { .leaveOut($0.entry.work) }
@@ -217,7 +217,7 @@ struct EffectTurns<Work: AnyObject> {
         return .sleep(until: held.time)
       }
       debounced = nil
-      _ = start(held.entry)
+      begin(held.entry)
       return .run(held.entry.work)
     }
     guard let (held, interval) = throttled, held.timer.task === timer else { return .end }
@@ -226,19 +226,28 @@ struct EffectTurns<Work: AnyObject> {
       return .sleep(until: held.time)
     }
     throttled = nil
-    _ = start(held.entry, throttling: interval, at: now)
+    begin(held.entry, throttling: interval, at: now)
     return .run(held.entry.work)
   }
 
-  private mutating func start(_ entry: Entry) -> Step {
+  private mutating func begin(_ entry: Entry) {
     running[ObjectIdentifier(entry.work)] = entry
     highestBegun = max(highestBegun, entry.number)
+  }
+
+  private mutating func begin(_ entry: Entry, throttling interval: Duration, at now: Duration) {
+    window = Window(opener: entry.work, end: now + min(interval, .longest))
+    begin(entry)
+  }
+
+  private mutating func start(_ entry: Entry) -> Step {
+    begin(entry)
     return .start(entry.work)
   }
 
   private mutating func start(_ entry: Entry, throttling interval: Duration, at now: Duration) -> Step {
-    window = Window(opener: entry.work, end: now + min(interval, .longest))
-    return start(entry)
+    begin(entry, throttling: interval, at: now)
+    return .start(entry.work)
   }
 
   /// A timer that wakes at a time or before: the one of what is replaced, if it does.

@@ -63,8 +63,14 @@
       return (runner, table.holding != nil)
     }
     runner.add(make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
-    // It may have been released before the effect was added.
-    if isHolding, table.withLock({ $0.holding?[id] == nil }) { runner.release(spawn: { spawn($0, ofRunnerOf: id) }) }
+    // It may have been released before the effect was added; if others are held by now, with those.
+    let isReleased =
+      isHolding
+      && table.withLock { table in
+        table.holding?[id] = runner
+        return table.holding == nil
+      }
+    if isReleased { runner.release(spawn: { spawn($0, ofRunnerOf: id) }) }
   }
 
   private func spawn(_ run: @escaping @Sendable () async -> Void, ofRunnerOf id: ObjectIdentifier) {
