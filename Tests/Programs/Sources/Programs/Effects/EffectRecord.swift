@@ -33,6 +33,8 @@ struct EffectRecordChecker {
     var store: Int
     /// The commit that cancels it, whatever else happens.
     var cancelledAt = Int.max
+    /// Whether its part or element has been absent, and its interceptor may have been replaced by then.
+    var mayBeCancelled = false
   }
 
   private let program: EffectProgram
@@ -85,8 +87,11 @@ struct EffectRecordChecker {
   }
 
   private mutating func cancel(_ place: Int, at position: Int) {
-    // Another interceptor no longer looks for what is gone.
-    if returned[place].owner != nil, record.isReplaced { return }
+    // One that has been replaced no longer looks for what is gone.
+    if record.isReplaced {
+      returned[place].mayBeCancelled = true
+      return
+    }
     returned[place].cancelledAt = min(returned[place].cancelledAt, position)
   }
 
@@ -205,9 +210,10 @@ struct EffectRecordChecker {
 
   /// Whether one of the newest may have cancelled it: that depends on which others had ended by then.
   private func mayBeReplaced(_ effect: Returned, in effects: [Returned]) -> Bool {
-    effects.contains { other in
-      if case .newest = other.policy { other.slot == effect.slot && other.position >= effect.position } else { false }
-    }
+    effect.mayBeCancelled
+      || effects.contains { other in
+        if case .newest = other.policy { other.slot == effect.slot && other.position >= effect.position } else { false }
+      }
   }
 
   /// Never two for one element of a state at a time.

@@ -47,11 +47,14 @@ final class EndsRun: Sendable {
       if cuts {
         // What follows another tree ends with that, and nobody else may end it.
         for _ in 0..<200 { await Task.yield() }
-        for root in roots { group.addTask { [self] in await end(root, .cancelling) } }
+        for store in program.stores.indices { group.addTask { [self] in await end(store, .cancelling) } }
       }
     }
     await withDiscardingTaskGroup { group in
-      for root in roots { group.addTask { [self] in await end(root, cuts ? .cancelling : .finishing) } }
+      // A root that was let go of is there as long as somebody holds a store below it.
+      for store in program.stores.indices {
+        group.addTask { [self] in await end(store, cuts ? .cancelling : .finishing) }
+      }
     }
     for task in left.all { await task.value }
     let gone = places.withLock { places in
@@ -61,8 +64,6 @@ final class EndsRun: Sendable {
     withExtendedLifetime(gone) {}
     return AnyProgram.Verdict(failures: violations.all, commits: commits.increment() - 1)
   }
-
-  private var roots: [Int] { program.stores.indices.filter { program.stores[$0].parent < 0 } }
 
   // MARK: Stores
 
