@@ -16,6 +16,9 @@ final class EndsRun: Sendable {
     var root: Root?
     var child: Child?
     var proxy: Store<Int, Action>?
+    /// The same stores, for as long as anybody holds them.
+    weak var lastRoot: Root?
+    weak var lastChild: Child?
   }
 
   private let program: EndsProgram
@@ -47,13 +50,13 @@ final class EndsRun: Sendable {
       if cuts {
         // What follows another tree ends with that, and nobody else may end it.
         for _ in 0..<200 { await Task.yield() }
-        for store in program.stores.indices { group.addTask { [self] in await end(store, .cancelling) } }
+        for store in program.stores.indices { group.addTask { [self] in await end(store, .cancelling, isLast: true) } }
       }
     }
     await withDiscardingTaskGroup { group in
-      // A root that was let go of is there as long as somebody holds a store below it.
+      // One that was let go of is there as long as somebody waits for its end, or holds a store below it.
       for store in program.stores.indices {
-        group.addTask { [self] in await end(store, cuts ? .cancelling : .finishing) }
+        group.addTask { [self] in await end(store, cuts ? .cancelling : .finishing, isLast: true) }
       }
     }
     for task in left.all { await task.value }
@@ -90,7 +93,8 @@ final class EndsRun: Sendable {
       place.child = child
       place.proxy = child.store()
     }
-    places.withLock { $0[store] = place }
+    (place.lastRoot, place.lastChild) = (place.root, place.child)
+    places.withLock { [place] in $0[store] = place }
     guard let acts = spec.observing, let proxy = place.proxy else { return }
     let observer = Observer<Int> { [self] _ in
       await work(acts, of: store, dispatch: nil)
@@ -155,12 +159,13 @@ final class EndsRun: Sendable {
   }
 
   /// - Returns: Whether there was such a store.
-  @discardableResult private func end(_ store: Int, _ way: EndsProgram.Way) async -> Bool {
+  @discardableResult private func end(_ store: Int, _ way: EndsProgram.Way, isLast: Bool = false) async -> Bool {
     let place = places.withLock { $0[store] }
+    let (root, child) = isLast ? (place.lastRoot, place.lastChild) : (place.root, place.child)
     let shutdown = way == .finishing ? InterceptorShutdown.finish(within: Self.limit) : .cancel
-    if let root = place.root {
+    if let root {
       await root.shutdown(interceptors: shutdown)
-    } else if let child = place.child {
+    } else if let child {
       await child.shutdown(interceptors: shutdown)
     } else {
       return false
