@@ -186,8 +186,7 @@ extension IdentifiedEffect {
     await run(within: running)
     let end = { @Sendable [self] in
       ended()
-      // One that others have to wait for, although it is over, goes with its part all the same.
-      if slot?.turns.withLock({ $0.isOpener(self) }) != true { for owner in owners { owner.ended(self) } }
+      leaveOwners()
     }
     // Whatever has ended: what it dispatched before may still be to be committed, or to be revoked.
     if hasDispatched { node.place(.closure { _ in end() }) } else { end() }

@@ -44,10 +44,17 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
     life.withLock { $0.task = nil }
   }
 
+  /// It is over: its owners forget it, unless others still wait for the time that it opened. Then it goes with its part
+  /// all the same.
+  func leaveOwners() {
+    if owners.isEmpty || slot?.turns.withLock({ $0.isOpener(self) }) == true { return }
+    for owner in owners { owner.ended(self) }
+  }
+
   /// Nothing that it dispatches is committed any more; its running work is cancelled.
   func cancel() {
     revoke()
-    for owner in owners { owner.ended(self) }
+    leaveOwners()
     // Released outside the lock.
     let (work, task) = life.withLock { life in (life.work.take(), life.task) }
     task?.cancel()

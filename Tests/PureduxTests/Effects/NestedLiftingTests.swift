@@ -190,6 +190,41 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await root.shutdown()
   }
 
+  @Test func `a throttled effect that a newer one has cancelled does not throttle those of the next element`()
+    async throws
+  {
+    let begun = Record<EffectPolicy>()
+    let policies: [EffectPolicy] = [
+      .throttled(for: .seconds(10)), .newest(limit: 1), .throttled(for: .seconds(10), latest: false),
+    ]
+    let given = Record<Void>()
+    let feature = Interceptor<Room, RoomAction>.effects { _, _ in
+      let policy = policies[given.all.count]
+      given.add(())
+      return .run { _ in
+        begun.add(policy)
+        await untilCancelled()
+      }.id("load", policy)
+    }
+    let root = RootStore<House, HouseAction>(
+      initialState: House(rooms: [1: Room()]), clock: ManualClock(),
+      interceptors: feature.lifted(elements: { (house: House) in house.rooms }) { (action: HouseAction) in
+        if case .room(let number, let action) = action { (number, action) } else { nil }
+      } into: {
+        .room($0, $1)
+      }, reducer: reduce)
+    for count in 1...2 {
+      try await root.send(.room(1, .look))
+      await begun.untilCount(count)
+    }
+    try await root.send(.furnish(1, nil))
+    try await root.send(.furnish(1, Room()))
+    try await root.send(.room(1, .look))
+    await begun.untilCount(3)
+    #expect(begun.all == policies)
+    await root.shutdown()
+  }
+
   /// Neither begins in the place of the other.
   @Test(arguments: [false, true])
   func `parts that go in one commit go together`(isNested: Bool) async throws {
