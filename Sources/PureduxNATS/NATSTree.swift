@@ -153,7 +153,8 @@
     /// - Returns: How far the log was truncated: behind that nothing is removed within the time that truncations wait.
     func checkEntries(behind position: UInt64) async throws(LogError) -> UInt64 {
       let subject = try subject()
-      while true {
+      // What changes meanwhile is there at a second look.
+      for _ in 0..<2 {
         async let noted = result { () async throws(LogError) in try await self.extent() }
         // The entry at the position, which shows that none behind it is gone. It was sent a moment ago; the first one
         // may be large.
@@ -174,6 +175,8 @@
         guard !extent.isWhole(behind: position, beginningWith: first) else { return extent.truncated }
         throw position < extent.truncated ? .truncated(first: first) : loss(behind: position, first)
       }
+      // Of servers that have not caught up with each other. Who asked tries again later.
+      throw .unavailable("The stream counts entries of the log \(key), and shows none.")
     }
 
     /// Whether the log has no entry left of those that there were; false where one has come meanwhile.

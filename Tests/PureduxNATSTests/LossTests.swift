@@ -75,6 +75,32 @@
       await log.close()
     }
 
+    @Test("where a server counts entries and shows none, a log is unavailable, and does not ask on")
+    func countedAndNotShown() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      let store = try await list(log["list"])
+      try await store.send("a")
+      await store.shutdown()
+      _ = try await (log["list"] as? NATSTree)?.checkEntries(behind: 0)
+      try await log.jetStream.ensure(.entries(of: "empty", replicas: 1))
+      await log.close()
+      server.kill()
+      // Whoever asks for an entry is told that there is none.
+      server.configuration = """
+        mappings { "$JS.API.STREAM.MSG.GET.puredux": "$JS.API.STREAM.MSG.GET.empty" }
+        """
+      try server.start()
+      let again = try await NATSLogTests.open(server)
+      await #expect {
+        _ = try await again["list"].head()
+      } throws: { error in
+        if case LogError.unavailable(let text) = error { text.contains("shows none") } else { false }
+      }
+      await again.close()
+    }
+
     @Test("what is appended behind a purge does not hide it")
     func appendedBehind() async throws {
       let server = try NATSServer()
