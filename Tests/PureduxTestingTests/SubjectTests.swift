@@ -130,4 +130,16 @@ import Testing
       #expect(taken.all.sorted() == Array(0..<100))
     }
   }
+
+  @Test func `what was sent is taken in order, however much it is, and while more comes`() async {
+    let (numbers, count) = (Subject<Int, Never>(), 200_000)
+    for number in 0..<count { numbers.send(number) }
+    var (iterator, expected) = (numbers.makeAsyncIterator(), 0)
+    while expected < 2 * count, let number = await iterator.next() {
+      guard number == expected else { break }
+      expected += 1
+      if expected <= count { numbers.send(count + number) }
+    }
+    #expect(expected == 2 * count)
+  }
 }

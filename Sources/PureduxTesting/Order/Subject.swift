@@ -18,11 +18,13 @@ import Puredux
 /// The end of a task that iterates is not the subject's: only `finish` is. A task that is cancelled gets nil, and
 /// leaves what it has not taken.
 public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
+  private typealias Waiter = (number: Int, continuation: CheckedContinuation<Result<Element?, Failure>, Never>)
+
   private struct Contents {
-    var elements: [Element] = []
+    var elements = Line<Element>()
     var end: Result<Void, Failure>?
     /// Those who wait, in the order in which they came.
-    var waiting: [(number: Int, continuation: CheckedContinuation<Result<Element?, Failure>, Never>)] = []
+    var waiting = Line<Waiter>()
     /// Those that were cancelled, and do not wait.
     var cancelled: Set<Int> = []
     var count = 0
@@ -36,7 +38,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
   public func send(_ element: Element) {
     let waiting = contents.withLock { contents -> CheckedContinuation<Result<Element?, Failure>, Never>? in
       guard contents.end == nil else { return nil }
-      if !contents.waiting.isEmpty { return contents.waiting.removeFirst().continuation }
+      if let first = contents.waiting.popFirst() { return first.continuation }
       contents.elements.append(element)
       return nil
     }
@@ -50,11 +52,11 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
   public func finish(throwing error: Failure) { end(.failure(error)) }
 
   private func end(_ end: Result<Void, Failure>) {
-    let waiting = contents.withLock { contents in
-      guard contents.end == nil else { return contents.waiting.dropFirst(contents.waiting.count) }
+    let waiting = contents.withLock { contents -> [Waiter] in
+      guard contents.end == nil else { return [] }
       contents.end = end
-      defer { contents.waiting = [] }
-      return contents.waiting[...]
+      defer { contents.waiting = Line() }
+      return contents.waiting.all
     }
     for waiter in waiting { waiter.continuation.resume(returning: end.map { nil }) }
   }
@@ -80,7 +82,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
       contents.count += 1
       return contents.count
     }
-    let rest = EffectRest { [self] in contents.withLock { $0.waiting.contains { $0.number == number } } }
+    let rest = EffectRest { [self] in contents.withLock { $0.waiting.all.contains { $0.number == number } } }
     defer {
       rest?.end()
       _ = contents.withLock { $0.cancelled.remove(number) }
@@ -89,7 +91,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
       await withCheckedContinuation(isolation: actor) { continuation in
         let outcome = contents.withLock { contents -> Result<Element?, Failure>? in
           if contents.cancelled.contains(number) { return .success(nil) }
-          if !contents.elements.isEmpty { return .success(contents.elements.removeFirst()) }
+          if let element = contents.elements.popFirst() { return .success(element) }
           if let end = contents.end { return end.map { nil } }
           contents.waiting.append((number, continuation))
           return nil
@@ -100,9 +102,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
     } onCancel: {
       rest?.end()
       let waiting = contents.withLock { contents -> CheckedContinuation<Result<Element?, Failure>, Never>? in
-        if let index = contents.waiting.firstIndex(where: { $0.number == number }) {
-          return contents.waiting.remove(at: index).continuation
-        }
+        if let waiter = contents.waiting.remove(where: { $0.number == number }) { return waiter.continuation }
         contents.cancelled.insert(number)
         return nil
       }
@@ -130,3 +130,33 @@ extension Subject where Failure == any Error {
     }
   }
 }
+
+/// First in, first out, in amortized constant time, on one array.
+private struct Line<Item> {
+  private var items: [Item?] = []
+  private var taken = 0
+
+  /// In order.
+  var all: [Item] { items[taken...].compactMap { $0 } }
+
+  mutating func append(_ item: Item) { items.append(item) }
+
+  mutating func popFirst() -> Item? {
+    guard taken < items.count else { return nil }
+    let item = items[taken].take()
+    taken += 1
+    if taken * 2 >= items.count {
+      items.removeFirst(taken)
+      taken = 0
+    }
+    return item
+  }
+
+  /// The first one that satisfies a condition.
+  mutating func remove(where condition: (Item) -> Bool) -> Item? {
+    guard let index = items[taken...].firstIndex(where: { $0.map(condition) ?? false }) else { return nil }
+    return items.remove(at: index)
+  }
+}
+
+extension Line: Sendable where Item: Sendable {}
