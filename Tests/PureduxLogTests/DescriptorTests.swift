@@ -7,18 +7,7 @@ import Testing
   @Test("trees that are too many are refused, and leave the process the descriptors that it needs")
   func tooManyTrees() async {
     await #expect(processExitsWith: .success) {
-      func append(to log: any OrderedLog) async throws -> UInt64 {
-        try await withCheckedThrowingContinuation { continuation in
-          log.append([1]) { continuation.resume(with: $0.mapError { $0 as any Error }) }
-        }
-      }
-      #if canImport(Glibc)
-        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
-      #else
-        let resource = RLIMIT_NOFILE
-      #endif
-      var limit = rlimit(rlim_cur: 256, rlim_max: 256)
-      try #require(unsafe setrlimit(resource, &limit) == 0)
+      try limitDescriptors()
       let directory = try TemporaryDirectory()
       let log = try FileLog(directory: directory.path)
       var open: [any OrderedLog] = []
@@ -43,4 +32,49 @@ import Testing
       await log.close()
     }
   }
+
+  @Test("a note of what was acknowledged that cannot be written, as there are few descriptors left, is not left behind")
+  func noteThatCannotBeWritten() async {
+    await #expect(processExitsWith: .success) {
+      try limitDescriptors()
+      let directory = try TemporaryDirectory()
+      let first = try FileLog(directory: directory.path)
+      #expect(try await append(to: first["tree"]) == 1)
+      await first.close()
+      let note = directory.path + "/=tree/acknowledged"
+      #expect(FileManager.default.fileExists(atPath: note))
+      let log = try FileLog(directory: directory.path)
+      let (tree, beside) = (log["tree"], log["beside"])
+      #expect(try await append(to: beside) == 1)
+      // Two are left: enough for the tree's directory, and one file of it at a time.
+      var taken: [FileHandle] = []
+      while taken.last?.fileDescriptor ?? 0 < 189 {
+        taken.append(try #require(FileHandle(forReadingAtPath: "/dev/null")))
+      }
+      #expect(try await append(to: tree) == 2)
+      #expect(!FileManager.default.fileExists(atPath: note))
+      taken = []
+      #expect(try await append(to: tree) == 3)
+      #expect(FileManager.default.fileExists(atPath: note))
+      #expect(try await append(to: beside) == 2)
+      await log.close()
+    }
+  }
+}
+
+private func append(to log: any OrderedLog) async throws -> UInt64 {
+  try await withCheckedThrowingContinuation { continuation in
+    log.append([1]) { continuation.resume(with: $0.mapError { $0 as any Error }) }
+  }
+}
+
+/// To 256: logs use those up to 191.
+private func limitDescriptors() throws {
+  #if canImport(Glibc)
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+  #else
+    let resource = RLIMIT_NOFILE
+  #endif
+  var limit = rlimit(rlim_cur: 256, rlim_max: 256)
+  try #require(unsafe setrlimit(resource, &limit) == 0)
 }

@@ -59,7 +59,7 @@ struct Segments {
     if identity == nil {
       var isOlder = !firsts.isEmpty
       if !isOlder { isOlder = try SnapshotFile.stored(in: directory) != nil }
-      if isOlder { try identify(directory) }
+      if isOlder { _ = try identify(directory) }
     }
   }
 
@@ -69,11 +69,12 @@ struct Segments {
     return try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
   }
 
-  private mutating func identify(_ directory: Directory) throws(LogError) {
+  private mutating func identify(_ directory: Directory) throws(LogError) -> TreeIdentity {
     let new = TreeIdentity(
       key: key, since: (firsts.last ?? 0) + 1, olderSnapshot: try SnapshotFile.stored(in: directory)?.olderChecksum)
     try onDisk { () throws(Disk.Failure) in try new.write(in: directory) }
     identity = new
+    return new
   }
 
   /// Where nothing waits for the disk a machine that dies leaves anything: what is missing is reported.
@@ -123,25 +124,24 @@ struct Segments {
     }
   }
 
-  /// The directory that the last file is in, to change something there. It is made where there is none yet.
-  private mutating func ownDirectory() throws(LogError) -> Directory {
+  /// The directory that the last file is in, to change something there, and which tree it is of. It is made where there
+  /// is none yet.
+  private mutating func ownDirectory() throws(LogError) -> (directory: Directory, identity: TreeIdentity) {
     try checkPlace()
-    if identity == nil {
+    if let identity {
+      if let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity.id,
+        try holdsLast(directory)
+      {
+        return (directory, identity)
+      }
+    } else {
       let home = try owner.home()
       try onDisk { () throws(Disk.Failure) in try home.make(name) }
-      if let directory = try openDirectory() {
-        try identify(directory)
-        return directory
-      }
+      if let directory = try openDirectory() { return (directory, try identify(directory)) }
     }
-    guard let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity?.id,
-      try holdsLast(directory)
-    else {
-      let error = moved()
-      loss = error
-      throw error
-    }
-    return directory
+    let error = moved()
+    loss = error
+    throw error
   }
 
   private func holdsLast(_ directory: Directory) throws(LogError) -> Bool {
@@ -157,9 +157,7 @@ struct Segments {
       try checkPlace()
       return identity
     }
-    _ = try ownDirectory()
-    // It has been made.
-    return identity ?? TreeIdentity(key: key, since: 1, olderSnapshot: nil)
+    return try ownDirectory().identity
   }
 
   /// The snapshot; none where there is none, or it cannot be read.
@@ -368,8 +366,8 @@ struct Segments {
   /// Begins a file.
   private mutating func begin(_ first: UInt64) throws(LogError) {
     do { try owner.fail(.write, nil, RecordFormat.headerSize) } catch { throw error.logError }
-    let directory = try ownDirectory()
-    let header = RecordFormat.Header(first: first, tree: identity?.id)
+    let (directory, identity) = try ownDirectory()
+    let header = RecordFormat.Header(first: first, tree: identity.id)
     // What was allocated and is not needed; a log can be read with it, too.
     try? last?.file.truncate(to: end)
     last = try onDisk { () throws(Disk.Failure) in
@@ -399,16 +397,18 @@ struct Segments {
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
   /// damage. After the death of a machine it may be older: what was acknowledged since, and is damaged, is set aside
-  /// and reported then, as what was not.
+  /// and reported then, as what was not. Of a process that dies it never is: where nothing can be noted, as there are
+  /// too few descriptors, the file goes until it can be. Without it, what does not look like a tail is damage.
   private mutating func acknowledge(in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
-    if mark == nil, let directory = directory ?? (try? ownDirectory()) {
+    if mark == nil, let directory = directory ?? (try? ownDirectory().directory) {
       mark = try? Disk(FileNames.mark, in: directory, .creating)
     }
     let isNoted: Void? = try? mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
     if isNoted == nil {
       mark = nil
-      if let directory = directory ?? (try? ownDirectory()) { try? directory.remove(FileNames.mark) }
+      // Takes no descriptor. That the tree's directory is there has just been made sure of.
+      if loss == nil { try? owner.home().remove(name + "/" + FileNames.mark) }
     }
   }
 
@@ -468,7 +468,7 @@ struct Segments {
   /// Removes the files that have nothing behind a position.
   mutating func truncate(through position: UInt64) throws(LogError) {
     guard firsts.count > 1, firsts[1] - 1 <= position else { return }
-    let directory = try ownDirectory()
+    let directory = try ownDirectory().directory
     while firsts.count > 1, firsts[1] - 1 <= position {
       do { try directory.remove(FileNames.segment(firsts[0])) } catch { throw error.logError }
       firsts.removeFirst()
