@@ -225,7 +225,7 @@ import Testing
       case .lockRemoved: try files.removeItem(atPath: path + "/lock")
       }
     }
-    let told = Record<String>()
+    let told = Record<LogReport>()
     var options = LogOptions.quick
     options.reporting = { told.add($0) }
     let store = try await ledger(log["tree"], options: options)
@@ -237,7 +237,12 @@ import Testing
     await #expect(throws: StoreError.stopped(.unreadable(position: 2))) { try await store.send("late") }
     #expect(await store.state.entries == ["kept"])
     await told.untilCount(1)
-    #expect(told.all.count == 1 && told.all[0].contains("while it was open") && told.all[0].contains("acknowledged"))
+    guard case .stopped(.damaged(position: 2, let text)) = try #require(told.all.first) else {
+      Issue.record("\(told.all)")
+      return
+    }
+    #expect(text.contains("while it was open") && text.contains("acknowledged"))
+    #expect(told.all.map(\.description) == ["A store stops following its log: \(text)"])
     // What was moved has what was acknowledged, and nothing else. What is there is not written to any more.
     let kept = ["moved", "moved/=tree", "log/=tree"].map { "\(directory.path)/\($0)/0000000000000001.log" }
       .filter(FileManager.default.fileExists(atPath:))

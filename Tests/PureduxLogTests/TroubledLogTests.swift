@@ -298,7 +298,7 @@ import Testing
 
   @Test("a state that cannot be encoded is told once, counted as often as it is tried, and saved when it can be again")
   func unencodable() async throws {
-    let (log, told) = (MemoryLog(), Record<String>())
+    let (log, told) = (MemoryLog(), Record<LogReport>())
     var options = LogOptions.quick
     (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
     options.reporting = { told.add($0) }
@@ -311,7 +311,7 @@ import Testing
       }
       #expect(await store.statistics.log?.failedSnapshots == before + 3)
       #expect(told.all.count == Int(round))
-      #expect(told.all.last?.contains("The state cannot be encoded") == true)
+      #expect(told.all.last?.description.contains("The state cannot be encoded") == true)
       #expect(try await log.newest().map { $0.position } == (round == 1 ? nil : 4))
       try await store.send(7)
       while try await log.newest()?.position != round * 4 { await Task.yield() }
@@ -322,7 +322,7 @@ import Testing
 
   @Test("a snapshot that the log refuses for good is told and counted, and one that it cannot take now is counted")
   func refusedSnapshots() async throws {
-    let (log, told) = (FailingSnapshots(), Record<String>())
+    let (log, told) = (FailingSnapshots(), Record<LogReport>())
     var options = LogOptions.quick
     options.snapshotBytes = 1
     options.reporting = { told.add($0) }
@@ -334,7 +334,11 @@ import Testing
       try await store.send("a")
       while await store.statistics.log?.failedSnapshots != UInt64(count + 1) { await Task.yield() }
     }
-    #expect(told.all == ["The snapshots of a store that follows a log fail, and its log grows: Too large."])
+    #expect(told.all == [.snapshotsFail(.refused("Too large."))])
+    #expect(
+      told.all.map(\.description) == [
+        "The snapshots of a store that follows a log fail, and its log grows: Too large."
+      ])
     await store.shutdown()
   }
 

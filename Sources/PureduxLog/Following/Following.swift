@@ -324,7 +324,7 @@ private struct Sending {
         // has to know.
         switch problem {
         case .truncated, .deathOfProcess: break
-        default: options.reporting("A store stops following its log: \(problem.text)")
+        default: options.reporting(.stopped(problem))
         }
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
@@ -694,8 +694,6 @@ private struct Sending {
       defer { if !isPassing { sending.isSnapshotFailureTold = true } }
       return isPassing || sending.isSnapshotFailureTold
     }
-    if !isTold {
-      options.reporting("The snapshots of a store that follows a log fail, and its log grows: \(error.text)")
-    }
+    if !isTold { options.reporting(.snapshotsFail(error)) }
   }
 }

@@ -32,11 +32,10 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
-  /// Told, in words and in place of standard error, of what an operator has to know: that the store stops following its
-  /// log, and why; and, once until it works again, that its snapshots cannot be saved. Called from any thread.
-  public var reporting: @Sendable (String) -> Void = { text in
+  /// Told of what an operator has to know, in place of standard error. Called from any thread.
+  public var reporting: @Sendable (LogReport) -> Void = { report in
     var errors = StandardError()
-    print("Puredux: \(text)", to: &errors)
+    print("Puredux: \(report)", to: &errors)
   }
 
   public init() {}
