@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Puredux
 import PureduxLog
@@ -197,6 +198,53 @@ import Testing
     try Data(bytes(y)).write(to: URL(fileURLWithPath: x))
     try await log["x"].snapshots?.save(LogSnapshot(position: 1, bytes: [1]))
     #expect(try await log["x"].snapshots?.newest()?.bytes == [1])
+    await log.close()
+  }
+
+  // MARK: Who is told
+
+  /// Runs jobs on a queue, and has something done by whoever brings one.
+  final class AttentiveExecutor: TaskExecutor {
+    let queue = DispatchQueue(label: "attentive")
+    let onJob = LockedValue<(@Sendable () -> Void)?>(nil)
+
+    func enqueue(_ job: consuming ExecutorJob) {
+      let job = UnownedJob(job)
+      onJob.withLock { $0.take() }?()
+      queue.async { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+  }
+
+  @Test("who reads a tree whose files are lost is told when its files are let go of, and not while they are locked")
+  func toldOutsideOfLock() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/log"
+    let (log, changes) = try changing(path) {
+      try FileManager.default.removeItem(atPath: path + "/=tree")
+    }
+    let tree = try #require(log["tree"] as? FileTree)
+    _ = try await append([1], to: tree)
+    let (executor, read) = (AttentiveExecutor(), Record<[LogRecord]>())
+    let reading = Task(executorPreference: executor) {
+      for try await records in tree.records(after: 0) { read.add(records) }
+    }
+    await read.untilCount(1)
+    // Until it waits for more.
+    executor.queue.sync {}
+    let looked = Latch()
+    executor.onJob.withLock {
+      $0 = {
+        DispatchQueue.global().async {
+          tree.files.segments.withLock { _ in }
+          looked.open()
+        }
+        looked.wait()
+      }
+    }
+    changes.raise()
+    _ = await damage { _ = try await append([2], to: tree) }
+    _ = await damage { try await reading.value }
+    #expect(executor.onJob.withLock { $0 == nil })
     await log.close()
   }
 

@@ -32,7 +32,7 @@ final class FileTree: OrderedLog, SnapshotStore {
   private let appends: BatchQueue<Append>
   private let waiting = LockedValue(Waiting())
   private let arrivals = Arrivals()
-  private let files: Files
+  let files: Files
 
   /// The files of a tree, while they are open: of all objects for its key that there are, one of which may just be
   /// going when the next one is made.
@@ -93,6 +93,9 @@ final class FileTree: OrderedLog, SnapshotStore {
   ) throws(LogError) -> Result {
     if let loss = waiting.withLock({ $0.loss }) { throw loss }
     _ = try owner.home()
+    var isFoundLost = false
+    // Who waits is not resumed under the lock.
+    defer { if isFoundLost { arrivals.notify() } }
     return try files.segments.withLock { files throws(LogError) in
       var opened: Segments
       if let files {
@@ -107,6 +110,7 @@ final class FileTree: OrderedLog, SnapshotStore {
         if let loss = opened.loss {
           opened.letGo()
           lose(opened.identity, loss)
+          isFoundLost = true
         } else {
           files = opened
         }
@@ -124,7 +128,6 @@ final class FileTree: OrderedLog, SnapshotStore {
       waiting.recent = []
       waiting.recentBytes = 0
     }
-    arrivals.notify()
   }
 
   // MARK: Appending
