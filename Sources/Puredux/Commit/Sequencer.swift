@@ -131,8 +131,9 @@ private struct SubmittedAction {
     if hasEnded { return failure = .terminated }
     if let error = log.submit(action) { return failure = error }
     submittedCount += 1
-    pending.append(
-      SubmittedAction(node: node, context: node.carriedContext, part: Errand.current?.enter()))
+    // SAFETY: on the tree's executor.
+    let part = unsafe node.tree.errandOfExecutor?.enter()
+    pending.append(SubmittedAction(node: node, context: node.carriedContext, part: part))
   }
 
   // MARK: Waiting for commits
@@ -190,7 +191,7 @@ private struct SubmittedAction {
     first.visit?.perform(on: tree)
     if committing != nil, let node = first.node as? StoreNode<Action> {
       let commit = { _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
-      Errand.committing(of: first.part?.errand) {
+      node.committing(of: first.part?.errand, on: tree) {
         if let context = first.context { context.restore(commit) } else { commit() }
       }
     }

@@ -1,14 +1,15 @@
-/// Interrupts, at a time by a clock, what an effect or any other task does.
+/// Waits, until a time by a clock, beside what an effect or any other task does. What is to be done at that time is up
+/// to whoever made it.
 ///
-/// The clock and the effect know of it as soon as it is made: when the effect counts as resting, the clock has been told
-/// of the time.
+/// The clock and the effect know of it as soon as it is made: when the effect counts as resting, the clock has been
+/// told of the time.
 struct Alarm: Sendable {
   private let clock: ElapsedClock
   private let time: Duration
   private let pause: RunningEffect.Pause
   private let effect: RunningEffect?
 
-  /// - Parameter effect: The effect that is interrupted. Nil if it is none.
+  /// - Parameter effect: The effect that does it. Nil if none does.
   init(after limit: Duration, by clock: ElapsedClock, of effect: RunningEffect?) {
     let time = clock.now + min(limit, .longest)
     self.clock = clock
@@ -22,9 +23,9 @@ struct Alarm: Sendable {
   /// Returns when the time has come, or the current task is cancelled. To be called once.
   func wait() async { await clock.waitAnnounced(until: time) }
 
-  /// Whatever was to be interrupted has been, or is over.
+  /// What was to be done at that time has been, or is no longer to be done.
   func end() {
     pause.end()
-    effect?.alarmEnded()
+    effect?.ended(pause)
   }
 }

@@ -1,20 +1,11 @@
 import Synchronization
 
-/// What a caller waits for besides the commit of an action: the effects that this begins, the actions that they dispatch,
-/// the effects of those, and so on.
+/// What a caller waits for besides the commit of an action: the effects that this begins, the actions that they
+/// dispatch, the effects of those, and so on.
 ///
-/// It goes along with commits, as a task-local value that is set while one is made, and with effects, in their
-/// revocation. Who asks for none carries none.
-final class Errand: Sendable {
-  @TaskLocal private static var ofCommit: Errand?
-  private static let count = Atomic(0)
-
-  /// Whether there is any: no other commit looks for its own.
-  static var isAny: Bool { count.load(ordering: .relaxed) > 0 }
-
-  /// That of the commit in progress; on a tree's executor.
-  static var current: Errand? { isAny ? ofCommit : nil }
-
+/// It goes along with commits, as the tree knows that of the one that it makes, and with effects, in their revocation.
+/// Who asks for none carries none.
+@usableFromInline final class Errand: Sendable {
   /// What knows the effects that belong to it.
   let owner: any AnyObject & Sendable
   /// The caller's own part, and those of effects and actions.
@@ -22,12 +13,7 @@ final class Errand: Sendable {
   private let cancelled = Atomic(false)
   private let outcome = FirstOutcome<Void>()
 
-  init(owner: any AnyObject & Sendable) {
-    self.owner = owner
-    Self.count.wrappingAdd(1, ordering: .relaxed)
-  }
-
-  deinit { Self.count.wrappingSubtract(1, ordering: .relaxed) }
+  init(owner: any AnyObject & Sendable) { self.owner = owner }
 
   /// Whether nothing more is to begin.
   var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
@@ -57,18 +43,6 @@ final class Errand: Sendable {
   ///   it waits for speak for themselves.
   func untilOver(of effect: RunningEffect?, isolation: isolated (any Actor)? = #isolation) async {
     _ = await outcome.value(of: effect, for: .time)
-  }
-
-  /// Calls a closure that makes a commit, which belongs to an errand if there is one.
-  static func committing<Failure: Error>(
-    of errand: Errand?, _ body: () throws(Failure) -> Void
-  ) throws(Failure) {
-    guard let errand else { return try body() }
-    var failure: Failure?
-    $ofCommit.withValue(errand) {
-      do throws(Failure) { try body() } catch { failure = error }
-    }
-    if let failure { throw failure }
   }
 }
 

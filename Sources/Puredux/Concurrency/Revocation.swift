@@ -4,8 +4,7 @@ import Synchronization
 /// from anywhere when a subscription is cancelled.
 ///
 /// SAFETY: the flags are atomic, and the errand is set before this is shared; subclasses are responsible for their own
-/// state. The compiler does not check a class
-/// that is not final.
+/// state. The compiler does not check a class that is not final.
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)

@@ -83,9 +83,12 @@ import Synchronization
   /// Somebody else waits for a time, and will then have the task that does the work go on: until the alarm has ended,
   /// the effect rests only for as long as that time has not come.
   final func expects(_ alarm: Pause) { runner.effect(self, expects: alarm) }
-  final func alarmEnded() { runner.alarmEnded() }
+  final func ended(_ alarm: Pause) { runner.ended(alarm) }
 
   final func end() { isOver.store(true, ordering: .relaxed) }
+
+  /// The effect whose work the current task does.
+  static var ofThisTask: RunningEffect? { current.flatMap { $0.isHere ? $0 : nil } }
 
   /// The effects that the current task is part of and that still run.
   static var ofCurrentTask: [RunningEffect] {
@@ -101,8 +104,7 @@ extension RunningEffect {
     var store: (any AnyObject & Sendable)? { get }
     func effect(_ effect: RunningEffect, pausesBy pause: Pause)
     func effect(_ effect: RunningEffect, expects alarm: Pause)
-    /// At least one of the alarms has.
-    func alarmEnded()
+    func ended(_ alarm: Pause)
     /// The work is done.
     func ended(_ effect: RunningEffect)
   }
@@ -150,5 +152,5 @@ extension RunningEffect {
 extension RunningEffect.Host {
   // One for which nobody waits until all rests need not know.
   func effect(_ effect: RunningEffect, expects alarm: RunningEffect.Pause) {}
-  func alarmEnded() {}
+  func ended(_ alarm: RunningEffect.Pause) {}
 }

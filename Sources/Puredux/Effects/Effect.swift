@@ -87,11 +87,12 @@ public struct Effect<Action: Sendable>: Sendable {
   ///     .inOrder(.run { … }.retried(.constant(.seconds(1), attempts: 3)), .run { … }.timeout(after: .seconds(5), .late))
   ///       .id("sync", .inTurn())
   ///
-  /// The id, the policy, the delay and the time limit of the whole are set on the whole, and its cancellation ends it: no
-  /// other begins. Of a part, its delay, retries, time limit and `catching` count; its id is only a name, for reports,
-  /// and its policy is ignored, as it is the order that says when it begins. Several effects that are one part (`.all`)
-  /// run side by side; a `.cancel` is carried out in its turn. An error that a part does not turn into an action is
-  /// reported.
+  /// The id, the policy, the delay and the time limit of the whole are set on the whole, and its cancellation ends
+  /// it: no other begins. Its retries and its `catching` are those of each part that has none of its own: the whole
+  /// is never begun again. Of a part, its delay, retries, time limit and `catching` count; its id is only a name, for
+  /// reports, and its policy is ignored, as it is the order that says when it begins. Several effects that are one
+  /// part (`.all`) run side by side; a `.cancel` is carried out in its turn. An error that nothing turns into an
+  /// action is reported.
   public static func inOrder(_ effects: Effect...) -> Effect { Effect(.run(Run(steps: effects))) }
 
   /// The effects that it consists of.
@@ -133,8 +134,8 @@ public struct Effect<Action: Sendable>: Sendable {
   /// The time is that of the store's clock. It is that of the whole work, with its retries and the times between them,
   /// whatever the order of the modifiers; it begins when the delay (`after`) and the wait of its policy are over. If it
   /// is zero or less, the work does not begin. The action does not come if the work has ended, or the effect is
-  /// cancelled, before. Of several effects (`.all`) each has that time; the action is not `catching`'s, and an error that
-  /// the work throws after its time is not reported.
+  /// cancelled, before. Of several effects (`.all`) each has that time; the action is not `catching`'s, and an error
+  /// that the work throws after its time is not reported.
   public func timeout(after time: Duration, _ action: Action) -> Effect {
     changing { $0.limit = (time, action) }
   }
@@ -175,6 +176,15 @@ public struct Effect<Action: Sendable>: Sendable {
   /// The same effects, cancelled with a part of the state.
   func owned(by owner: EffectOwner) -> Effect {
     changing { $0.owners.append(owner) }
+  }
+
+  /// As a part of a whole, whose retries and `catching` are its own if it has none.
+  func inheriting(from whole: Run) -> Effect {
+    if whole.retry == nil, whole.recover == nil { return self }
+    return changing {
+      if $0.retry == nil { $0.retry = whole.retry }
+      if $0.recover == nil { $0.recover = whole.recover }
+    }
   }
 
   /// Cancellations stay as they are.

@@ -89,7 +89,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// The observers among the effects that have not ended, and the effects that wait for something.
   private var standings: [Int: Standing] = [:]
   /// What others wait for on behalf of running effects, which then go on.
-  private var alarms: [(number: Int, alarm: RunningEffect.Pause)] = []
+  private var alarms: [ObjectIdentifier: (number: Int, alarm: RunningEffect.Pause)] = [:]
   private var addedCount = 0
   /// How often an effect has been added, has begun to wait for something, or has ended.
   private(set) var changeCount = 0
@@ -198,17 +198,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// A running effect is made to go on at a time, whatever it waits for: it may rest only until then.
   mutating func effect(_ number: Int, expects alarm: RunningEffect.Pause) {
     changeCount += 1
-    alarms.append((number, alarm))
+    alarms[ObjectIdentifier(alarm)] = (number, alarm)
   }
 
-  /// Forgets the alarms that have ended. Returns the waiters that waited only for this, and what is to be released.
-  mutating func dropAlarms() -> (
-    told: ContiguousArray<EndWaiter>, dropped: [(number: Int, alarm: RunningEffect.Pause)]
-  ) {
+  /// An alarm has ended. Returns the waiters that waited only for this.
+  mutating func ended(_ alarm: RunningEffect.Pause) -> ContiguousArray<EndWaiter> {
     changeCount += 1
-    let dropped = alarms.filter(\.alarm.hasEnded)
-    alarms.removeAll(where: \.alarm.hasEnded)
-    return (popIdleWaiters(), dropped)
+    alarms[ObjectIdentifier(alarm)] = nil
+    return popIdleWaiters()
   }
 
   /// Whether all is idle except what is exempt; if not, the waiter is told when it is, unless it is forgotten by its
@@ -226,7 +223,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// Whether all is idle except what is exempt. What is to be cancelled is not, until it has been.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
     if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
-    if idleness == .nothingRuns, alarms.contains(where: { isRinging($0, except: exempt) }) { return false }
+    if idleness == .nothingRuns, alarms.values.contains(where: { isRinging($0, except: exempt) }) { return false }
     let known = exempt.isEmpty ? standings.count : standings.count { number, _ in !exempt.contains(number) }
     return known == unfinishedCount - exempt.count
       && standings.allSatisfy { number, standing in exempt.contains(number) || standing.isIdle(idleness) }
@@ -239,7 +236,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
   /// What the sleeping effects wait for.
-  var sleeps: [RunningEffect.Pause] { standings.values.compactMap(\.sleep) + alarms.map(\.alarm) }
+  var sleeps: [RunningEffect.Pause] { standings.values.compactMap(\.sleep) + alarms.values.map(\.alarm) }
 
   /// A waiter no longer waits for all to be idle.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {

@@ -5,8 +5,12 @@ extension StoreNode {
     perform(work)
   }
 
-  /// Whether work may carry something along.
-  @usableFromInline var asksMore: Bool { needsPlacing || Errand.isAny }
+  /// Whether work may carry something along. Only on the tree's executor, whose variable this reads. SAFETY: `perform`
+  /// is called there.
+  @usableFromInline var asksMore: Bool {
+    if needsPlacing { return true }
+    return unsafe tree.errandOfExecutor != nil
+  }
 
   /// Work that carries nothing along.
   @inlinable func perform(_ work: @escaping Effect<Action>.Work) {
@@ -62,7 +66,8 @@ extension StoreNode {
 
 extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
-    let errand = Errand.current
+    // SAFETY: on the tree's executor, as `StoreNode.perform`.
+    let errand = unsafe node.tree.errandOfExecutor
     if case .work(let work) = effect.content, node.carriedContext == nil, errand == nil { return node.perform(work) }
     switch effect.detail {
     case .all(let parts): for part in parts { perform(part, of: node) }
@@ -232,7 +237,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
 
   private func work(_ run: Effect<Action>.Run, upTo limit: (time: Duration, action: Action)) async {
     guard limit.time > .zero else {
-      makeDispatch(revocation)(limit.action)
+      if !isCancelled { makeDispatch(revocation)(limit.action) }
       return
     }
     var timed = self
@@ -261,7 +266,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
 
   private func work(_ run: Effect<Action>.Run) async {
     if let steps = run.steps {
-      for step in steps where !isCancelled { await perform(step) }
+      for step in steps where !isCancelled { await perform(step.inheriting(from: run)) }
       return
     }
     let dispatch = makeDispatch(revocation)

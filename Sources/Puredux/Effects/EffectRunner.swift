@@ -71,10 +71,9 @@ import Synchronization
     group.withLock { if !effect.hasEnded { $0.effect(effect.number, expects: alarm) } }
   }
 
-  func alarmEnded() {
-    // What has ended is released outside the lock.
-    let outcome = group.withLock { $0.dropAlarms() }
-    for waiter in outcome.told { waiter.resume(returning: ()) }
+  func ended(_ alarm: RunningEffect.Pause) {
+    // Held by the caller, so that it is not released under the lock.
+    for waiter in group.withLock({ $0.ended(alarm) }) { waiter.resume(returning: ()) }
   }
 
   var isRestAwaited: Bool { group.withLock { $0.isRestAwaited } }

@@ -7,10 +7,12 @@ extension StoreType {
   ///
   /// If the calling task is cancelled, these effects are cancelled, as of that place in the order, and none begins any
   /// more; it returns when they have ended. Effects of the state, and what interceptors themselves dispatch, belong to
-  /// nobody's action, and are neither waited for nor cancelled. An effect that performs an action waits for ever if an
-  /// effect of that action waits, in turn under one id, for the performing one.
+  /// nobody's action, and are neither waited for nor cancelled. An effect may perform an action in its turn, and then
+  /// waits for the effects of that one alone; it waits for ever if one of these waits, in turn under one id, for the
+  /// performing one.
   ///
-  /// The actions and effects that belong to it cost what those with an id do; all others cost nothing.
+  /// The actions and effects that belong to it cost what those with an id do. For any other effect, the tree only looks
+  /// whether the commit that it results from belongs to a call of this.
   ///
   /// - Throws: As `send`.
   public func perform(
@@ -36,7 +38,8 @@ extension Route {
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
       let outcome = await Self.commit(by: commit, of: errand, on: node, by: effect, isolation: isolation)
       errand.leave()
-      await errand.untilOver(of: node.effectOfCurrentTask)
+      // The effects of another tree are not looked at where this one's are.
+      await errand.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
     } onCancel: {
       errand.cancel()
@@ -51,22 +54,15 @@ extension Route {
   ) async -> Result<Void, StoreError> {
     do throws(StoreError) {
       try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
-        try Errand.committing(of: errand) { () throws(StoreError) in try commit(tree, false) }
+        try node.committing(of: errand, on: tree) { () throws(StoreError) in try commit(tree, false) }
       } late: {
         LateVisit { tree throws(StoreError) in
-          try Errand.committing(of: errand) { () throws(StoreError) in try commit(tree, true) }
+          try node.committing(of: errand, on: tree) { () throws(StoreError) in try commit(tree, true) }
         }
       }
       return .success(())
     } catch {
       return .failure(error)
     }
-  }
-}
-
-extension AnyStoreNode {
-  /// The effect of this tree whose work the current task does.
-  var effectOfCurrentTask: RunningEffect? {
-    RunningEffect.current.flatMap { $0.isHere && hosts($0) ? $0 : nil }
   }
 }

@@ -108,7 +108,7 @@
   @usableFromInline func follow(_ effects: [StateEffect<State, Action>]) {
     guard let followings = followings(effects) else { return }
     _ = node.enqueue { [node] tree in
-      _ = node.tree.madeExtras.onExecutor(on: tree).exchangeWork(of: node, with: followings)
+      node.tree.madeExtras.onExecutor(on: tree).exchangeWork(of: node, with: followings)?.end(tree)
       followings.begin(tree)
     }
   }

@@ -10,8 +10,8 @@ extension StoreType {
   ///     try await store.first(where: \.isReady, within: .seconds(5))
   ///
   /// It takes its place in the order when it is called (G5): nothing is lost in between. The condition is evaluated on
-  /// the tree's executor, for each commit that the store publishes, until it holds: it should be cheap. No state is kept.
-  /// An effect that waits in its own task is at rest, as one that follows states (G8).
+  /// the tree's executor, for each commit that the store publishes, until it holds: it should be cheap. No state is
+  /// kept. An effect of this or another tree that waits in its own task is at rest, as one that follows states (G8).
   ///
   /// - Parameter limit: Measured by the clock that the store is made with. Without it, the wait lasts until the end of
   ///   the store. With zero or less only the present state counts.
@@ -38,8 +38,8 @@ extension StoreType {
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }
 
-  /// Returns what a pattern finds in the first action that matches it, of those that are committed from now on: given to
-  /// this store or one below it.
+  /// Returns what a pattern finds in the first action that matches it, of those that are committed from now on: given
+  /// to this store or one below it.
   ///
   ///     let user = try await store.firstAction(
   ///       matching: { if case .loggedIn(let user) = $0 { user } else { nil } }, within: .seconds(30))
@@ -51,8 +51,8 @@ extension StoreType {
   /// count (G13).
   ///
   /// - Parameter limit: As for `first(where:within:)`. With zero or less there is no such action.
-  /// - Throws: As `first(where:within:)`; `StoreError.unmapped` if this is a projection, whose actions the tree does not
-  ///   have.
+  /// - Throws: As `first(where:within:)`; `StoreError.unmapped` if this is a projection, whose actions the tree does
+  ///   not have.
   public func firstAction<Found: Sendable>(
     matching pattern: @escaping @Sendable (Action) -> Found?, within limit: Duration? = nil,
     isolation: isolated (any Actor)? = #isolation
@@ -70,7 +70,8 @@ extension StoreType {
     let ending = node.effects.atEnd(of: node) { outcome.end(with: .failure(StoreError.terminated)) }
     defer {
       node.effects.forget(ending)
-      node.tree.stopWatching(as: number)
+      // The number is that of no other until this has its place in the order.
+      withExtendedLifetime(outcome) { node.tree.stopWatching(as: number) }
     }
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }
@@ -81,7 +82,8 @@ extension AnyStoreNode {
   fileprivate func untilEnded<Value: Sendable>(
     _ outcome: FirstOutcome<Value>, within limit: Duration?, isolation: isolated (any Actor)?
   ) async throws -> Value {
-    let effect = effectOfCurrentTask
+    let effect = RunningEffect.ofThisTask
+    let isOwn = effect.map { hosts($0) } ?? false
     // Behind what was requested before the time was over.
     let timeIsOver = { @Sendable [self] in place(.closure { _ in outcome.end(with: .failure(TimedOut())) }) }
     var alarm: Alarm?
@@ -100,7 +102,7 @@ extension AnyStoreNode {
       }
       defer { tasks.cancelAll() }
       return try await withTaskCancellationHandler {
-        await outcome.value(of: effect, for: .states)
+        await outcome.value(of: effect, for: isOwn ? .states : .elements)
       } onCancel: {
         outcome.end(with: .failure(CancellationError()))
       }.get()

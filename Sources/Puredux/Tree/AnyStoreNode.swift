@@ -24,6 +24,12 @@
   /// Whether what is being committed has been submitted before, as the order comes from elsewhere. On the executor.
   var commitsSubmitted: Bool { get }
 
+  /// Calls a closure that makes a commit, which belongs to an errand if there is one. Of calls within each other the
+  /// outermost decides: that of the caller who gave the action.
+  func committing<Failure: Error>(
+    of errand: Errand?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
+  ) throws(Failure)
+
   /// Like the tree's `run`, for this store.
   ///
   /// - Parameter effect: The caller, if it is known otherwise than by the current task.

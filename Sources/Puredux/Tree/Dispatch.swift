@@ -18,8 +18,8 @@ public enum DispatchResult: Sendable, Equatable {
 /// Dispatches actions to one store: passed to an effect, to respond to the store its action was given to (G8).
 ///
 /// Synchronous and callable from anywhere, like the store's own `dispatch`; `send` returns after the commit. Does not
-/// keep the store alive. While the store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns `.enqueued`
-/// until the effect has ended.
+/// keep the store alive. While the store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns
+/// `.enqueued` until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
     /// There is no store to dispatch to any more.
@@ -201,7 +201,7 @@ extension AnyStoreNode {
     return { [self] tree, isPlaced throws(StoreError) in
       if revocation?.isRevoked == true, !commitsSubmitted { throw .terminated }
       if !isPlaced, refuses(effect) { throw .terminated }
-      try Errand.committing(of: revocation?.errand) { () throws(StoreError) in try commit(tree, true) }
+      try committing(of: revocation?.errand, on: tree) { () throws(StoreError) in try commit(tree, true) }
     }
   }
 
@@ -212,9 +212,9 @@ extension AnyStoreNode {
     revokedBy revocation: Revocation?,
     _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
   ) -> Command {
-    .closure { [context = carriedContext, part = revocation?.errand?.enter()] tree in
+    .closure { [self, context = carriedContext, part = revocation?.errand?.enter()] tree in
       if revocation?.isRevoked == true { return }
-      Errand.committing(of: part?.errand) {
+      committing(of: part?.errand, on: tree) {
         // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
         guard let context else { return _ = try? commit(tree) }
         context.restore { try? commit(tree) }

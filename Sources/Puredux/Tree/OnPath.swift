@@ -1,5 +1,5 @@
-/// What the stores of a tree have called for each commit, where at least one child store has set that itself since it was
-/// made: one for all, so that those of a path are called from the lowest store up. Lives on the tree's executor.
+/// What the stores of a tree have called for each commit, where at least one child store has set that itself since it
+/// was made: one for all, so that those of a path are called from the lowest store up. Lives on the tree's executor.
 final class OnPath<Action: Sendable> {
   typealias OnCommit = CommitStep<Action>.OnCommit
 
@@ -37,7 +37,10 @@ final class OnPath<Action: Sendable> {
 
   private func tellWatches(_ action: Action, _ node: StoreNode<Action>) {
     node.climb { store in
-      for (number, watch) in watches where watch.store === store && watch.isOver(action) { watches[number] = nil }
+      // Each watch is held beyond its removal.
+      for (number, watch) in watches where watch.store === store && watch.isOver(action) {
+        watches.removeValue(forKey: number)
+      }
       return true
     }
   }

@@ -186,6 +186,13 @@ import Synchronization
 
   @usableFromInline var commitsSubmitted: Bool { tree.sequencer?.isCommitting == true }
 
+  @usableFromInline func committing<Failure: Error>(
+    of errand: Errand?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
+  ) throws(Failure) {
+    guard let errand else { return try body() }
+    try self.tree.madeExtras.onExecutor(on: tree).committing(of: errand, body)
+  }
+
   @inlinable func run<Result: Sendable>(
     isolation: isolated (any Actor)?, by effect: RunningEffect?,
     _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>

@@ -6,9 +6,11 @@ extension Tree {
     /// What lives on the tree's executor.
     ///
     /// SAFETY: confined, and so reached only from the tree's isolation, where one section is entered at a time; an
-    /// access copies a value out, sets it or appends to it, and a release caused by setting it has no way back to the
-    /// same variable.
+    /// access copies a value out, sets it, or exchanges one in a dictionary. What that replaces is held beyond the
+    /// access, so that nothing of the user's is released, and so run, within one.
     @usableFromInline final class OnExecutor {
+      /// What the commit in progress belongs to.
+      @exclusivity(unchecked) fileprivate var errand: Errand?
       /// Called for every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
       /// What the stores of the path have called, once a child store has set that itself.
@@ -20,14 +22,24 @@ extension Tree {
 
       func set(_ onCommit: CommitStep<Action>.OnCommit?, of node: StoreNode<Action>) {
         if node.depth == 0 {
-          if let onPath = unsafe onPath { onPath.root = onCommit } else { unsafe self.onCommit = onCommit }
+          if let onPath = unsafe onPath {
+            let replaced = onPath.root
+            onPath.root = onCommit
+            withExtendedLifetime(replaced) {}
+          } else {
+            let replaced = unsafe self.onCommit
+            unsafe self.onCommit = onCommit
+            withExtendedLifetime(replaced) {}
+          }
         } else {
-          madeOnPath.ofChildren.updateValue(onCommit, forKey: ObjectIdentifier(node))
+          let replaced = madeOnPath.ofChildren.updateValue(onCommit, forKey: ObjectIdentifier(node))
+          withExtendedLifetime(replaced) {}
         }
       }
 
       private var madeOnPath: OnPath<Action> {
         if let onPath = unsafe onPath { return onPath }
+        // Holds what is called until now.
         let made = unsafe OnPath(root: onCommit)
         unsafe onPath = made
         unsafe onCommit = made.asOne
@@ -36,8 +48,10 @@ extension Tree {
 
       private func dropOnPathIfUnneeded() {
         guard let onPath = unsafe onPath, !onPath.isNeeded else { return }
+        let replaced = unsafe onCommit
         unsafe self.onPath = nil
         unsafe onCommit = onPath.root
+        withExtendedLifetime((onPath, replaced)) {}
       }
 
       func watch(_ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping (Action) -> Bool) {
@@ -46,8 +60,9 @@ extension Tree {
 
       func stopWatching(as number: ObjectIdentifier) {
         guard let onPath = unsafe onPath else { return }
-        onPath.watches[number] = nil
+        let watch = onPath.watches.removeValue(forKey: number)
         dropOnPathIfUnneeded()
+        withExtendedLifetime(watch) {}
       }
 
       /// Returns what it replaces.
@@ -57,20 +72,32 @@ extension Tree {
         return replaced
       }
 
+      /// Calls a closure that makes a commit. Within another call, that one's errand stays.
+      func committing<Failure: Error>(of errand: Errand, _ body: () throws(Failure) -> Void) throws(Failure) {
+        guard unsafe self.errand == nil else { return try body() }
+        unsafe self.errand = errand
+        defer { unsafe self.errand = nil }
+        try body()
+      }
+
       /// The root store has ended, and so there are no more commits.
       func forget() {
+        let dropped = unsafe (onCommit, onPath, works)
         unsafe onCommit = nil
         unsafe onPath = nil
         unsafe works = [:]
+        withExtendedLifetime(dropped) {}
       }
 
       /// A child store has ended.
       func forget(_ node: StoreNode<Action>) {
-        if unsafe !works.isEmpty { unsafe works[ObjectIdentifier(node)] = nil }
-        guard let onPath = unsafe onPath, onPath.ofChildren.removeValue(forKey: ObjectIdentifier(node)) != nil else {
+        let work = exchangeWork(of: node, with: nil)
+        defer { withExtendedLifetime(work) {} }
+        guard let onPath = unsafe onPath, let own = onPath.ofChildren.removeValue(forKey: ObjectIdentifier(node)) else {
           return
         }
         dropOnPathIfUnneeded()
+        withExtendedLifetime(own) {}
       }
     }
 
@@ -113,6 +140,11 @@ extension Tree {
   }
 
   @usableFromInline nonisolated var sequencer: AnySequencer? { extras.withObject { $0.sequencer } ?? nil }
+
+  /// What the commit in progress belongs to. SAFETY: to be read on the tree's executor.
+  @unsafe nonisolated var errandOfExecutor: Errand? {
+    extras.withObject { extras in unsafe extras.onExecutor.unconfined.errand } ?? nil
+  }
 
   /// The present values of the task-locals that the tree carries.
   @usableFromInline nonisolated var carriedContext: CarriedValues.Context? {

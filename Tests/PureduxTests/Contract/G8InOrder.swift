@@ -124,4 +124,29 @@ private struct Mishap: Error {}
     #expect(reduced.all == [1, 2, 3, 100])
     await subject.root.shutdown()
   }
+
+  @Test(arguments: Kind.allCases)
+  func `the retries and the catching of the whole are those of each part that has none`(kind: Kind) async throws {
+    let (attempts, reduced) = (Record<Int>(), Record<Int>())
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action == 1 else { return nil }
+        let parts = (1...4).map { part in
+          Effect<Int>.run { _ in
+            attempts.add(part)
+            throw Mishap()
+          }
+        }
+        return .inOrder(
+          parts[0], parts[1].retried(.constant(.zero, attempts: 2)).catching { _ in 20 }, .all(parts[2]),
+          .inOrder(parts[3])
+        ).catching { _ in 9 }.retried(.constant(.zero, attempts: 3))
+      }, reporting: { Issue.record("\($0)") }, reducing: { reduced.add($0) })
+    try await subject.store.send(1)
+    await subject.root.settled()
+    #expect(attempts.all == [1, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4])
+    #expect(reduced.all == [1, 9, 20, 9, 9])
+    await subject.root.shutdown()
+  }
 }

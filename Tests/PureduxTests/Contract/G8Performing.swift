@@ -173,4 +173,101 @@ import Testing
     await end.value
     #expect(reduced.all.suffix(6) == [20, 3, 2, 1, 0, 30])
   }
+
+  @Test(arguments: Kind.allCases)
+  func `an effect of a performed action performs another, and goes on when the effects of that have ended`(kind: Kind)
+    async throws
+  {
+    let clock = ManualClock()
+    let reduced = Record<Int>()
+    let subject = Subject(kind, clock: clock, interceptors: nested, reducing: { reduced.add($0) })
+    let states = subject.states()
+    let performing = Task { [store = subject.store] in
+      try await store.perform(1)
+      return reduced.all
+    }
+    _ = await states.collect(until: { $0.root.last == 2 })
+    await subject.root.settled()
+    #expect(reduced.all == [1, 2])
+    await clock.advance(by: .seconds(1), settling: subject.root)
+    #expect(try await performing.value == [1, 2, 4, 3])
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.inMemory)
+  func `the cancellation of the outer caller cancels what its effects perform`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let reduced = Record<Int>()
+    let subject = Subject(kind, clock: clock, interceptors: nested, reducing: { reduced.add($0) })
+    let states = subject.states()
+    let performing = Task { [store = subject.store] in try await store.perform(1) }
+    _ = await states.collect(until: { $0.root.last == 2 })
+    await subject.root.settled()
+    performing.cancel()
+    try await performing.value
+    await clock.advance(by: .seconds(1), settling: subject.root)
+    #expect(reduced.all == [1, 2])
+    #expect(await subject.root.statistics.runningTasks == 0)
+    await subject.root.shutdown()
+  }
+
+  /// The effect of 1 performs 2 and then dispatches 3; that of 2 dispatches 4 a second later.
+  private var nested: Interceptor<Snapshot, Int> {
+    .effects { action, context in
+      switch action {
+      case 1:
+        context.run { store in
+          try await store.perform(2)
+          store.dispatch(3)
+        }
+      case 2:
+        .run { dispatch in
+          try await dispatch.sleep(for: .seconds(1))
+          dispatch(4)
+        }
+      default: nil
+      }
+    }
+  }
+
+  @Test(arguments: Kind.inMemory, [false, true])
+  func `what middleware sends later, in a task of its own, does not belong to the action`(kind: Kind, isElsewhere: Bool)
+    async throws
+  {
+    let (begun, mayEnd) = (Gate(), Gate())
+    let reduced = Record<Int>()
+    @Sendable func effect(of action: Int) -> Effect<Int>? {
+      switch action {
+      case 1: .run { _ in await PureduxTesting.untilCancelled() }
+      case 2:
+        .run { dispatch in
+          begun.open()
+          await mayEnd.wait()
+          dispatch(3)
+        }
+      default: nil
+      }
+    }
+    let stores = Record<any StoreType<Snapshot, Int>>()
+    let other = Subject(kind, interceptors: .effects { action, _ in effect(of: action) }, reducing: { reduced.add($0) })
+    let subject = Subject(
+      kind, interceptors: .effects { action, _ in effect(of: action) },
+      middleware: [
+        Middleware { action, _, next in
+          if action == 1 { Task { try? await stores.all[0].send(2) } }
+          next(action)
+        }
+      ], reducing: { if $0 != 1, $0 != 50 { reduced.add($0) } })
+    stores.add(isElsewhere ? other.store : subject.store)
+    let performing = Task { [store = subject.store] in try await store.perform(1) }
+    await begun.wait()
+    performing.cancel()
+    // Behind the cancellation.
+    try await subject.store.send(50)
+    mayEnd.open()
+    try await performing.value
+    for root in [subject.root, other.root] { await root.settled() }
+    #expect(reduced.all == [2, 3])
+    for root in [subject.root, other.root] { await root.shutdown() }
+  }
 }

@@ -133,6 +133,25 @@ private struct Mishap: Error {}
     await subject.root.shutdown()
   }
 
+  @Test(arguments: Kind.allCases)
+  func `without any time nothing comes of an effect that is cancelled`(kind: Kind) async throws {
+    let clock = ManualClock()
+    let reduced = Record<Int>()
+    let subject = Subject(
+      kind, clock: clock,
+      interceptors: .effects { action, _ in
+        switch action {
+        case 1: .run { _ in }.after(.seconds(1)).timeout(after: .zero, 9).id("a")
+        case 2: .cancel("a")
+        default: nil
+        }
+      }, reducing: { reduced.add($0) })
+    for action in 1...2 { try await subject.store.send(action) }
+    await clock.advance(by: .seconds(1), settling: subject.root)
+    #expect(reduced.all == [1, 2])
+    await subject.root.shutdown()
+  }
+
   @Test func `the longest time is long`() async throws {
     let clock = ManualClock()
     let subject = Subject(

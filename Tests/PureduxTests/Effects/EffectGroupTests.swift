@@ -152,7 +152,7 @@ import Testing
     #expect(group.isIdle(.nothingWorks, except: []))
     #expect(group.isIdle(.allFollow, except: []))
     alarm.end()
-    #expect(Array(group.dropAlarms().told) == ["waiter"])
+    #expect(Array(group.ended(alarm)) == ["waiter"])
     #expect(group.isIdle(.nothingRuns, except: []))
     #expect(group.sleeps.isEmpty)
   }

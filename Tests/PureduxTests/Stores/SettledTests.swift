@@ -257,6 +257,48 @@ import Testing
     await other.shutdown()
   }
 
+  @Test func `an effect that waits for another tree's state or action is at rest until that comes or the time is over`()
+    async throws
+  {
+    let clock = ManualClock()
+    let other = RootStore<Int, Int>(initialState: 0, clock: clock) { $0 += $1 }
+    let root = RootStore<Int, Int>(
+      initialState: 0, clock: clock,
+      interceptors: .effects { action, _ in
+        switch action {
+        case 1: .run { dispatch in dispatch(try await other.first(where: { $0 >= 5 }) * 10) }
+        case 2: .run { dispatch in dispatch(try await other.firstAction(matching: { $0 == 3 ? 100 : nil })) }
+        case 4:
+          .run { dispatch in
+            do {
+              _ = try await other.first(where: { $0 < 0 }, within: .seconds(5))
+            } catch is TimedOut {
+              dispatch(1_000)
+            }
+          }
+        default: nil
+        }
+      }
+    ) { $0 += $1 }
+    for action in [1, 2, 4] { try await root.send(action) }
+    await root.settled()
+    #expect(await root.state == 7)
+    try await other.send(3)
+    await root.settled()
+    #expect(await root.state == 107)
+    try await other.send(2)
+    await root.settled()
+    #expect(await root.state == 157)
+    clock.advance(by: .seconds(4))
+    await root.settled()
+    #expect(await root.state == 157)
+    clock.advance(by: .seconds(1))
+    await root.settled()
+    #expect(await root.state == 1_157)
+    await root.shutdown()
+    await other.shutdown()
+  }
+
   @Test func `an effect that follows the commits of its own store is at rest, and is not waited for at the end`()
     async throws
   {
