@@ -42,8 +42,8 @@
       /// certificates.
       public var tls: TLS?
       /// For how long the first connection, and the stream, are tried before `init` throws; an answer that is waited
-      /// for then may take `answerLimit` longer. Less than zero counts as zero, and more than a hundred years as that; so
-      /// it does for the next.
+      /// for then may take `answerLimit` longer. Less than zero counts as zero, and more than a hundred years as that;
+      /// so it does for the next.
       public var connectLimit = Duration.seconds(10)
       /// What a server has not answered after that long is `.unavailable`.
       public var answerLimit = Duration.seconds(5)

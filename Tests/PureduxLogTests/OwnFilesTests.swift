@@ -67,23 +67,47 @@ import Testing
       await store.shutdown()
       await log.close()
     }
-    // Another old snapshot is not its own.
-    let other = try TemporaryDirectory()
+  }
+
+  @Test("what an older version writes again, after this one has, is read")
+  func olderAgain() async throws {
+    let directory = try TemporaryDirectory()
+    try OlderFiles.write(to: directory.path + "/=tree")
     let older = try bytes(directory.path + "/=tree/snapshot")
-    var entries = FileLog.Options()
-    entries.segmentBytes = 30
-    let log = try FileLog(directory: other.path, options: entries)
-    _ = try await append([1], to: log["tree"])
-    try Data(older).write(to: URL(fileURLWithPath: other.path + "/=tree/snapshot"))
-    #expect(await damage { _ = try await log["tree"].snapshots?.newest() }.contains("snapshot of another log"))
-    // Nor is another old file of entries, where those have come to an end.
-    _ = try await append([2], to: log["tree"])
+    var options = FileLog.Options()
+    options.segmentBytes = 30
+    let log = try FileLog(directory: directory.path, options: options)
+    let snapshot = try #require(try await log["tree"].snapshots?.newest())
+    var next = try await append([1], to: log["tree"]) + 1
+    try await log["tree"].snapshots?.replace(with: LogSnapshot(position: next - 1, bytes: [2]))
     await log.close()
-    let file = other.path + "/=tree/0000000000000002.log"
-    try Data(RecordFormat.Header(first: 2, tree: nil).bytes).write(to: URL(fileURLWithPath: file))
-    let again = try FileLog(directory: other.path)
-    #expect(await damage { _ = try await again["tree"].head() }.contains("is a file of another log"))
-    await again.close()
+    #expect(FileManager.default.fileExists(atPath: directory.path + "/=tree/tree"))
+    try Data(older).write(to: URL(fileURLWithPath: directory.path + "/=tree/snapshot"))
+    let name = String(next, radix: 16)
+    let file = directory.path + "/=tree/" + String(repeating: "0", count: 16 - name.count) + name + ".log"
+    try Data(RecordFormat.Header(first: next, tree: nil).bytes).write(to: URL(fileURLWithPath: file))
+    for _ in 0..<2 {
+      let log = try FileLog(directory: directory.path)
+      #expect(try await log["tree"].snapshots?.newest() == snapshot)
+      #expect(try await append([3], to: log["tree"]) == next)
+      next += 1
+      await log.close()
+    }
+  }
+
+  @Test("an older directory to which nothing can be added is read")
+  func olderWithoutRoom() async throws {
+    let directory = try TemporaryDirectory()
+    try OlderFiles.write(to: directory.path + "/=tree")
+    // In the way of the file by which `tree` is made.
+    try FileManager.default.createDirectory(
+      atPath: directory.path + "/=tree/" + FileNames.newIdentity, withIntermediateDirectories: false)
+    let log = try FileLog(directory: directory.path)
+    let store = try await ledger(log["tree"])
+    #expect(await store.state.entries == OlderFiles.entries)
+    try await store.send("more")
+    await store.shutdown()
+    await log.close()
   }
 
   @Test("an older log without its snapshot is damaged where it was truncated, as it ever was")

@@ -84,7 +84,9 @@ public struct Effect<Action: Sendable>: Sendable {
 
   /// One effect of several, each of which begins when the one before it has ended, whether that failed or not.
   ///
-  ///     .inOrder(.run { … }.retried(.constant(.seconds(1), attempts: 3)), .run { … }.timeout(after: .seconds(5), .late))
+  ///     .inOrder(
+  ///       .run { … }.retried(.constant(.seconds(1), attempts: 3)),
+  ///       .run { … }.timeout(after: .seconds(5), .late))
   ///       .id("sync", .inTurn())
   ///
   /// The id, the policy, the delay and the time limit of the whole are set on the whole, and its cancellation ends

@@ -1,4 +1,5 @@
-/// Tells the effects of a store apart: a value and its type, as values of different types may be equal as `AnyHashable`.
+/// Tells the effects of a store apart: a value and its type, as values of different types may be equal as
+/// `AnyHashable`.
 ///
 /// SAFETY: it holds a `Sendable` value, although `AnyHashable` does not record that.
 @usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {

@@ -12,8 +12,8 @@ public enum EffectPolicy: Sendable, Hashable {
   /// Begins only if none before it is unfinished; otherwise it is left out. One that has dispatched this very action
   /// still counts.
   case first
-  /// Begins when none before it is unfinished. At most `limit` wait, none with a limit of zero or less: one more is left
-  /// out, and reported.
+  /// Begins when none before it is unfinished. At most `limit` wait, none with a limit of zero or less: one more is
+  /// left out, and reported.
   case inTurn(limit: Int = .max)
   /// Begins when fewer than `limit` of those before it are unfinished, and none of them waits for its turn. A limit
   /// below one counts as one.

@@ -64,8 +64,8 @@ extension Presentable {
   }
 }
 
-/// Connects a presentable to a store, from `subscribeToStore()` until it is released. Keeps the store that it was given:
-/// where that is a root or child store, it lives at least as long as this.
+/// Connects a presentable to a store, from `subscribeToStore()` until it is released. Keeps the store that it was
+/// given: where that is a root or child store, it lives at least as long as this.
 @MainActor public final class Presenter {
   private let store: any Sendable
   private let subscribe: @MainActor (Subscription.Holder) -> Subscription

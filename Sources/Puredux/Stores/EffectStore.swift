@@ -12,9 +12,9 @@ extension EffectContext {
   ///     }
   ///
   /// Its actions go to the store that the action was given to: the interceptor's own, or one below it. Of a lifted
-  /// interceptor the state is the part's, which may be absent later (`StoreError.stateUnavailable`), and the actions are
-  /// mapped. `send` throws `StoreError.terminated` once the effect is cancelled by its id or the state, or its store has
-  /// ended.
+  /// interceptor the state is the part's, which may be absent later (`StoreError.stateUnavailable`), and the actions
+  /// are mapped. `send` throws `StoreError.terminated` once the effect is cancelled by its id or the state, or its
+  /// store has ended.
   public func run(_ work: @escaping @Sendable (Store<State, Action>) async throws -> Void) -> Effect<Action> {
     let states = moment.publishing()
     return .run { dispatch in

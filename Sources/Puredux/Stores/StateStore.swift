@@ -24,8 +24,9 @@ public final actor StateStore<State: Sendable, Action: Sendable>: OwningStore {
   @inlinable @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.node.dispatch(action) }
 
-  /// Sets the store's interceptor, replacing the one that it was made with or was set before. It is given the actions of
-  /// this store and those below it that come later in the order (G1), before the interceptors of the stores above (G8).
+  /// Sets the store's interceptor, replacing the one that it was made with or was set before. It is given the actions
+  /// of this store and those below it that come later in the order (G1), before the interceptors of the stores above
+  /// (G8).
   ///
   /// From then on, and until the store ends, each commit of the tree looks for interceptors on its path in a table.
   @inlinable public nonisolated func interceptActions(with interceptor: Interceptor<State, Action>) {

@@ -12,10 +12,10 @@
 /// limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store that has
 /// been shut down otherwise, or that follows a log and has stopped, is made anew, too.
 ///
-/// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that: those
-/// that nobody uses at once, even if they are followed or have effects in progress; one that a handle keeps when nobody
-/// holds the handle any more; and one that is just being made when it has been, of which the task is cancelled. A maker
-/// or an effect that holds the directory keeps it: let it hold it weakly, or call `shutdown`.
+/// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that:
+/// those that nobody uses at once, even if they are followed or have effects in progress; one that a handle keeps when
+/// nobody holds the handle any more; and one that is just being made when it has been, of which the task is cancelled.
+/// A maker or an effect that holds the directory keeps it: let it hold it weakly, or call `shutdown`.
 ///
 /// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
@@ -75,8 +75,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   }
 
   /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
-  /// are being made are cancelled, and awaited; called by one of them, or by one that they wait for, this returns at once.
-  /// What is asked for later is refused.
+  /// are being made are cancelled, and awaited; called by one of them, or by one that they wait for, this returns at
+  /// once. What is asked for later is refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 
   deinit {

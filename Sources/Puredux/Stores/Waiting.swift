@@ -17,7 +17,7 @@ extension StoreType {
   ///   the store. With zero or less only the present state counts.
   /// - Throws: `TimedOut` when the time is over; `StoreError.terminated` when the store ends; `CancellationError` when
   ///   the task is cancelled.
-  public func first(
+  @discardableResult public func first(
     where condition: @escaping @Sendable (State) -> Bool, within limit: Duration? = nil,
     isolation: isolated (any Actor)? = #isolation
   ) async throws -> State {
@@ -38,22 +38,32 @@ extension StoreType {
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }
 
+  /// Returns the first action for which a condition holds, of those that are committed from now on: given to this store
+  /// or one below it. Otherwise as `firstAction(matching:within:)`.
+  @discardableResult public func firstAction(
+    where condition: @escaping @Sendable (Action) -> Bool, within limit: Duration? = nil,
+    isolation: isolated (any Actor)? = #isolation
+  ) async throws -> Action {
+    try await firstAction(matching: { condition($0) ? $0 : nil }, within: limit, isolation: isolation)
+  }
+
   /// Returns what a pattern finds in the first action that matches it, of those that are committed from now on: given
-  /// to this store or one below it.
+  /// to this store or one below it. A condition is not a pattern, as its answer would be what is found: there is
+  /// `firstAction(where:within:)` for that.
   ///
   ///     let user = try await store.firstAction(
   ///       matching: { if case .loggedIn(let user) = $0 { user } else { nil } }, within: .seconds(30))
   ///
   /// It takes its place in the order when it is called (G1): what brings the action about has to come after that. In an
-  /// effect, one that is dispatched before may be committed by then; in a task of its own (`Task.immediate` begins at
-  /// once) it waits while the caller goes on. The pattern is called on the tree's executor, after the interceptors have
+  /// effect, one that is dispatched before may be committed by then: wait for the state that it leads to, by
+  /// `first(where:within:)`, or `perform` it. The pattern is called on the tree's executor, after the interceptors have
   /// been asked about the action, until it matches. Where the store follows a log, only actions that were given here
   /// count (G13).
   ///
   /// - Parameter limit: As for `first(where:within:)`. With zero or less there is no such action.
   /// - Throws: As `first(where:within:)`; `StoreError.unmapped` if this is a projection, whose actions the tree does
   ///   not have.
-  public func firstAction<Found: Sendable>(
+  @discardableResult public func firstAction<Found: Sendable>(
     matching pattern: @escaping @Sendable (Action) -> Found?, within limit: Duration? = nil,
     isolation: isolated (any Actor)? = #isolation
   ) async throws -> Found {

@@ -98,7 +98,8 @@ final class Directory: Sendable {
 extension Directory {
   /// The path from the root on, so that it leads to the same place when the process changes its directory.
   static func absolute(_ path: String) throws(Failure) -> String {
-    if path.utf8.first == UInt8(ascii: "/") { return path }
+    guard let first = path.utf8.first else { throw Failure(call: "open", path: path, code: ENOENT) }
+    if first == UInt8(ascii: "/") { return path }
     // SAFETY: the call returns a string that ends with zero and that it has allocated, which is copied and freed.
     guard let current = unsafe getcwd(nil, 0) else { throw Failure(call: "getcwd", path: path, code: errno) }
     defer { unsafe free(current) }

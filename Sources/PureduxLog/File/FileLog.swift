@@ -58,6 +58,8 @@ public final class FileLog: Sendable {
   }
 
   public let directory: String
+  /// From the root on.
+  private let path: String
   let options: Options
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
@@ -104,7 +106,7 @@ public final class FileLog: Sendable {
         print("Set aside \(tail.bytes) bytes that nobody was told of, of the log \(tail.key): \(tail.path)", to: &error)
       }
     do {
-      let path = try Directory.absolute(directory)
+      path = try Directory.absolute(directory)
       try Directory.make(path: path)
       let home = try Directory(path)
       let lock = try Disk(FileNames.lock, in: home, .creating)
@@ -229,7 +231,7 @@ public final class FileLog: Sendable {
   /// The keys of the trees that there are, in order.
   public func keys() throws(LogError) -> [String] {
     do {
-      return try Directory(Directory.absolute(directory)).names().compactMap(FileNames.key(ofDirectory:)).sorted()
+      return try Directory(path).names().compactMap(FileNames.key(ofDirectory:)).sorted()
     } catch {
       throw error.logError
     }

@@ -121,7 +121,8 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   /// Nothing more is taken or delivered: what is written would not be where it is looked for.
   private func lose(_ identity: TreeIdentity?, _ loss: LogError) {
-    if let identity { owner.lose(key, identity.id) }
+    // Of an older version's, which has no number, any that has none.
+    owner.lose(key, identity?.id ?? 0)
     waiting.withLock { waiting in
       waiting.loss = loss
       waiting.head = nil

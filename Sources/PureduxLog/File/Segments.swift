@@ -44,7 +44,7 @@ struct Segments {
           + "exchanged, moved or copied. Put each where it was. To give a log another key, let an action set the state."
       )
     }
-    if let lost = owner.lostID(of: key), identity?.id != lost { throw moved() }
+    if let lost = owner.lostID(of: key), identity?.id ?? 0 != lost { throw moved() }
     let mark = try AcknowledgedMark.read(in: directory)
     if !owner.options.syncs {
       try openWhatIsLeft(mark, in: directory)
@@ -55,12 +55,6 @@ struct Segments {
     } else if let mark {
       throw .damaged(position: mark.first, "The files of the log \(key) are missing.")
     }
-    // Of a version that wrote no identity: what is there is this tree's. What comes later will have to say so.
-    if identity == nil {
-      var isOlder = !firsts.isEmpty
-      if !isOlder { isOlder = try SnapshotFile.stored(in: directory) != nil }
-      if isOlder { _ = try identify(directory) }
-    }
   }
 
   /// None where there is none.
@@ -70,8 +64,7 @@ struct Segments {
   }
 
   private mutating func identify(_ directory: Directory) throws(LogError) -> TreeIdentity {
-    let new = TreeIdentity(
-      key: key, since: (firsts.last ?? 0) + 1, olderSnapshot: try SnapshotFile.stored(in: directory)?.olderChecksum)
+    let new = TreeIdentity(key: key)
     try onDisk { () throws(Disk.Failure) in try new.write(in: directory) }
     identity = new
     return new
@@ -127,17 +120,23 @@ struct Segments {
   /// The directory that the last file is in, to change something there, and which tree it is of. It is made where there
   /// is none yet.
   private mutating func ownDirectory() throws(LogError) -> (directory: Directory, identity: TreeIdentity) {
-    try checkPlace()
-    if let identity {
-      if let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity.id,
-        try holdsLast(directory)
-      {
-        return (directory, identity)
-      }
-    } else {
+    if identity == nil, firsts.isEmpty {
+      try checkPlace()
       let home = try owner.home()
       try onDisk { () throws(Disk.Failure) in try home.make(name) }
-      if let directory = try openDirectory() { return (directory, try identify(directory)) }
+    }
+    let directory = try checkedDirectory()
+    if let identity { return (directory, identity) }
+    return (directory, try identify(directory))
+  }
+
+  /// The directory that the last file is in.
+  private mutating func checkedDirectory() throws(LogError) -> Directory {
+    try checkPlace()
+    if let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity?.id,
+      try holdsLast(directory)
+    {
+      return directory
     }
     let error = moved()
     loss = error
@@ -174,8 +173,7 @@ struct Segments {
 
   /// Whether a file of records that begins with this header is this tree's.
   private func isOwn(_ header: RecordFormat.Header) -> Bool {
-    if let tree = header.tree { return tree == identity?.id }
-    return identity.map { header.first < $0.since } ?? true
+    header.tree.map { $0 == identity?.id } ?? true
   }
 
   private func foreign(_ path: String, _ first: UInt64) -> LogError {
@@ -401,7 +399,7 @@ struct Segments {
   /// too few descriptors, the file goes until it can be. Without it, what does not look like a tail is damage.
   private mutating func acknowledge(in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
-    if mark == nil, let directory = directory ?? (try? ownDirectory().directory) {
+    if mark == nil, let directory = directory ?? (try? checkedDirectory()) {
       mark = try? Disk(FileNames.mark, in: directory, .creating)
     }
     let isNoted: Void? = try? mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
@@ -468,7 +466,7 @@ struct Segments {
   /// Removes the files that have nothing behind a position.
   mutating func truncate(through position: UInt64) throws(LogError) {
     guard firsts.count > 1, firsts[1] - 1 <= position else { return }
-    let directory = try ownDirectory().directory
+    let directory = try checkedDirectory()
     while firsts.count > 1, firsts[1] - 1 <= position {
       do { try directory.remove(FileNames.segment(firsts[0])) } catch { throw error.logError }
       firsts.removeFirst()

@@ -10,8 +10,6 @@ enum SnapshotFile {
     /// The number and the key of its tree; none of the version before.
     var tree: UInt64?
     var key: String?
-    /// The checksum, of that version.
-    var olderChecksum: UInt32?
   }
 
   /// What is there; none where there is nothing, or it cannot be read: it is only a cache.
@@ -24,8 +22,7 @@ enum SnapshotFile {
   }
 
   private static func isOwn(_ stored: Stored, _ identity: TreeIdentity?) -> Bool {
-    if let tree = stored.tree { return tree == identity?.id }
-    return identity.map { $0.olderSnapshot == stored.olderChecksum } ?? true
+    stored.tree.map { $0 == identity?.id } ?? true
   }
 
   /// The snapshot of a tree; none where there is none, or it cannot be read.
@@ -99,8 +96,6 @@ enum SnapshotFile {
       let sum = reader.take(UInt32.self),
       reader.isAtEnd, RecordFormat.checksum(of: Array(bytes.dropLast(4))) == sum
     else { return nil }
-    return Stored(
-      snapshot: LogSnapshot(position: position, bytes: Array(content)), tree: tree, key: key,
-      olderChecksum: isOlder ? sum : nil)
+    return Stored(snapshot: LogSnapshot(position: position, bytes: Array(content)), tree: tree, key: key)
   }
 }

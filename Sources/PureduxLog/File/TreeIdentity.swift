@@ -1,19 +1,14 @@
-/// Which tree the files of a directory are of: the file `tree` in it, made with the directory. Files of records and
-/// snapshots have its number, so that what somebody has exchanged, or put here from elsewhere, is not taken.
+/// Which tree the files of a directory are of: the file `tree` in it, made with the directory, or, where an older
+/// version made that, with the first file that is added. Files of records and snapshots have its number, so that what
+/// somebody has exchanged, or put here from elsewhere, is not taken. Those of an older version, which have none, are.
 struct TreeIdentity: Equatable, Sendable {
   /// At random, for each tree that is made: two of one key are two trees.
   let id: UInt64
   let key: String
-  /// Files of records that begin here, or later, have the number. Earlier ones are of a version that wrote none.
-  let since: UInt64
-  /// The checksum of the snapshot of that version that was found; nil where there was none.
-  let olderSnapshot: UInt32?
 
-  init(key: String, since: UInt64, olderSnapshot: UInt32?) {
+  init(key: String) {
     id = .random(in: 1 ... .max)
     self.key = key
-    self.since = since
-    self.olderSnapshot = olderSnapshot
   }
 
   // MARK: The file
@@ -50,9 +45,6 @@ struct TreeIdentity: Equatable, Sendable {
     var bytes = ByteWriter()
     for byte in Self.magic { bytes.put(byte) }
     bytes.put(id)
-    bytes.put(since)
-    bytes.put(UInt8(olderSnapshot == nil ? 0 : 1))
-    bytes.put(olderSnapshot ?? 0)
     bytes.put(Array(key.utf8))
     bytes.put(RecordFormat.checksum(of: bytes.bytes))
     return bytes.bytes
@@ -61,15 +53,11 @@ struct TreeIdentity: Equatable, Sendable {
   init?(_ bytes: [UInt8]) {
     guard bytes.starts(with: Self.magic) else { return nil }
     var reader = ByteReader(bytes, at: Self.magic.count)
-    guard let id = reader.take(UInt64.self), let since = reader.take(UInt64.self),
-      let hasSnapshot = reader.take(UInt8.self), let snapshot = reader.take(UInt32.self),
-      let key = reader.takeString(), let sum = reader.take(UInt32.self), reader.isAtEnd,
-      RecordFormat.checksum(of: Array(bytes.dropLast(4))) == sum
+    guard let id = reader.take(UInt64.self), let key = reader.takeString(), let sum = reader.take(UInt32.self),
+      reader.isAtEnd, RecordFormat.checksum(of: Array(bytes.dropLast(4))) == sum
     else { return nil }
     self.id = id
     self.key = String(decoding: key, as: UTF8.self)
-    self.since = since
-    olderSnapshot = hasSnapshot == 1 ? snapshot : nil
   }
 }
 

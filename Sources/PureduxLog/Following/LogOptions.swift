@@ -1,8 +1,8 @@
 import Puredux
 
 /// How a store follows its log. The defaults are made for a service that would rather wait than fail. All times are by
-/// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced. A time of less than zero
-/// counts as zero, one of more than a hundred years as a hundred years.
+/// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced. A time of less than
+/// zero counts as zero, one of more than a hundred years as a hundred years.
 public struct LogOptions: Sendable {
   /// How many actions go to the log as one entry, where that many wait.
   public var actionsPerEntry = 256

@@ -135,10 +135,10 @@ import Testing
     store.dispatch(8)
     #expect(try await next.value == "8")
     await #expect(throws: TimedOut()) { try await store.firstAction(matching: pattern, within: .zero) }
-    let cancelled = Task { try await store.firstAction(matching: { _ in nil as Int? }) }
+    let cancelled = Task.immediate { try await store.firstAction(matching: { _ in nil as Int? }) }
     cancelled.cancel()
     await #expect(throws: CancellationError.self) { try await cancelled.value }
-    let ended = Task { try await store.firstAction(matching: { _ in nil as Int? }) }
+    let ended = Task.immediate { try await store.firstAction(matching: { _ in nil as Int? }) }
     await subject.root.shutdown()
     await #expect(throws: StoreError.terminated) { try await ended.value }
   }
@@ -167,7 +167,7 @@ import Testing
       interceptors: .effects { action, context in
         guard action == 1 else { return nil }
         return context.run { store in
-          let found = try await store.firstAction(matching: { $0 >= 5 ? $0 : nil }, within: .seconds(3))
+          let found = try await store.firstAction(where: { $0 >= 5 }, within: .seconds(3))
           store.dispatch(found + 100)
         }.catching { $0 is TimedOut ? 50 : nil }
       }, reporting: { Issue.record("\($0)") })

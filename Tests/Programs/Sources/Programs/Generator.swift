@@ -88,7 +88,8 @@ public struct Features: OptionSet, Codable, Sendable {
   public static let idTypes = Features(rawValue: 1 << 40)
   /// Effects that let a store finish which they belong to, or which is above theirs.
   public static let endsAbove = Features(rawValue: 1 << 41)
-  /// Effects of the family of ends that follow states of their tree which are not those of their store, or of one below it.
+  /// Effects of the family of ends that follow states of their tree which are not those of their store, or of one below
+  /// it.
   public static let followersOutside = Features(rawValue: 1 << 42)
 
   /// Several policies under one id.

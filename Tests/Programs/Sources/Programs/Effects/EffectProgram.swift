@@ -1,6 +1,6 @@
-/// A random program of effects. One task gives actions and moves the clock, and has the tree settle after each step; the
-/// effects of the actions are what the actions say. Every work sleeps first, and no two sleep until the same time: so
-/// no two are ever at work at a time, and `EffectModel` can tell exactly what happens.
+/// A random program of effects. One task gives actions and moves the clock, and has the tree settle after each step;
+/// the effects of the actions are what the actions say. Every work sleeps first, and no two sleep until the same time:
+/// so no two are ever at work at a time, and `EffectModel` can tell exactly what happens.
 public struct EffectProgram: Codable, Sendable, Equatable {
   public var executor: Executor = .own
   public var isCarrying = false
@@ -11,8 +11,8 @@ public struct EffectProgram: Codable, Sendable, Equatable {
   /// Effects of the state that stores are made with, or that are subscribed.
   public var stateEffects: [StateWork] = []
   public var steps: [Step] = []
-  /// Zero: one task, and the tree settles after each step. Otherwise that many tasks share the steps, at their own pace,
-  /// and `EffectRecordChecker` tells what must hold all the same.
+  /// Zero: one task, and the tree settles after each step. Otherwise that many tasks share the steps, at their own
+  /// pace, and `EffectRecordChecker` tells what must hold all the same.
   public var tasks = 0
 
   public init() {}

@@ -1,5 +1,5 @@
-/// A random program of effects that end each other's stores, in one tree or in two. Whatever they do, every call returns
-/// long before the limit of those that let effects finish.
+/// A random program of effects that end each other's stores, in one tree or in two. Whatever they do, every call
+/// returns long before the limit of those that let effects finish.
 public struct EndsProgram: Codable, Sendable, Equatable {
   /// The first is the root of the first tree; each without a parent begins another.
   public var stores: [Place] = [Place()]
