@@ -1,48 +1,90 @@
 /// A wait for the end of stores by a task that is part of effects.
 final class EffectWait: Sendable {
-  private let callers: [RunningEffect]
+  private static let all = LockedValue(EffectWaits<Effect, ObjectIdentifier>())
+
+  private let number: Int
+  /// Kept, as their addresses identify them.
   private let runners: [EffectRunner]
 
-  /// The waits in progress, by the runners that are waited for.
-  private static let all = LockedValue<[ObjectIdentifier: [ObjectIdentifier: EffectWait]]>([:])
-
-  private init(of callers: [RunningEffect], for runners: [EffectRunner]) {
-    self.callers = callers
+  private init(number: Int, for runners: [EffectRunner]) {
+    self.number = number
     self.runners = runners
   }
 
   /// Begins a wait. Nil if it would close a cycle of effects that wait for each other, and so would never end.
   static func begin(of callers: [RunningEffect], for runners: [EffectRunner]) -> EffectWait? {
-    let wait = EffectWait(of: callers, for: runners)
-    let isPossible = all.withLock { all in
-      guard !wait.closesRing(of: all) else { return false }
-      for runner in runners { all[ObjectIdentifier(runner), default: [:]][ObjectIdentifier(wait)] = wait }
-      return true
+    let callers = callers.map { (effect: Effect($0), runner: ObjectIdentifier($0.runner)) }
+    let number = all.withLock { all in
+      all.begin(of: callers, for: runners.map { ObjectIdentifier($0) }) { $0.effect.hasEnded }
     }
-    return isPossible ? wait : nil
+    return number.map { EffectWait(number: $0, for: runners) }
   }
 
   func end() {
-    Self.all.withLock { all in
-      for runner in runners {
-        let id = ObjectIdentifier(runner)
-        all[id]?[ObjectIdentifier(self)] = nil
-        if all[id]?.isEmpty == true { all[id] = nil }
-      }
+    // What it returns is released outside the lock.
+    _ = Self.all.withLock { $0.end(number) }
+  }
+}
+
+extension EffectWait {
+  /// An effect, by its identity.
+  fileprivate struct Effect: Hashable, Sendable {
+    let effect: RunningEffect
+
+    init(_ effect: RunningEffect) { self.effect = effect }
+
+    static func == (lhs: Effect, rhs: Effect) -> Bool { lhs.effect === rhs.effect }
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(effect)) }
+  }
+}
+
+/// The waits of effects for the end of others, by the runners of those: a pure state machine, run under a lock.
+struct EffectWaits<Effect: Hashable, Runner: Hashable> {
+  /// An effect that waits, or another one that the same task is part of; and what runs it.
+  typealias Caller = (effect: Effect, runner: Runner)
+
+  struct Wait {
+    let callers: [Caller]
+    fileprivate let runners: [Runner]
+  }
+
+  private var waits: [Int: Wait] = [:]
+  /// The numbers of the waits for each runner.
+  private var numbers: [Runner: Set<Int>] = [:]
+  private var lastNumber = 0
+
+  var isEmpty: Bool { waits.isEmpty && numbers.isEmpty }
+
+  /// Begins a wait, and returns its number; nil if it would close a cycle.
+  mutating func begin(of callers: [Caller], for runners: [Runner], hasEnded: (Effect) -> Bool) -> Int? {
+    if closesCycle(of: callers, for: Set(runners), hasEnded) { return nil }
+    lastNumber += 1
+    waits[lastNumber] = Wait(callers: callers, runners: runners)
+    for runner in runners { numbers[runner, default: []].insert(lastNumber) }
+    return lastNumber
+  }
+
+  mutating func end(_ number: Int) -> Wait? {
+    let wait = waits.removeValue(forKey: number)
+    for runner in wait?.runners ?? [] {
+      numbers[runner]?.remove(number)
+      if numbers[runner]?.isEmpty == true { numbers[runner] = nil }
     }
+    return wait
   }
 
   /// Whether an effect that this would wait for itself waits for one of the callers, directly or by way of others.
-  private func closesRing(of waits: [ObjectIdentifier: [ObjectIdentifier: EffectWait]]) -> Bool {
-    let awaited = Set(runners.map(ObjectIdentifier.init))
-    var visited: Set<ObjectIdentifier> = []
+  private func closesCycle(of callers: [Caller], for awaited: Set<Runner>, _ hasEnded: (Effect) -> Bool) -> Bool {
+    let own = Set(callers.map(\.effect))
+    var visited: Set<Int> = []
     var effects = callers
-    while let effect = effects.popLast() {
-      for (id, wait) in waits[ObjectIdentifier(effect.runner)] ?? [:] {
-        if wait.callers.contains(where: { $0 === effect }) || !visited.insert(id).inserted { continue }
-        for waiting in wait.callers where !waiting.hasEnded {
-          let isCaller = callers.contains { $0 === waiting }
-          if !isCaller, awaited.contains(ObjectIdentifier(waiting.runner)) { return true }
+    while let (effect, runner) = effects.popLast() {
+      for number in numbers[runner] ?? [] {
+        guard let wait = waits[number], !wait.callers.contains(where: { $0.effect == effect }),
+          visited.insert(number).inserted
+        else { continue }
+        for waiting in wait.callers where !hasEnded(waiting.effect) {
+          if !own.contains(waiting.effect), awaited.contains(waiting.runner) { return true }
           effects.append(waiting)
         }
       }
@@ -50,3 +92,6 @@ final class EffectWait: Sendable {
     return false
   }
 }
+
+extension EffectWaits: Sendable where Effect: Sendable, Runner: Sendable {}
+extension EffectWaits.Wait: Sendable where Effect: Sendable, Runner: Sendable {}
