@@ -14,7 +14,7 @@ func expectFailure(
   _ body: () async -> Void, matching isMeant: (ReportedFailure) -> Bool = { _ in true }
 ) async {
   let failures = Record<ReportedFailure>()
-  await ReportedFailure.$reader.withValue({ failures.add($0) }) { await body() }
+  await ReportedFailure.$reader.withValue(ReportedFailure.Reader { failures.add($0) }) { await body() }
   if failures.all.isEmpty { Issue.record("No failure was reported.", sourceLocation: sourceLocation) }
   for failure in failures.all where !isMeant(failure) {
     Issue.record("Another failure was reported: \(failure.text)", sourceLocation: sourceLocation)
