@@ -46,14 +46,28 @@ final class DirectoryRun: Sendable {
   init(_ program: DirectoryProgram) { self.program = program }
 
   func perform() async -> AnyProgram.Verdict {
+    begin()
+    await use()
+    let failures = DirectoryChecker.failures(of: record.all, isDropped: program.ending == .drop)
+    return AnyProgram.Verdict(failures: failures, commits: sends)
+  }
+
+  // Functions of their own, so that no variable of an asynchronous function holds the directory.
+
+  private func begin() {
     let made = Directory(
       idleLimit: .nanoseconds(program.idleLimit), countLimit: program.countLimit, clock: clock,
       interceptors: program.finishes ? .finish(within: .seconds(1_000)) : .cancel
     ) { [self] key in try await make(key) }
     directory.withLock { $0 = made }
-    await use()
-    let failures = DirectoryChecker.failures(of: record.all, isDropped: program.ending == .drop)
-    return AnyProgram.Verdict(failures: failures, commits: sends)
+  }
+
+  private func letGo() {
+    let handles = handles.withLock { handles in
+      defer { handles = [:] }
+      return handles
+    }
+    withExtendedLifetime((handles, directory.withLock { $0.take() })) {}
   }
 
   private var sends: Int {
@@ -66,16 +80,11 @@ final class DirectoryRun: Sendable {
         group.addTask { [self] in for step in task { await perform(step, task: number) } }
       }
     }
-    _ = handles.withLock { handles in
-      defer { handles = [:] }
-      return handles
-    }
     switch program.ending {
     case .shutDown: await shutDown()
     case .drop: break
     }
-    let gone = directory.withLock { $0.take() }
-    withExtendedLifetime(gone) {}
+    letGo()
     _ = await endings.until { $0 == 0 }
     // Whether dropped or shut down, nothing of it stays.
     if await !live.until({ $0 == 0 }) { add(.kept(live.value)) }
