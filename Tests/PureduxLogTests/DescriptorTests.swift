@@ -68,7 +68,7 @@ private func append(to log: any OrderedLog) async throws -> UInt64 {
   }
 }
 
-/// To 256: logs use those up to 191.
+/// To 256 beyond those that have come from the process of the tests, whose sockets are inherited: logs use 192 of these.
 /// Returns how many there may be.
 private func limitDescriptors() throws -> Int32 {
   #if canImport(Glibc)
@@ -76,10 +76,8 @@ private func limitDescriptors() throws -> Int32 {
   #else
     let resource = RLIMIT_NOFILE
   #endif
-  // Beyond those that have come from the process of the tests.
-  let lowest = try #require(FileHandle(forReadingAtPath: "/dev/null"))
-  let count = rlim_t(lowest.fileDescriptor) + 256
-  try lowest.close()
+  let inherited = try FileManager.default.contentsOfDirectory(atPath: "/dev/fd").compactMap(rlim_t.init)
+  let count = try #require(inherited.max()) + 1 + 256
   var limit = rlimit(rlim_cur: count, rlim_max: count)
   try #require(unsafe setrlimit(resource, &limit) == 0)
   return Int32(count)

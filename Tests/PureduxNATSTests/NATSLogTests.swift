@@ -75,10 +75,10 @@
       await other.shutdown()
       // What an older version wrote, which took the bytes of the key.
       let prefix = log.jetStream.prefix
-      _ = try await log.jetStream.put(prefix + "kn=cc=81e", [1]).get()
+      let position = try await log.jetStream.put(prefix + "kn=cc=81e", [1]).get()
       for key in ["n\u{301}e", "\u{144}e"] {
         let tree = log[key]
-        #expect(try await tree.head() == 3)
+        #expect(try await tree.head() == position)
         #expect(try await tree.snapshots?.newest() == nil)
       }
       let both = try #require(log[decomposed] as? NATSTree)
