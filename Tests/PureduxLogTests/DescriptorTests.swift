@@ -68,7 +68,8 @@ private func append(to log: any OrderedLog) async throws -> UInt64 {
   }
 }
 
-/// To 256 beyond those that have come from the process of the tests, whose sockets are inherited: logs use 192 of these.
+/// To 256 beyond those that have come from the process of the tests, whose sockets are inherited: logs use 192 of
+/// these.
 /// Returns how many there may be.
 private func limitDescriptors() throws -> Int32 {
   #if canImport(Glibc)
