@@ -72,6 +72,7 @@ public final class MortalLog: OrderedLog {
   // MARK: The log
 
   public var entryLimit: Int { log.entryLimit }
+  public var name: String? { log.name }
   public var snapshots: (any SnapshotStore)? { log.snapshots.map { MortalSnapshots(of: $0, in: self) } }
 
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {

@@ -37,6 +37,7 @@ public final class UnreliableLog: OrderedLog {
   }
 
   public var entryLimit: Int { log.entryLimit }
+  public var name: String? { log.name }
   public var snapshots: (any SnapshotStore)? { log.snapshots }
 
   /// From now on it does nothing wrong.

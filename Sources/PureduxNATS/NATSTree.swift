@@ -43,6 +43,7 @@
       spellings = LockedValue(tokens.count > 1 ? tokens : [])
     }
 
+    var name: String? { key }
     private var jetStream: JetStream { owner.jetStream }
     private var stream: String { jetStream.stream }
 

@@ -40,7 +40,7 @@ import Testing
     }
     let stored = SnapshotContent(state: 3, fold: fold)
     let bytes = try stored.encode(by: .json())
-    var read = try #require(SnapshotContent<Int>(bytes, by: .json()))
+    var read = try SnapshotContent<Int>(bytes, by: .json())
     #expect(read.state == 3 && read.fold.mark == fold.mark && read.fold.commits == 1000)
     for number in [501, 502] as [UInt64] {
       #expect(read.fold.take(number, of: 7, at: 501) == fold.take(number, of: 7, at: 501))
@@ -49,9 +49,25 @@ import Testing
     fold.ended(at: 501, fingerprint: nil)
     #expect(read.fold.mark == fold.mark)
     for count in stride(from: 0, to: bytes.count, by: 97) {
-      #expect(SnapshotContent<Int>(Array(bytes.prefix(count)), by: .json()) == nil)
+      #expect(failure(of: Array(bytes.prefix(count))) == "unreadable")
     }
-    #expect(SnapshotContent<Int>(bytes, by: .json(schema: 0)) == nil)
+    #expect(failure(of: bytes, by: .json(schema: 0)) == "newer")
+    #expect(failure(of: [2] + bytes.dropFirst()) == "newer")
+    let other = try SnapshotContent(state: "three", fold: fold).encode(by: .json())
+    #expect(failure(of: other).hasPrefix("undecodable"))
+  }
+
+  @Test("a decision is read as it was written, and what is none is told")
+  func decisions() {
+    let decision = LogEntry.Decision(
+      skipped: 17, time: 1_800_000_000, reason: "written by Tuesday's version: caf\u{E9}")
+    let bytes = LogEntry.encode(decision)
+    #expect(LogEntry.decode(bytes) == .decision(decision))
+    for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
+    #expect(LogEntry.decode(bytes + [0]) == .unreadable)
+    var other = bytes
+    other[4] += 1
+    #expect(LogEntry.decode(other) == .newerFormat)
   }
 
   @Test("those who wrote last are remembered, the same on every replica, and one who is forgotten is told")
@@ -101,7 +117,7 @@ import Testing
       for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
       #expect(LogEntry.decode(bytes + [0]) == .unreadable)
       var newer = bytes
-      newer[3] += 1
+      newer[3] += 2
       #expect(LogEntry.decode(newer) == .newerFormat)
     }
     let overflow = LogEntry.encode(writer: 1, first: .max, seen: mark, schema: 1, actions: [[1]])
@@ -172,5 +188,14 @@ import Testing
     #expect(outbox.count == 0, "seed \(seed)")
     #expect(outbox.bytes == 0, "seed \(seed)")
     #expect(outbox.firstPending == 201, "seed \(seed) \(accepted) \(applied)")
+  }
+}
+
+private func failure(of bytes: [UInt8], by coding: LogCoding<Int> = .json()) -> String {
+  do {
+    _ = try SnapshotContent<Int>(bytes, by: coding)
+    return ""
+  } catch {
+    return "\(error)"
   }
 }

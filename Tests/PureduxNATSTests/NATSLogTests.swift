@@ -239,17 +239,20 @@
       options.snapshotBytes = 500
       // One of more than there is, and no state: it stays until it is replaced.
       let stray = LogSnapshot(position: 1_000_000, bytes: [1, 2, 3])
-      try await tree.save(stray)
       for count in [200, 400] {
         let store = try await list(tree, options: options)
+        try await tree.save(stray)
         for number in 0..<200 { try await store.send("\(number)") }
         #expect(await store.state.count == count)
         await store.shutdown()
         #expect(try await tree.newest() == stray)
+        await #expect(throws: StoreError.stopped(.undecodable(position: 1_000_000))) {
+          try await list(tree, options: options)
+        }
+        options.ignoresSnapshots = true
+        await (try list(tree, options: options)).shutdown()
+        options.ignoresSnapshots = false
       }
-      options.ignoresSnapshots = true
-      await (try list(tree, options: options)).shutdown()
-      options.ignoresSnapshots = false
       let (newest, head) = (try #require(try await tree.newest()), try await tree.head())
       #expect(newest.position == head)
       let parts = try await log.jetStream.subjects(

@@ -1,5 +1,6 @@
-extension RootStore {
-  /// A root store whose order comes from elsewhere. Its interceptor is to be set when it is up to date.
+extension SequencedTree {
+  /// The tree of a root store whose order comes from elsewhere, and which is to be made (`RootStore.init(_:)`) or
+  /// released.
   @inlinable package init(
     initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor, priority: TaskPriority?,
     clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
@@ -13,8 +14,16 @@ extension RootStore {
       core: StoreCore(
         root: StoreFeatures(
           root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history),
-        tree: tree, sequencer: sequencer))
+        tree: tree, sequencer: sequencer), sequencer: sequencer)
   }
+
+  /// For a tree that no root store was made of.
+  @usableFromInline package func release() { core.release() }
+}
+
+extension RootStore {
+  /// A root store whose order comes from elsewhere. Its interceptor is to be set when it is up to date.
+  @inlinable package init(_ sequenced: SequencedTree<State, Action>) { self.init(core: sequenced.core) }
 
   /// Its tree, for who commits what comes. Keeps the tree's objects, but not the store alive.
   @usableFromInline package nonisolated var sequenced: SequencedTree<State, Action>? {
@@ -29,8 +38,13 @@ extension SequencedTree {
 
 /// The tree of a root store whose order comes from elsewhere.
 @usableFromInline package struct SequencedTree<State: Sendable, Action: Sendable>: Sendable {
-  let core: StoreCore<State, Action>
-  let sequencer: Sequencer<Action>
+  @usableFromInline let core: StoreCore<State, Action>
+  @usableFromInline let sequencer: Sequencer<Action>
+
+  @usableFromInline init(core: StoreCore<State, Action>, sequencer: Sequencer<Action>) {
+    self.core = core
+    self.sequencer = sequencer
+  }
 
   /// Does something on the tree's executor, after everything that was asked before.
   package func perform(_ body: @escaping @Sendable (Sequencer<Action>.Turn) -> Void) {

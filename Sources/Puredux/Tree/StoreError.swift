@@ -23,6 +23,10 @@ public enum LogStop: Sendable, Hashable {
   case diverged(position: UInt64)
   /// The entry at that position has a newer schema than this program knows.
   case newerSchema(position: UInt64)
+  /// The entry at that position, or the snapshot, cannot be decoded by this program. It is neither skipped nor
+  /// overwritten: a program that can decode it goes on, and so does this one where it is decided that the entry is
+  /// skipped (`OrderedLog.skip`).
+  case undecodable(position: UInt64)
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)
 }

@@ -51,6 +51,7 @@ final class FileTree: OrderedLog, SnapshotStore {
 
   deinit { owner.leave(key) }
 
+  var name: String? { key }
   var isLost: Bool { waiting.withLock { $0.loss != nil } }
 
   /// Returns when what was asked before is done, and no file is open. Who reads is told that the log is closed.

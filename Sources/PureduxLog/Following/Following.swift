@@ -11,12 +11,38 @@ private struct Applying {
   /// The position that the store is up to date at.
   var goal: UInt64
   let start: UInt64
+  /// The entries that are skipped, as far as is known, and where that was decided: known from here on, if not before
+  /// the entry, as all that comes before the decision is replayed with it.
+  var decisions: [UInt64: UInt64]
+
+  /// Whether a snapshot may be begun with: it has to be of a position behind the decisions that it obeys, as whoever
+  /// meets a decision has to have skipped the entry.
+  var canSave: Bool { fold.position >= max(goal, decisions.values.max() ?? 0) }
+}
+
+/// What an apply cannot go on behind by itself.
+private enum Interruption: Sendable {
+  case undecodable(position: UInt64, String)
+  /// It was decided at a position that an entry is skipped which has been applied here.
+  case overruled(position: UInt64, by: UInt64)
+}
+
+/// A snapshot that is there, and that this program cannot decode.
+private struct UndecodableSnapshot: Error {
+  let position: UInt64
+  let text: String
+}
+
+/// The end of a recovery that is to be begun anew, with what has been decided.
+private struct Overruled: Error {
+  let decisions: [UInt64: UInt64]
 }
 
 /// An entry as it comes from the log, without its actions.
 private struct Outline: Sendable {
   enum Kind: Sendable {
     case entry(LogEntry.Header)
+    case decision(skipping: UInt64)
     case unreadable
     case newerSchema
   }
@@ -25,6 +51,8 @@ private struct Outline: Sendable {
   let bytes: Int
   let kind: Kind
   let actionCount: Int
+  /// Why it, or one of its actions, cannot be decoded.
+  let failure: String?
 }
 
 /// What is known of the log, and what is on its way there. Not generic, so that no type is looked up at run time.
@@ -57,6 +85,8 @@ private struct Sending {
   /// Who follows the phase.
   var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
   var nextObserver = 0
+  /// Whether another recovery begins in place of this one: of this one's end nobody is told.
+  var isAbandoned = false
 }
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
@@ -81,8 +111,8 @@ private struct Sending {
   private let admission = Atomic<UInt8>(0)
 
   init(
-    log: any OrderedLog, head: UInt64, stored: Fold, actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
+    log: any OrderedLog, head: UInt64, stored: Fold, decisions: [UInt64: UInt64] = [:], actions: LogCoding<Action>,
+    states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (Phase) -> Void)?
   ) {
     self.log = log
@@ -97,12 +127,15 @@ private struct Sending {
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
         phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
     applying = LockedValue(
-      Applying(fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position))
+      Applying(fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position, decisions: decisions))
   }
 
   /// Reads what there is: the newest snapshot, and how far the log goes.
+  ///
+  /// - Parameter decisions: The entries that are known to be skipped, and where that was decided.
   @usableFromInline static func open(
-    _ log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
+    _ log: any OrderedLog, initialState: State, decisions: [UInt64: UInt64], actions: LogCoding<Action>,
+    states: LogCoding<State>?,
     options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
@@ -111,44 +144,64 @@ private struct Sending {
     let start = elapsed.now
     var found = await read(log, states: options.ignoresSnapshots ? nil : states)
     // A log that is away, or lags, is tried again for a while: its servers may just be starting.
-    while case .failure(.unavailable) = found, elapsed.now - start < options.openingLimit {
+    while case .failure(LogError.unavailable) = found, elapsed.now - start < options.openingLimit {
       guard await elapsed.sleep(for: options.retryInterval) else { throw CancellationError() }
       found = await read(log, states: options.ignoresSnapshots ? nil : states)
+    }
+    if case .failure(let failure as UndecodableSnapshot) = found {
+      options.reporting(.undecodable(key: log.name, position: failure.position, isSnapshot: true, failure.text))
+      throw StoreError.stopped(.undecodable(position: failure.position))
     }
     let (head, newest) = try found.get()
     let stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
     let following = Following(
-      log: log, head: head, stored: stored.fold, actions: actions, states: states, options: options, clock: elapsed,
+      log: log, head: head, stored: stored.fold, decisions: decisions, actions: actions, states: states,
+      options: options, clock: elapsed,
       fingerprint: fingerprint, onPhase: onPhase)
     return (following, stored.state)
   }
 
-  /// How far the log goes, and the newest snapshot.
+  /// How far the log goes, and the newest snapshot. Fails with a `LogError`, a `StoreError` or an
+  /// `UndecodableSnapshot`.
   private static func read(
     _ log: any OrderedLog, states: LogCoding<State>?
-  ) async -> Result<(UInt64, SnapshotContent<State>?), LogError> {
-    do throws(LogError) {
+  ) async -> Result<(UInt64, SnapshotContent<State>?), any Error> {
+    do {
       var newest: SnapshotContent<State>?
-      if let states, let snapshots = log.snapshots {
-        do throws(LogError) {
-          newest = try await snapshots.newest().flatMap { SnapshotContent($0.bytes, by: states) }
+      if let states, let snapshot = try await newestSnapshot(of: log) {
+        do throws(SnapshotContent<State>.Failure) {
+          newest = try SnapshotContent(snapshot.bytes, by: states)
         } catch {
-          // One that cannot be read is none. Of one that cannot be reached this is not known; and where there is one
-          // of another log, so may be its entries.
           switch error {
-          case .unavailable, .damaged: throw error
-          case .full, .inUse, .refused, .truncated: break
+          case .newer: throw StoreError.stopped(.newerSchema(position: snapshot.position))
+          case .unreadable:
+            throw UndecodableSnapshot(position: snapshot.position, text: "It is none of this library's.")
+          case .undecodable(let error): throw UndecodableSnapshot(position: snapshot.position, text: describe(error))
           }
         }
       }
       // Later, so that the log is to have what a snapshot is of. A server of a cluster may lag.
       let head = try await log.head()
       if let position = newest?.fold.position, position > head {
-        throw .unavailable("The log ends at \(head), and there is a snapshot of what it had up to \(position).")
+        throw LogError.unavailable("The log ends at \(head), and there is a snapshot of what it had up to \(position).")
       }
       return .success((head, newest))
     } catch {
       return .failure(error)
+    }
+  }
+
+  private static func newestSnapshot(of log: any OrderedLog) async throws(LogError) -> LogSnapshot? {
+    guard let snapshots = log.snapshots else { return nil }
+    do throws(LogError) {
+      return try await snapshots.newest()
+    } catch {
+      // One that cannot be read is none. Of one that cannot be reached this is not known; and where there is one of
+      // another log, so may be its entries.
+      switch error {
+      case .unavailable, .damaged: throw error
+      case .full, .inUse, .refused, .truncated: return nil
+      }
     }
   }
 
@@ -277,20 +330,30 @@ private struct Sending {
     sending.withLock { $0.follower = follower }
   }
 
-  /// Returns when the store is up to date.
-  @usableFromInline func untilRecovered() async throws {
-    try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { continuation in
-        let outcome = sending.withLock { sending -> Result<Void, any Error>? in
-          if sending.recovered == nil { sending.recovery = continuation }
-          return sending.recovered
+  /// Returns when the store is up to date. Where an entry has been applied which, as a decision behind it says, is
+  /// skipped, it returns what has been decided: another store is to be made then, and to begin with that.
+  @usableFromInline func untilRecovered() async throws -> [UInt64: UInt64]? {
+    do {
+      try await withTaskCancellationHandler {
+        try await withCheckedThrowingContinuation { continuation in
+          let outcome = sending.withLock { sending -> Result<Void, any Error>? in
+            if sending.recovered == nil { sending.recovery = continuation }
+            return sending.recovered
+          }
+          if let outcome { continuation.resume(with: outcome) }
         }
-        if let outcome { continuation.resume(with: outcome) }
+      } onCancel: {
+        endRecovery(CancellationError())
       }
-    } onCancel: {
-      endRecovery(CancellationError())
+    } catch let overruled as Overruled {
+      sending.withLock { $0.isAbandoned = true }
+      return overruled.decisions
     }
+    return nil
   }
+
+  /// Whether it has stopped while it was opened.
+  @usableFromInline var hasStopped: Bool { sending.withLock { $0.stop != nil } }
 
   /// Once: it is up to date, or will not be.
   private func endRecovery(_ failure: (any Error)?) {
@@ -312,9 +375,14 @@ private struct Sending {
         return sending.delivery
       }
       let sign = hasFailed ? Task.detached { await self.tellReturn(of: delivery, to: tree) } : nil
-      let problem = await applyAll(of: tree)
+      let ending = await applyAll(of: tree)
       sign?.cancel()
-      guard let problem else { return }
+      let problem: LogError
+      switch ending {
+      case .over: return
+      case .resolved: continue
+      case .failed(let error): problem = error
+      }
       hasFailed = true
       sending.withLock { $0.delivery += 1 }
       switch problem {
@@ -365,18 +433,68 @@ private struct Sending {
     }
   }
 
-  /// Applies what the log delivers until it cannot go on, and returns why; nil where the store needs no more.
-  private func applyAll(of tree: SequencedTree<State, Action>) async -> LogError? {
+  private enum Ending {
+    /// The store needs no more.
+    case over
+    /// What it could not go on behind is resolved: it begins again behind what has been applied.
+    case resolved
+    case failed(LogError)
+  }
+
+  /// Applies what the log delivers until it cannot go on.
+  private func applyAll(of tree: SequencedTree<State, Action>) async -> Ending {
     do {
       for try await records in log.records(after: applying.withLock { $0.fold.position }) {
         let (outlines, actions) = decode(records)
-        await tree.turn { self.apply(outlines, actions, in: $0, of: tree) }
-        if sending.withLock({ $0.stop != nil || $0.hasEnded }) { return nil }
+        let interruption = LockedValue<Interruption?>(nil)
+        await tree.turn { turn in
+          let found = self.apply(outlines, actions, in: turn, of: tree)
+          interruption.withLock { $0 = found }
+        }
+        if let found = interruption.withLock({ $0 }) { return try await resolve(found, of: tree) }
+        if sending.withLock({ $0.stop != nil || $0.hasEnded }) { return .over }
       }
     } catch {
-      return Task.isCancelled ? nil : (error as? LogError) ?? .unavailable("\(error)")
+      return Task.isCancelled ? .over : .failed((error as? LogError) ?? .unavailable("\(error)"))
     }
-    return Task.isCancelled ? nil : .unavailable("The log's entries have come to an end.")
+    return Task.isCancelled ? .over : .failed(.unavailable("The log's entries have come to an end."))
+  }
+
+  private func resolve(_ interruption: Interruption, of tree: SequencedTree<State, Action>) async throws -> Ending {
+    switch interruption {
+    case .undecodable(let position, let text):
+      let found = try await decisions(behind: position)
+      if Task.isCancelled { return .over }
+      applying.withLock { $0.decisions.merge(found) { $1 } }
+      if found[position] != nil { return .resolved }
+      options.reporting(.undecodable(key: log.name, position: position, isSnapshot: false, text))
+      await tree.turn { self.stop(.undecodable(position: position), in: $0) }
+    case .overruled(let position, let decision):
+      let (start, decisions) = applying.withLock { ($0.start, $0.decisions.merging([position: decision]) { $1 }) }
+      if start < position, sending.withLock({ $0.recovered == nil }) {
+        endRecovery(Overruled(decisions: decisions))
+      } else {
+        options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
+        await tree.turn { self.stop(.diverged(position: position), in: $0) }
+      }
+    }
+    return .over
+  }
+
+  /// What has been decided behind a position, as far as the log goes now: the entries that are skipped, and where that
+  /// was decided.
+  private func decisions(behind position: UInt64) async throws -> [UInt64: UInt64] {
+    let head = try await log.head()
+    var found: [UInt64: UInt64] = [:]
+    guard head > position else { return found }
+    for try await records in log.records(after: position) {
+      for record in records {
+        guard case .decision(let decision) = LogEntry.decode(record.bytes) else { continue }
+        if decision.skipped < record.position { found[decision.skipped] = record.position }
+      }
+      if let last = records.last, last.position >= head { break }
+    }
+    return found
   }
 
   /// Off the tree's executor. The actions of all entries are one behind the other; what could not be decoded is nil.
@@ -387,51 +505,75 @@ private struct Sending {
     decoded.reserveCapacity(records.count)
     for record in records {
       var kind = Outline.Kind.unreadable
+      var failure: String?
       let before = decoded.count
       switch LogEntry.decode(record.bytes) {
-      case .unreadable: break
+      case .unreadable: failure = "It is none of this library's."
       case .newerFormat: kind = .newerSchema
+      case .decision(let decision): kind = .decision(skipping: decision.skipped)
       case .entry(let header, _) where header.schema > actions.newestSchema: kind = .newerSchema
       case .entry(let header, let encoded):
         kind = .entry(header)
-        for bytes in encoded { decoded.append(try? actions.decode(bytes, header.schema)) }
+        for bytes in encoded {
+          do {
+            decoded.append(try actions.decode(bytes, header.schema))
+          } catch {
+            decoded.append(nil)
+            failure = failure ?? describe(error)
+          }
+        }
       }
       outlines.append(
         Outline(
-          position: record.position, bytes: record.bytes.count, kind: kind, actionCount: decoded.count - before))
+          position: record.position, bytes: record.bytes.count, kind: kind, actionCount: decoded.count - before,
+          failure: failure))
     }
     return (outlines, decoded)
   }
 
+  /// Returns what it could not go on behind, if it could not.
   private func apply(
     _ outlines: [Outline], _ actions: [Action?], in turn: Turn, of tree: SequencedTree<State, Action>
-  ) {
+  ) -> Interruption? {
     let now = clock.now
     var next = 0
+    var interruption: Interruption?
     for outline in outlines {
       let (position, first) = (outline.position, next)
       next += outline.actionCount
-      let isNew = applying.withLock { applying in
-        if position > applying.fold.position { applying.bytesSinceSnapshot += outline.bytes }
-        return position > applying.fold.position
+      guard applying.withLock({ position > $0.fold.position }), !turn.hasEnded, sending.withLock({ $0.stop == nil })
+      else { continue }
+      let isSkipped = applying.withLock { !$0.decisions.isEmpty && $0.decisions[position] != nil }
+      if let failure = outline.failure, !isSkipped {
+        interruption = .undecodable(position: position, failure)
+        break
       }
-      guard isNew, !turn.hasEnded, sending.withLock({ $0.stop == nil }) else { continue }
       switch outline.kind {
-      case .newerSchema: return stop(.newerSchema(position: position), in: turn)
+      case .newerSchema:
+        stop(.newerSchema(position: position), in: turn)
+        return nil
       case .unreadable: applying.withLock { $0.fold.skip() }
+      case .decision(let skipped):
+        if skipped < position, applying.withLock({ $0.decisions[skipped] == nil }) {
+          interruption = .overruled(position: skipped, by: position)
+        }
       case .entry(let header):
         // Those of before may have been written by a program with another fingerprint.
         guard applying.withLock({ $0.fold.agrees(with: header.seen, inState: position > $0.goal) }) else {
-          return stop(.diverged(position: header.seen.position), in: turn)
+          stop(.diverged(position: header.seen.position), in: turn)
+          return nil
         }
         for offset in 0..<outline.actionCount {
           apply(
-            actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position, now, in: turn)
+            isSkipped ? nil : actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position,
+            now, in: turn)
         }
       }
+      if interruption != nil { break }
       let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
       let (mark, skipped) = applying.withLock { applying in
         applying.fold.ended(at: position, fingerprint: fingerprint)
+        applying.bytesSinceSnapshot += outline.bytes
         return (applying.fold.mark, applying.fold.skipped)
       }
       sending.withLock { sending in
@@ -444,6 +586,7 @@ private struct Sending {
     progress(in: turn)
     saveSnapshot(in: turn, of: tree)
     pump()
+    return interruption
   }
 
   /// Inlined, so that what the types are is looked up once for all entries.
@@ -477,7 +620,7 @@ private struct Sending {
     switch (action, isOwn) {
     case (let action?, true): turn.commitOwn(action)
     case (let action?, false): turn.commitForeign(action)
-    case (nil, true): _ = turn.giveUpFirst(.rejected(reason: "The action cannot be decoded."))
+    case (nil, true): _ = turn.giveUpFirst(.rejected(reason: "It was decided that the action is skipped."))
     case (nil, false): break
     }
   }
@@ -566,7 +709,7 @@ private struct Sending {
     enter(.stopped(reason), in: turn)
     // What was on its way may be committed elsewhere.
     while turn.giveUpFirst(.outcomeUnknown) {}
-    endRecovery(StoreError.stopped(reason))
+    endRecovery(options.opensWhereStopped ? nil : StoreError.stopped(reason))
   }
 
   // MARK: The end
@@ -600,7 +743,7 @@ private struct Sending {
     // The tree holds this, and this held the tree.
     _ = tree.withLock { $0.take() }
     for task in tasks { task?.cancel() }
-    onPhase?(.ended)
+    if !sending.withLock({ $0.isAbandoned }) { onPhase?(.ended) }
     endRecovery(StoreError.terminated)
   }
 
@@ -608,9 +751,9 @@ private struct Sending {
 
   /// Where the snapshots that there are have been left aside, what has been replayed takes their place.
   @usableFromInline func replaceSnapshots() async throws {
-    guard options.ignoresSnapshots, let states, let snapshots = log.snapshots, let tree = tree.withLock({ $0 }) else {
-      return
-    }
+    guard options.ignoresSnapshots, !hasStopped, let states, let snapshots = log.snapshots,
+      let tree = tree.withLock({ $0 })
+    else { return }
     let found = LockedValue<SnapshotContent<State>?>(nil)
     await tree.turn { turn in
       let fold = self.applying.withLock { $0.fold }
@@ -635,8 +778,7 @@ private struct Sending {
       sending.withLock({ $0.stop == nil })
     else { return }
     let fold = applying.withLock { applying -> Fold? in
-      guard applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving,
-        applying.fold.position >= applying.goal
+      guard applying.bytesSinceSnapshot >= max(1, limit), !applying.isSaving, applying.canSave
       else { return nil }
       applying.bytesSinceSnapshot = 0
       applying.isSaving = true
@@ -674,7 +816,7 @@ private struct Sending {
     }
     // What is kept is looked at: nothing goes that could not be begun behind.
     guard options.truncatesBehindSnapshots, before > 0, let newest = try? await snapshots.newest(),
-      newest.position >= before, let kept = SnapshotContent(newest.bytes, by: states),
+      newest.position >= before, let kept = try? SnapshotContent(newest.bytes, by: states),
       kept.fold.position == newest.position, newest.position <= sending.withLock({ $0.head })
     else { return }
     // What is not truncated now is with the next snapshot.

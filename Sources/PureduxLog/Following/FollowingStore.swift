@@ -117,17 +117,47 @@ extension RootStore {
     carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
     history: History<State, Action>?
   ) async throws {
-    let (following, state) = try await Following<State, Action>.open(
-      log, initialState: initialState, actions: actions, states: states, options: options, clock: clock,
-      fingerprint: fingerprint, onPhase: onPhase)
-    self.init(
-      initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-      sequencer: Sequencer(following.side))
-    following.begin(sequenced!)
-    try await following.untilRecovered()
-    try await following.replaceSnapshots()
-    if !interceptors.isEmpty { interceptActions(with: Interceptor(combining: interceptors)) }
+    let (tree, hasStopped) = try await Self.recovered(
+      following: log, initialState: initialState, actions: actions, states: states, options: options,
+      fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor, priority: priority,
+      clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+    self.init(tree)
+    if !interceptors.isEmpty, !hasStopped { interceptActions(with: Interceptor(combining: interceptors)) }
+  }
+
+  /// The tree of the store, when it is up to date. A recovery begins anew, with another tree, where it finds out that
+  /// it has applied what it was decided to skip.
+  @inlinable static func recovered(
+    following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
+    options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, reducers: [Reducer<State, Action>],
+    executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
+    reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
+    middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?
+  ) async throws -> (tree: SequencedTree<State, Action>, hasStopped: Bool) {
+    var decisions: [UInt64: UInt64] = [:]
+    while true {
+      let (following, state) = try await Following<State, Action>.open(
+        log, initialState: initialState, decisions: decisions, actions: actions, states: states, options: options,
+        clock: clock, fingerprint: fingerprint, onPhase: onPhase)
+      let tree = SequencedTree(
+        initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
+        reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
+        sequencer: Sequencer(following.side))
+      following.begin(tree)
+      do {
+        guard let decided = try await following.untilRecovered() else {
+          try await following.replaceSnapshots()
+          return (tree, hasStopped: following.hasStopped)
+        }
+        decisions = decided
+      } catch {
+        tree.release()
+        throw error
+      }
+      tree.release()
+      history?.forget()
+    }
   }
 
   /// What the store does with its log: the present phase, and then each change, in order; for who falls behind the
@@ -152,10 +182,11 @@ extension RootStore {
     let following = Following<State, Action>(
       log: log, head: 0, stored: Fold(), actions: actions, states: nil, options: options,
       clock: ElapsedClock(ContinuousClock()), fingerprint: nil, onPhase: nil)
-    self.init(
+    let tree = SequencedTree(
       initialState: initialState, reducers: [Reducer(reducer)], executor: executor, priority: nil, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
       sequencer: Sequencer(following.side))
-    following.begin(sequenced!)
+    self.init(tree)
+    following.begin(tree)
   }
 }

@@ -18,7 +18,19 @@ enum LogEntry {
     var fingerprint: UInt64 = 0
   }
 
+  /// What has been decided about an entry.
+  struct Decision: Equatable, Sendable {
+    /// The position of the entry that is skipped.
+    var skipped: UInt64
+    /// When it was decided, in seconds since 1970.
+    var time: UInt64
+    var reason: String
+  }
+
+  /// Of entries of actions, and of decisions, which versions that know no decisions take for one of a newer version.
   private static let format: UInt8 = 1
+  private static let decisionFormat: UInt8 = 2
+  private static let skipping: UInt8 = 1
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
   /// How many bytes an entry of one action has beside that action.
@@ -40,8 +52,18 @@ enum LogEntry {
     return bytes.bytes
   }
 
+  static func encode(_ decision: Decision) -> [UInt8] {
+    var bytes = ByteWriter()
+    for byte in kind + [decisionFormat, skipping] { bytes.put(byte) }
+    bytes.put(decision.skipped)
+    bytes.put(decision.time)
+    bytes.put(Array(decision.reason.utf8))
+    return bytes.bytes
+  }
+
   enum Decoded: Equatable {
     case entry(Header, [ArraySlice<UInt8>])
+    case decision(Decision)
     /// A later version of this library has written it.
     case newerFormat
     /// It is none.
@@ -50,8 +72,12 @@ enum LogEntry {
 
   static func decode(_ bytes: [UInt8]) -> Decoded {
     guard bytes.starts(with: kind), bytes.count > kind.count else { return .unreadable }
-    if bytes[kind.count] > format { return .newerFormat }
     var reader = ByteReader(bytes, at: kind.count + 1)
+    switch bytes[kind.count] {
+    case format: break
+    case decisionFormat: return decodeDecision(&reader)
+    case let format: return format > decisionFormat ? .newerFormat : .unreadable
+    }
     guard let schema = reader.take(UInt32.self), let writer = reader.take(UInt64.self),
       let first = reader.take(UInt64.self), let position = reader.take(UInt64.self),
       let chain = reader.take(UInt64.self), let fingerprint = reader.take(UInt64.self),
@@ -68,5 +94,14 @@ enum LogEntry {
       Header(
         writer: writer, first: first, seen: Mark(position: position, chain: chain, fingerprint: fingerprint),
         schema: schema), actions)
+  }
+
+  private static func decodeDecision(_ reader: inout ByteReader) -> Decoded {
+    guard let sort = reader.take(UInt8.self) else { return .unreadable }
+    guard sort == skipping else { return .newerFormat }
+    guard let skipped = reader.take(UInt64.self), let time = reader.take(UInt64.self),
+      let reason = reader.takeString(), reader.isAtEnd
+    else { return .unreadable }
+    return .decision(Decision(skipped: skipped, time: time, reason: String(decoding: reason, as: UTF8.self)))
   }
 }

@@ -32,6 +32,10 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
+  /// Whether a store that stops while it replays, at an entry that this program must not apply or cannot decode
+  /// (`LogStop`), is opened all the same: it can be read up to there, takes no actions, and has no effects. Without it
+  /// opening throws `StoreError.stopped`.
+  public var opensWhereStopped = false
   /// Told of what an operator has to know, in place of standard error. Called from any thread.
   public var reporting: @Sendable (LogReport) -> Void = { report in
     var errors = StandardError()

@@ -4,6 +4,11 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// The store stops following its log, for what the log says: `LogStop.unreadable`. Not reported where the log was
   /// truncated before the store had read it: such a replica is to be opened anew, and that is all.
   case stopped(LogError)
+  /// The store stops, or is not opened, as an entry, or the snapshot, at a position cannot be decoded
+  /// (`LogStop.undecodable`): with the key of the log, if it has one, and what the decoder says.
+  case undecodable(key: String?, position: UInt64, isSnapshot: Bool, String)
+  /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
+  case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`).
   case snapshotsFail(LogError)
@@ -11,8 +16,22 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .stopped(let error): "A store stops following its log: \(error.text)"
+    case .undecodable(let key, let position, true, let text):
+      "The snapshot of \(Self.name(key)) at position \(position) cannot be decoded: \(text). The store is not opened, and "
+        + "nothing is changed. Decode it: give new members of the state a default in `init(from:)`, or raise `schema` and "
+        + "bring `upcasting`. Where the log still has all its entries, `LogOptions.ignoresSnapshots` replays them."
+    case .undecodable(let key, let position, false, let text):
+      "The entry of \(Self.name(key)) at position \(position) cannot be decoded: \(text). The store stops there: nothing "
+        + "behind it is applied, saved or truncated. Decode it: give new members of the action a default in "
+        + "`init(from:)`, or raise `schema` and bring `upcasting`. Or decide that it is skipped, for all replicas and "
+        + "for good: `skip(position: \(position), reason:)` of the log."
+    case .skippedElsewhere(let key, let position, let decision):
+      "It was decided at position \(decision) of \(Self.name(key)) that the entry at \(position) is skipped, which this "
+        + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it."
     case .snapshotsFail(let error):
       "The snapshots of a store that follows a log fail, and its log grows: \(error.text)"
     }
   }
+
+  private static func name(_ key: String?) -> String { key.map { "the log \"\($0)\"" } ?? "a log" }
 }

@@ -14,14 +14,26 @@ struct SnapshotContent<State: Sendable>: Sendable {
     return bytes.bytes
   }
 
-  /// None where it cannot be read: a snapshot is only a cache.
-  init?(_ bytes: [UInt8], by coding: LogCoding<State>) {
+  /// Why a snapshot that is there cannot be begun with.
+  enum Failure: Error {
+    case newer
+    case undecodable(any Error)
+    /// It is none of this library's.
+    case unreadable
+  }
+
+  init(_ bytes: [UInt8], by coding: LogCoding<State>) throws(Failure) {
     var reader = ByteReader(bytes)
-    guard reader.take(UInt8.self) == Self.format, let schema = reader.take(UInt32.self), schema <= coding.newestSchema,
-      let fold = Fold(&reader), let encoded = reader.takeString(), reader.isAtEnd,
-      let state = try? coding.decode(encoded, schema)
-    else { return nil }
-    self.init(state: state, fold: fold)
+    guard let format = reader.take(UInt8.self), format > 0, let schema = reader.take(UInt32.self) else {
+      throw .unreadable
+    }
+    if format > Self.format || schema > coding.newestSchema { throw .newer }
+    guard let fold = Fold(&reader), let encoded = reader.takeString(), reader.isAtEnd else { throw .unreadable }
+    do {
+      self.init(state: try coding.decode(encoded, schema), fold: fold)
+    } catch {
+      throw .undecodable(error)
+    }
   }
 
   init(state: State, fold: Fold) {

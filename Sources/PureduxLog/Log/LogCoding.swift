@@ -22,8 +22,8 @@ public struct LogCoding<Value: Sendable>: Sendable {
   ///   - newestSchema: The newest one that can be read: by default the one that is written. A version of a program that
   ///     reads the next schema and does not write it yet is what is deployed first.
   ///   - encode: What it throws is a rejection of the action.
-  ///   - decode: A function of its arguments alone, as each replica has to come to the same. An action for which it
-  ///     throws is skipped by all, and counted in `LogStatistics.skipped`.
+  ///   - decode: A function of its arguments alone, as each replica has to come to the same. Where it throws the store
+  ///     stops (`LogStop.undecodable`).
   public init(
     schema: UInt32 = 1, newestSchema: UInt32? = nil, encode: @escaping @Sendable (Value) throws -> [UInt8],
     decode: @escaping @Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value

@@ -32,11 +32,15 @@ public protocol OrderedLog: Sendable {
 
   /// Where the snapshots of this tree are; none by default.
   var snapshots: (any SnapshotStore)? { get }
+
+  /// What the tree is called, for reports; none by default.
+  var name: String? { get }
 }
 
 extension OrderedLog {
   public var entryLimit: Int { 1 << 20 }
   public var snapshots: (any SnapshotStore)? { nil }
+  public var name: String? { nil }
 }
 
 /// An entry of a log.
@@ -51,8 +55,8 @@ public struct LogRecord: Sendable, Hashable {
   }
 }
 
-/// Where the snapshots of a tree are kept. A snapshot is a cache of what the log says: one that is lost or cannot be
-/// read costs time, and no more unless the log was truncated behind it.
+/// Where the snapshots of a tree are kept. A snapshot is a cache of what the log says: one that is lost or damaged
+/// costs time, and no more unless the log was truncated behind it.
 public protocol SnapshotStore: Sendable {
   /// The newest snapshot, or none; none, too, where it cannot be read. Throws `.damaged` where what is there is not
   /// this tree's: a store is not opened then.

@@ -1,0 +1,361 @@
+import Foundation
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// What a program does with what it cannot decode, and what is decided about it (G11).
+@Suite(.timeLimit(.minutes(4))) struct UndecodableTests {
+  /// Where the log is.
+  enum Place: String, CaseIterable, Sendable {
+    case memory
+    case files
+  }
+
+  /// The first version of a program, and the next, whose bids have one member more.
+  private struct Bid: Codable, Sendable { var amount: Int }
+  private struct NextBid: Codable, Sendable {
+    var amount: Int
+    var currency = "EUR"
+  }
+  private struct Auction: Codable, Equatable, Sendable { var amounts: [Int] = [] }
+  private struct NextAuction: Codable, Equatable, Sendable {
+    var amounts: [Int] = []
+    var seller = "nobody"
+  }
+
+  private typealias First = RootStore<Auction, Bid>
+
+  private static func first(
+    _ log: any OrderedLog, _ options: LogOptions = .quick, history: History<Auction, Bid>? = nil
+  )
+    async throws -> First
+  {
+    try await RootStore(following: log, initialState: Auction(), options: options, history: history) {
+      $0.amounts.append($1.amount)
+    }
+  }
+
+  private static func next(_ log: any OrderedLog, _ options: LogOptions = .quick) async throws
+    -> RootStore<Auction, NextBid>
+  {
+    try await RootStore(following: log, initialState: Auction(), options: options) { $0.amounts.append($1.amount) }
+  }
+
+  /// Bids from 1 on, each an entry of its own.
+  private static func bid(_ amounts: ClosedRange<Int>, in log: any OrderedLog) async throws {
+    let store = try await first(log)
+    for amount in amounts { try await store.send(Bid(amount: amount)) }
+    await store.shutdown()
+  }
+
+  @Test(
+    "a member that was added stops the next version at the first entry, and the version before has everything still",
+    arguments: Place.allCases)
+  func memberAdded(place: Place) async throws {
+    try await withLog(place) { log in
+      try await Self.bid(1...3, in: log)
+      let told = Told()
+      var options = LogOptions.quick
+      options.reporting = { told.add($0) }
+      (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
+      await #expect(throws: StoreError.stopped(.undecodable(position: 1))) { try await Self.next(log, options) }
+      let text = "no value for currency"
+      #expect(told.all == [.undecodable(key: log.name, position: 1, isSnapshot: false, text)])
+      #expect(told.all[0].description.contains("at position 1 cannot be decoded: \(text)"))
+      #expect(try await log.snapshots?.newest() == nil)
+      let before = try await Self.first(log)
+      #expect(await before.state.amounts == [1, 2, 3])
+      try await before.send(Bid(amount: 4))
+      await before.shutdown()
+    }
+  }
+
+  @Test("a store that stops while it is opened can be opened to be read up to there", arguments: Place.allCases)
+  func readUpToThere(place: Place) async throws {
+    try await withLog(place) { log in
+      let writer = try await Self.next(log)
+      for amount in 1...2 { try await writer.send(NextBid(amount: amount)) }
+      await writer.shutdown()
+      try await Self.bid(3...4, in: log)
+      var options = LogOptions.quick
+      (options.opensWhereStopped, options.snapshotBytes, options.truncatesBehindSnapshots) = (true, 1, true)
+      let effects = Told()
+      let store = try await RootStore<Auction, NextBid>(
+        following: log, initialState: Auction(), options: options,
+        interceptors: .effects(ofState: .while({ $0.amounts.count > 0 }) { .run { _ in effects.note() } })
+      ) { $0.amounts.append($1.amount) }
+      #expect(await store.state.amounts == [1, 2])
+      #expect(await store.statistics.log?.phase == .stopped(.undecodable(position: 3)))
+      #expect(store.dispatch(NextBid(amount: 5)) == .stopped)
+      await #expect(throws: StoreError.stopped(.undecodable(position: 3))) { try await store.send(NextBid(amount: 5)) }
+      await store.settled()
+      await store.shutdown()
+      #expect(effects.count == 0)
+      #expect(try await log.snapshots?.newest()?.position ?? 0 <= 2)
+      #expect(try await Self.first(log).state.amounts == [1, 2, 3, 4])
+    }
+  }
+
+  @Test(
+    "an entry that it was decided to skip is skipped by all that are opened: by who can decode it, too",
+    arguments: Place.allCases)
+  func skipped(place: Place) async throws {
+    try await withLog(place) { log in
+      try await Self.bid(1...1, in: log)
+      try await Self.bid(2...3, in: log)
+      let decision = try await log.skip(position: 2, reason: "a test")
+      #expect(decision == 4)
+      try await Self.bid(4...4, in: log)
+      let history = History<Auction, Bid>(limit: 10)
+      let store = try await Self.first(log, history: history)
+      #expect(await store.state.amounts == [1, 3, 4])
+      #expect(history.entries.map(\.action.amount) == [1, 3, 4])
+      #expect(await store.statistics.log?.skipped == 1)
+      try await store.send(Bid(amount: 5))
+      await store.shutdown()
+      for position in [1, 3, 5, 6] as [UInt64] { try await log.skip(position: position, reason: "the others, too") }
+      let next = try await Self.next(log)
+      #expect(await next.state.amounts == [])
+      try await next.send(NextBid(amount: 6))
+      await next.shutdown()
+      // What the next version writes the first one reads.
+      #expect(try await Self.first(log).state.amounts == [6])
+    }
+  }
+
+  @Test("there is nothing to skip where there is no entry", arguments: Place.allCases)
+  func nothingToSkip(place: Place) async throws {
+    try await withLog(place) { log in
+      await #expect(throws: LogError.self) { try await log.skip(position: 1, reason: "") }
+      try await Self.bid(1...2, in: log)
+      for position in [0, 3, .max] as [UInt64] {
+        await #expect(throws: LogError.refused("There is no entry at position \(position).")) {
+          try await log.skip(position: position, reason: "")
+        }
+      }
+      #expect(try await log.head() == 2)
+    }
+  }
+
+  @Test(
+    "a store that has applied what is skipped stops; opened anew it has not, and tells its history and phases once",
+    arguments: Place.allCases)
+  func decidedLater(place: Place) async throws {
+    try await withLog(place) { log in
+      let told = Told()
+      var options = LogOptions.quick
+      options.reporting = { told.add($0) }
+      let store = try await Self.first(log, options)
+      for amount in 1...3 { try await store.send(Bid(amount: amount)) }
+      try await log.skip(position: 2, reason: "a mistake")
+      for await phase in store.logPhases() { if case .stopped(.diverged(position: 2)) = phase { break } }
+      #expect(told.all == [.skippedElsewhere(key: log.name, position: 2, by: 4)])
+      #expect(await store.state.amounts == [1, 2, 3])
+      await store.shutdown()
+      let history = History<Auction, Bid>(limit: 10)
+      let phases = Told()
+      let again = try await RootStore<Auction, Bid>(
+        following: log, initialState: Auction(), options: .quick,
+        onPhase: { if $0 == .ended { phases.note() } }, history: history
+      ) { $0.amounts.append($1.amount) }
+      #expect(await again.state.amounts == [1, 3])
+      #expect(history.entries.map(\.action.amount) == [1, 3])
+      #expect(phases.count == 0)
+      try await again.send(Bid(amount: 4))
+      #expect(await again.state.amounts == [1, 3, 4])
+      await again.shutdown()
+      #expect(phases.count == 1)
+    }
+  }
+
+  @Test(
+    "what is skipped and lies in a snapshot stops who is opened, until the snapshot is left aside",
+    arguments: Place.allCases)
+  func decidedBehindSnapshot(place: Place) async throws {
+    try await withLog(place) { log in
+      try await Self.bid(1...3, in: log)
+      var options = LogOptions.quick
+      options.ignoresSnapshots = true
+      await (try Self.first(log, options)).shutdown()
+      #expect(try await log.snapshots?.newest()?.position == 3)
+      try await log.skip(position: 2, reason: "a mistake")
+      await #expect(throws: StoreError.stopped(.diverged(position: 2))) { try await Self.first(log) }
+      let store = try await Self.first(log, options)
+      #expect(await store.state.amounts == [1, 3])
+      await store.shutdown()
+      #expect(try await Self.first(log).state.amounts == [1, 3])
+    }
+  }
+
+  @Test(
+    "a store that is behind goes on over what it cannot decode where it is decided already, with no snapshot between")
+  func behind() async throws {
+    let log = StepwiseLog()
+    var options = LogOptions.quick
+    options.snapshotBytes = 1
+    let store = try await Self.next(log, options)
+    log.hold()
+    try await Self.bid(2...2, in: log.memory)
+    #expect(store.dispatch(NextBid(amount: 3)) == .enqueued)
+    // It has not seen the first entry when it writes the second.
+    while try await log.head() < 2 { await Task.yield() }
+    try await log.memory.skip(position: 1, reason: "a mistake")
+    log.release()
+    for await auction in store.states() where auction.amounts == [3] { break }
+    try await store.send(NextBid(amount: 4))
+    #expect(await store.state.amounts == [3, 4])
+    await store.shutdown()
+    #expect(log.saved.allSatisfy { $0 >= 3 })
+    let again = try await Self.next(log.memory)
+    #expect(await again.state.amounts == [3, 4])
+  }
+
+  @Test(
+    "a snapshot that cannot be decoded stops the next version, and stays; a newer one says that",
+    arguments: Place.allCases)
+  func snapshot(place: Place) async throws {
+    try await withLog(place) { log in
+      try await Self.bid(1...3, in: log)
+      var options = LogOptions.quick
+      options.ignoresSnapshots = true
+      await (try Self.first(log, options)).shutdown()
+      let kept = try await log.snapshots?.newest()
+      let told = Told()
+      func next(_ options: LogOptions) async throws -> RootStore<NextAuction, Bid> {
+        try await RootStore(following: log, initialState: NextAuction(), options: options) {
+          $0.amounts.append($1.amount)
+        }
+      }
+      options.ignoresSnapshots = false
+      options.reporting = { told.add($0) }
+      await #expect(throws: StoreError.stopped(.undecodable(position: 3))) { try await next(options) }
+      #expect(told.all == [.undecodable(key: log.name, position: 3, isSnapshot: true, "no value for seller")])
+      #expect(try await log.snapshots?.newest() == kept)
+      // The whole log is there: it is replayed.
+      options.ignoresSnapshots = true
+      let store = try await next(options)
+      #expect(await store.state == NextAuction(amounts: [1, 2, 3]))
+      await store.shutdown()
+      // The first version reads that one, with a member that it does not know.
+      #expect(try await Self.first(log).state.amounts == [1, 2, 3])
+      let newer = try await RootStore<Auction, Bid>(
+        following: log, initialState: Auction(), schema: 2, options: options
+      ) {
+        $0.amounts.append($1.amount)
+      }
+      await newer.shutdown()
+      await #expect(throws: StoreError.stopped(.newerSchema(position: 3))) { try await Self.first(log) }
+    }
+  }
+
+  @Test("a state that cannot be decoded, in a log that was truncated behind it, says that", arguments: Place.allCases)
+  func truncatedBehind(place: Place) async throws {
+    try await withLog(place) { log in
+      try await Self.bid(1...3, in: log)
+      var options = LogOptions.quick
+      options.ignoresSnapshots = true
+      await (try Self.first(log, options)).shutdown()
+      try await log.truncate(through: 3)
+      await #expect(throws: StoreError.stopped(.undecodable(position: 3))) {
+        try await RootStore<NextAuction, Bid>(following: log, initialState: NextAuction(), options: .quick) {
+          $0.amounts.append($1.amount)
+        }
+      }
+    }
+  }
+
+  @Test("what is no entry stops a store, until it is skipped", arguments: Place.allCases)
+  func noEntry(place: Place) async throws {
+    try await withLog(place) { log in
+      try await Self.bid(1...1, in: log)
+      let written = Told()
+      log.append([1, 2, 3]) { _ in written.note() }
+      await #expect(throws: StoreError.stopped(.undecodable(position: 2))) { try await Self.first(log) }
+      try await log.skip(position: 2, reason: "none of ours")
+      let store = try await Self.first(log)
+      try await store.send(Bid(amount: 2))
+      #expect(await store.state.amounts == [1, 2])
+      #expect(await store.statistics.log?.skipped == 1)
+      await store.shutdown()
+    }
+  }
+
+  private func withLog(_ place: Place, _ body: (any OrderedLog) async throws -> Void) async throws {
+    switch place {
+    case .memory: try await body(MemoryLog())
+    case .files:
+      let directory = try TemporaryDirectory()
+      let log = try FileLog(directory: directory.path)
+      try await body(log["auction"])
+      await log.close()
+    }
+  }
+}
+
+/// What happened, and how often.
+private final class Told: Sendable {
+  private let reports = LockedValue<[LogReport]>([])
+  private let notes = LockedValue(0)
+
+  var all: [LogReport] { reports.withLock { $0 } }
+  var count: Int { notes.withLock { $0 } }
+  func add(_ report: LogReport) { reports.withLock { $0.append(report) } }
+  func note() { notes.withLock { $0 += 1 } }
+}
+
+/// A log that delivers one entry at a time, and none while it is held; and notes which snapshots are saved.
+private final class StepwiseLog: OrderedLog, SnapshotStore {
+  let memory = MemoryLog()
+  private let held = LockedValue(false)
+  private let positions = LockedValue<[UInt64]>([])
+  private let releases = Arrivals()
+
+  var saved: [UInt64] { positions.withLock { $0 } }
+  var snapshots: (any SnapshotStore)? { self }
+
+  func hold() { held.withLock { $0 = true } }
+
+  func release() {
+    held.withLock { $0 = false }
+    releases.notify()
+  }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    memory.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let task = Task { [self] in
+      do {
+        for try await records in memory.records(after: position) {
+          for record in records {
+            while held.withLock({ $0 }), !Task.isCancelled {
+              let count = releases.count
+              if held.withLock({ $0 }) { await releases.wait(after: count) }
+            }
+            continuation.yield([record])
+          }
+        }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in task.cancel() }
+    return stream
+  }
+
+  func head() async throws(LogError) -> UInt64 { try await memory.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
+  func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
+
+  func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    positions.withLock { $0.append(snapshot.position) }
+    try await memory.save(snapshot)
+  }
+
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
+}
