@@ -111,19 +111,22 @@ import Testing
   func entries() {
     let mark = LogEntry.Mark(position: 9, chain: 11)
     for actions in [[], [[]], [[1], [], [2, 3]]] as [[[UInt8]]] {
-      let bytes = LogEntry.encode(writer: 5, first: 6, seen: mark, schema: 7, actions: actions)
-      let header = LogEntry.Header(writer: 5, first: 6, seen: mark, schema: 7)
-      #expect(LogEntry.decode(bytes) == .entry(header, actions.map { $0[...] }))
-      for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
-      #expect(LogEntry.decode(bytes + [0]) == .unreadable)
-      var newer = bytes
-      newer[3] += 2
-      #expect(LogEntry.decode(newer) == .newerFormat)
+      for version in [nil, 0, 8] as [UInt32?] {
+        let header = LogEntry.Header(writer: 5, first: 6, seen: mark, schema: 7, fingerprintVersion: version)
+        let bytes = LogEntry.encode(header, actions: actions)
+        #expect(bytes.count <= LogEntry.overhead - 4 + actions.reduce(0) { $0 + 4 + $1.count })
+        #expect(LogEntry.decode(bytes) == .entry(header, actions.map { $0[...] }))
+        for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
+        #expect(LogEntry.decode(bytes + [0]) == .unreadable)
+        var newer = bytes
+        newer[3] += 2
+        #expect(LogEntry.decode(newer) == .newerFormat)
+      }
     }
-    let overflow = LogEntry.encode(writer: 1, first: .max, seen: mark, schema: 1, actions: [[1]])
-    #expect(LogEntry.decode(overflow) == .unreadable)
-    let zero = LogEntry.encode(writer: 1, first: 0, seen: mark, schema: 1, actions: [[1]])
-    #expect(LogEntry.decode(zero) == .unreadable)
+    for first in [.max, 0] as [UInt64] {
+      let header = LogEntry.Header(writer: 1, first: first, seen: mark, schema: 1)
+      #expect(LogEntry.decode(LogEntry.encode(header, actions: [[1]])) == .unreadable)
+    }
   }
 
   @Test("entries are half as large, each time the log refuses one, down to one action")

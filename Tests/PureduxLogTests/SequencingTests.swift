@@ -196,10 +196,13 @@ import Testing
   @Test("a fingerprint can be added, and another one taken, with what is in the log already")
   func fingerprintAdded() async throws {
     let log = MemoryLog()
-    for fingerprint in [nil, { 1 + UInt64($0.entries.count) }, { 7 + UInt64($0.entries.count) }]
-      as [(@Sendable (Ledger) -> UInt64)?]
-    {
-      let store = try await ledger(log, fingerprint: fingerprint)
+    let functions: [(@Sendable (Ledger) -> UInt64)?] = [
+      nil, { 1 + UInt64($0.entries.count) }, { 7 + UInt64($0.entries.count) },
+    ]
+    for (version, fingerprint) in functions.enumerated() {
+      var options = LogOptions.quick
+      options.fingerprintVersion = UInt32(version)
+      let store = try await ledger(log, options: options, fingerprint: fingerprint)
       for _ in 0..<3 { try await store.send("a") }
       await store.shutdown()
     }
@@ -234,7 +237,8 @@ import Testing
     let mark = LogEntry.Mark()
     func write(_ writers: Range<UInt64>) async {
       for writer in writers {
-        let entry = LogEntry.encode(writer: writer, first: 1, seen: mark, schema: 1, actions: [Array("\"x\"".utf8)])
+        let entry = LogEntry.encode(
+          LogEntry.Header(writer: writer, first: 1, seen: mark, schema: 1), actions: [Array("\"x\"".utf8)])
         await withCheckedContinuation { continuation in log.append(entry) { _ in continuation.resume() } }
       }
     }
@@ -392,7 +396,7 @@ import Testing
     let log = MemoryLog()
     func open(_ suffix: String) async throws -> LedgerStore {
       try await RootStore(
-        following: log, initialState: Ledger(),
+        following: log, initialState: Ledger(), options: .quick,
         fingerprint: { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } }
       ) { $0.entries.append($1 + ($1 == "bad" ? suffix : "")) }
     }

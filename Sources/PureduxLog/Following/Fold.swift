@@ -81,6 +81,17 @@ struct Fold: Equatable, Sendable {
     nextMark = (nextMark + 1) % Self.markLimit
   }
 
+  /// The state is as another program has hashed it, or none has: this one's hash takes its place.
+  mutating func restate(_ fingerprint: UInt64?) {
+    self.fingerprint = fingerprint ?? 0
+    if !marks.isEmpty { marks[(nextMark + Self.markLimit - 1) % Self.markLimit].fingerprint = self.fingerprint }
+  }
+
+  /// The hash of the state at a position, if it is remembered.
+  func fingerprint(at position: UInt64) -> UInt64? {
+    marks.first { $0.position == position && $0.fingerprint != 0 }?.fingerprint
+  }
+
   /// What is told to others.
   var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain, fingerprint: fingerprint) }
 

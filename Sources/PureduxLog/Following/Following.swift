@@ -14,10 +14,18 @@ private struct Applying {
   /// The entries that are skipped, as far as is known, and where that was decided: known from here on, if not before
   /// the entry, as all that comes before the decision is replayed with it.
   var decisions: [UInt64: UInt64]
+  /// Whether actions have been applied behind the last entry that says what state they have led to.
+  var isUnattested = false
 
   /// Whether a snapshot may be begun with: it has to be of a position behind the decisions that it obeys, as whoever
   /// meets a decision has to have skipped the entry.
   var canSave: Bool { fold.position >= max(goal, decisions.values.max() ?? 0) }
+
+  /// Whether the state at a position is to be that of who has written an entry: where an entry has been skipped, and
+  /// the decision had not come yet, others had applied it.
+  func compares(stateAt position: UInt64) -> Bool {
+    decisions.isEmpty || !decisions.contains { $0.key <= position && position < $0.value }
+  }
 }
 
 /// What an apply cannot go on behind by itself.
@@ -153,7 +161,8 @@ private struct Sending {
       throw StoreError.stopped(.undecodable(position: failure.position))
     }
     let (head, newest) = try found.get()
-    let stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
+    var stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
+    stored.fold.restate(fingerprint.map { max(1, $0(stored.state)) })
     let following = Following(
       log: log, head: head, stored: stored.fold, decisions: decisions, actions: actions, states: states,
       options: options, clock: elapsed,
@@ -250,8 +259,10 @@ private struct Sending {
         return (entry, sending.writer, sending.seen)
       }
       guard let (entry, writer, seen) = next else { return }
-      let bytes = LogEntry.encode(
-        writer: writer, first: entry.first, seen: seen, schema: actions.schema, actions: entry.actions)
+      let header = LogEntry.Header(
+        writer: writer, first: entry.first, seen: seen, schema: actions.schema,
+        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion)
+      let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { self.appended(entry.id, $0) }
       sending.withLock { $0.isPumping = false }
     }
@@ -558,10 +569,16 @@ private struct Sending {
           interruption = .overruled(position: skipped, by: position)
         }
       case .entry(let header):
-        // Those of before may have been written by a program with another fingerprint.
-        guard applying.withLock({ $0.fold.agrees(with: header.seen, inState: position > $0.goal) }) else {
+        guard agrees(with: header, at: position) else {
           stop(.diverged(position: header.seen.position), in: turn)
           return nil
+        }
+        applying.withLock { applying in
+          if outline.actionCount > 0 {
+            applying.isUnattested = true
+          } else if header.seen.position == applying.fold.position, attests(header) {
+            applying.isUnattested = false
+          }
         }
         for offset in 0..<outline.actionCount {
           apply(
@@ -587,6 +604,32 @@ private struct Sending {
     saveSnapshot(in: turn, of: tree)
     pump()
     return interruption
+  }
+
+  /// Whether the state is hashed in an entry by the function that this replica has.
+  private func attests(_ header: LogEntry.Header) -> Bool {
+    fingerprint != nil && header.fingerprintVersion == options.fingerprintVersion
+  }
+
+  /// Whether the writer of an entry had come to the same as this replica, as far as that is remembered. The states are
+  /// compared where the same function has hashed both; of what an older version of this library has written that is
+  /// known only of those that run at the same time.
+  private func agrees(with header: LogEntry.Header, at position: UInt64) -> Bool {
+    let seen = header.seen
+    let (inOrder, inState, here) = applying.withLock { applying in
+      let isComparable =
+        applying.compares(stateAt: seen.position)
+        && header.fingerprintVersion.map { $0 == options.fingerprintVersion } ?? (position > applying.goal)
+      let inState = !isComparable || applying.fold.agrees(with: seen)
+      return (
+        applying.fold.agrees(with: seen, inState: false), inState,
+        inState ? nil : applying.fold.fingerprint(at: seen.position)
+      )
+    }
+    if inOrder, inState { return true }
+    let states = inOrder ? here.map { LogReport.Fingerprints(here: $0, there: seen.fingerprint) } : nil
+    options.reporting(.diverged(key: log.name, position: seen.position, states: states))
+    return false
   }
 
   /// Inlined, so that what the types are is looked up once for all entries.
@@ -730,6 +773,7 @@ private struct Sending {
   /// On the tree's executor.
   private func rootEnded() {
     if sending.withLock({ $0.hasEnded }) { return }
+    attest()
     let (tasks, observers) = sending.withLock { sending in
       sending.phase = .ended
       defer { sending.observers = [:] }
@@ -745,6 +789,19 @@ private struct Sending {
     for task in tasks { task?.cancel() }
     if !sending.withLock({ $0.isAbandoned }) { onPhase?(.ended) }
     endRecovery(StoreError.terminated)
+  }
+
+  /// At the end of a store that hashes its state: an entry without actions says what the last ones have led to, as no
+  /// other one does, so that the next program is compared with that as well. What is not there does no harm.
+  private func attest() {
+    guard fingerprint != nil, applying.withLock({ $0.isUnattested && $0.canSave }) else { return }
+    let header = sending.withLock { sending -> LogEntry.Header? in
+      guard sending.stop == nil, !sending.isAbandoned, sending.outbox.isEmpty else { return nil }
+      return LogEntry.Header(
+        writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
+        fingerprintVersion: options.fingerprintVersion)
+    }
+    if let header { log.append(LogEntry.encode(header, actions: [])) { _ in } }
   }
 
   // MARK: Snapshots

@@ -22,10 +22,10 @@ extension RootStore {
   ///   - initialState: The state before the first entry. The same on every replica.
   ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
   ///   - options: Limits and times.
-  ///   - fingerprint: A hash of the state that is the same in every process, for finding replicas whose states differ
-  ///     (`LogStop.diverged`): called after each entry, on the tree's executor. Without it only the order is compared.
-  ///     Replicas that run at the same time need the same one; what was written before a replica was opened is not
-  ///     compared.
+  ///   - fingerprint: A hash of the state that is the same in every process, for finding that this replica comes to
+  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called after each
+  ///     entry, on the tree's executor. Without it only the order is compared. What was hashed under another number
+  ///     (`LogOptions.fingerprintVersion`) is not compared.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
   ///   must not apply, and `CancellationError`.

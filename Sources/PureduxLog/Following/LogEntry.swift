@@ -8,6 +8,8 @@ enum LogEntry {
     var first: UInt64
     var seen: Mark
     var schema: UInt32
+    /// Which function has computed the fingerprint of the state; nil where there is none, or that is not known.
+    var fingerprintVersion: UInt32?
   }
 
   /// A position, and the chain over all that was committed up to it.
@@ -27,26 +29,34 @@ enum LogEntry {
     var reason: String
   }
 
-  /// Of entries of actions, and of decisions, which versions that know no decisions take for one of a newer version.
+  /// Of entries of actions without more.
   private static let format: UInt8 = 1
-  private static let decisionFormat: UInt8 = 2
-  private static let skipping: UInt8 = 1
+  /// Of entries of several sorts, which the versions that know format 1 alone take for those of a newer one.
+  private static let sortedFormat: UInt8 = 2
+  private enum Sort: UInt8 {
+    /// Actions, and which function has computed the fingerprint.
+    case compared = 0
+    case skipping = 1
+  }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
-  /// How many bytes an entry of one action has beside that action.
-  static let overhead = 56
+  /// How many bytes an entry of one action has beside that action, at most.
+  static let overhead = 61
 
-  static func encode(writer: UInt64, first: UInt64, seen: Mark, schema: UInt32, actions: some Collection<[UInt8]>)
-    -> [UInt8]
-  {
+  static func encode(_ header: Header, actions: some Collection<[UInt8]>) -> [UInt8] {
     var bytes = ByteWriter(capacity: overhead + actions.reduce(0) { $0 + 4 + $1.count })
-    for byte in kind + [format] { bytes.put(byte) }
-    bytes.put(schema)
-    bytes.put(writer)
-    bytes.put(first)
-    bytes.put(seen.position)
-    bytes.put(seen.chain)
-    bytes.put(seen.fingerprint)
+    if let version = header.fingerprintVersion {
+      for byte in kind + [sortedFormat, Sort.compared.rawValue] { bytes.put(byte) }
+      bytes.put(version)
+    } else {
+      for byte in kind + [format] { bytes.put(byte) }
+    }
+    bytes.put(header.schema)
+    bytes.put(header.writer)
+    bytes.put(header.first)
+    bytes.put(header.seen.position)
+    bytes.put(header.seen.chain)
+    bytes.put(header.seen.fingerprint)
     bytes.put(UInt32(actions.count))
     for action in actions { bytes.put(action) }
     return bytes.bytes
@@ -54,7 +64,7 @@ enum LogEntry {
 
   static func encode(_ decision: Decision) -> [UInt8] {
     var bytes = ByteWriter()
-    for byte in kind + [decisionFormat, skipping] { bytes.put(byte) }
+    for byte in kind + [sortedFormat, Sort.skipping.rawValue] { bytes.put(byte) }
     bytes.put(decision.skipped)
     bytes.put(decision.time)
     bytes.put(Array(decision.reason.utf8))
@@ -74,10 +84,21 @@ enum LogEntry {
     guard bytes.starts(with: kind), bytes.count > kind.count else { return .unreadable }
     var reader = ByteReader(bytes, at: kind.count + 1)
     switch bytes[kind.count] {
-    case format: break
-    case decisionFormat: return decodeDecision(&reader)
-    case let format: return format > decisionFormat ? .newerFormat : .unreadable
+    case format: return decodeActions(&reader, fingerprintVersion: nil)
+    case sortedFormat: break
+    case let format: return format > sortedFormat ? .newerFormat : .unreadable
     }
+    guard let sort = reader.take(UInt8.self) else { return .unreadable }
+    switch Sort(rawValue: sort) {
+    case .compared:
+      guard let version = reader.take(UInt32.self) else { return .unreadable }
+      return decodeActions(&reader, fingerprintVersion: version)
+    case .skipping: return decodeDecision(&reader)
+    case nil: return .newerFormat
+    }
+  }
+
+  private static func decodeActions(_ reader: inout ByteReader, fingerprintVersion: UInt32?) -> Decoded {
     guard let schema = reader.take(UInt32.self), let writer = reader.take(UInt64.self),
       let first = reader.take(UInt64.self), let position = reader.take(UInt64.self),
       let chain = reader.take(UInt64.self), let fingerprint = reader.take(UInt64.self),
@@ -90,15 +111,12 @@ enum LogEntry {
       actions.append(action)
     }
     guard reader.isAtEnd else { return .unreadable }
+    let seen = Mark(position: position, chain: chain, fingerprint: fingerprint)
     return .entry(
-      Header(
-        writer: writer, first: first, seen: Mark(position: position, chain: chain, fingerprint: fingerprint),
-        schema: schema), actions)
+      Header(writer: writer, first: first, seen: seen, schema: schema, fingerprintVersion: fingerprintVersion), actions)
   }
 
   private static func decodeDecision(_ reader: inout ByteReader) -> Decoded {
-    guard let sort = reader.take(UInt8.self) else { return .unreadable }
-    guard sort == skipping else { return .newerFormat }
     guard let skipped = reader.take(UInt64.self), let time = reader.take(UInt64.self),
       let reason = reader.takeString(), reader.isAtEnd
     else { return .unreadable }

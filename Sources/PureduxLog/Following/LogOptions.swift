@@ -32,6 +32,9 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
+  /// Which function `fingerprint:` is. Raise it when the function changes, or when a changed reducer is to reduce
+  /// what is in the log already: states are compared only with those that were hashed under the same number.
+  public var fingerprintVersion: UInt32 = 1
   /// Whether a store that stops while it replays, at an entry that this program must not apply or cannot decode
   /// (`LogStop`), is opened all the same: it can be read up to there, takes no actions, and has no effects. Without it
   /// opening throws `StoreError.stopped`.

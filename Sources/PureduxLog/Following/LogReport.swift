@@ -7,11 +7,20 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// The store stops, or is not opened, as an entry, or the snapshot, at a position cannot be decoded
   /// (`LogStop.undecodable`): with the key of the log, if it has one, and what the decoder says.
   case undecodable(key: String?, position: UInt64, isSnapshot: Bool, String)
+  /// The store stops, as it has not come to what the writer of an entry had come to at a position (`LogStop.diverged`):
+  /// to another state, with both fingerprints; or, without them, to another order, which is an error of the log.
+  case diverged(key: String?, position: UInt64, states: Fingerprints?)
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`).
   case snapshotsFail(LogError)
+
+  /// Two hashes of what should be one state.
+  public struct Fingerprints: Sendable, Hashable {
+    public var here: UInt64
+    public var there: UInt64
+  }
 
   public var description: String {
     switch self {
@@ -25,6 +34,14 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "behind it is applied, saved or truncated. Decode it: give new members of the action a default in "
         + "`init(from:)`, or raise `schema` and bring `upcasting`. Or decide that it is skipped, for all replicas and "
         + "for good: `skip(position: \(position), reason:)` of the log."
+    case .diverged(let key, let position, let states?):
+      "A store of \(Self.name(key)) has come to another state at position \(position), or before, than the one that was "
+        + "written: fingerprint \(states.here) here, \(states.there) there. It stops. Its reducer or middleware is not a "
+        + "function of state and action, or has changed since: bring back the one that was. Where the past is to be "
+        + "reduced by the new one, raise `LogOptions.fingerprintVersion`."
+    case .diverged(let key, let position, nil):
+      "A store of \(Self.name(key)) has not the entries, up to position \(position), that the one had which wrote behind "
+        + "them. It stops: the log has lost entries, or has changed their order."
     case .skippedElsewhere(let key, let position, let decision):
       "It was decided at position \(decision) of \(Self.name(key)) that the entry at \(position) is skipped, which this "
         + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it."
