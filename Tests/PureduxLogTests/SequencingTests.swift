@@ -209,6 +209,54 @@ import Testing
     #expect(await (try ledger(log)).state.entries.count == 9)
   }
 
+  @Test("middleware is told what is replayed, and nothing of that is logged or timed again")
+  func replayed() async throws {
+    let log = MemoryLog()
+    let seen = LockedValue<[String]>([])
+    func open() async throws -> LedgerStore {
+      try await ledger(
+        log,
+        middleware: [
+          .logging { entry in seen.withLock { $0.append("logged " + entry.action) } },
+          .timing { action, _ in seen.withLock { $0.append("timed " + action) } },
+          Middleware { action, context, next in
+            seen.withLock { $0.append((context.isReplay ? "again " : "live ") + action) }
+            next(action)
+          },
+        ])
+    }
+    func take() -> [String] {
+      seen.withLock { seen in
+        defer { seen = [] }
+        return seen
+      }
+    }
+    let first = try await open()
+    try await first.send("a")
+    #expect(take() == ["live a", "timed a", "logged a"])
+    await first.shutdown()
+    let second = try await open()
+    #expect(take() == ["again a"])
+    let child = second.childStore(
+      initialState: 0, stateMapping: { state, _ in state },
+      middleware: [
+        Middleware { action, context, next in
+          #expect(!context.isReplay)
+          next(action)
+        }
+      ]
+    ) { _, _ in }
+    try await child.send("b")
+    #expect(take() == ["live b", "timed b", "logged b"])
+    // What another replica writes meanwhile is live, too.
+    let other = try await ledger(log)
+    try await other.send("c")
+    _ = await second.state { $0.entries.count == 3 }
+    await second.shutdown()
+    #expect(take() == ["live c", "timed c", "logged c"])
+    await other.shutdown()
+  }
+
   @Test("a log that tells no outcomes is followed all the same")
   func noOutcomes() async throws {
     let store = try await ledger(MuteLog())

@@ -105,6 +105,11 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   /// action.
   @inlinable public var isCommitted: Bool { stages.isCommitted }
 
+  /// Whether the store follows a log and replays what was in it when the store was opened: such an action has been
+  /// committed before, in an earlier process or by another replica. What middleware passes on has to be the same then;
+  /// what it reports, counts or prints has been reported.
+  @inlinable public var isReplay: Bool { stages.isReplay }
+
   /// Dispatches to the store that the action was given to.
   @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: stages.node) }
 

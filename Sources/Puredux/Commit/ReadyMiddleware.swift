@@ -13,18 +13,20 @@ extension Middleware {
     }
   }
 
-  /// Reports how long each action took, including the inner middleware, the reducers and publishing.
+  /// Reports how long each action took, including the inner middleware, the reducers and publishing; not those that are
+  /// replayed.
   @inlinable public static func timing(
     clock: some Clock<Duration> = ContinuousClock(),
     _ report: @escaping @Sendable (_ action: Action, _ taken: Duration) -> Void
   ) -> Middleware {
-    Middleware { action, _, next in
+    Middleware { action, context, next in
+      if context.isReplay { return next(action) }
       let taken = clock.measure { next(action) }
       report(action, taken)
     }
   }
 
-  /// Reports each action, what it changed and how long it took.
+  /// Reports each action, what it changed and how long it took; not those that are replayed.
   ///
   ///     .logging { print($0.action, $0.changes, $0.taken) }
   ///
@@ -34,6 +36,7 @@ extension Middleware {
     clock: some Clock<Duration> = ContinuousClock(), _ log: @escaping @Sendable (ActionLog<State, Action>) -> Void
   ) -> Middleware {
     Middleware { action, context, next in
+      if context.isReplay { return next(action) }
       let before = context.state
       let taken = clock.measure { next(action) }
       log(

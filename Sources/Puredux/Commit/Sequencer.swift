@@ -71,6 +71,7 @@ private struct SubmittedAction {
   private var committing: Action?
   /// Whether the action that middleware has passed on more than once has been committed at least once.
   private var isCommittedInPart = false
+  private var replays = false
 
   @inlinable package convenience init(_ log: LogSide) {
     self.init(log) { action, middleware, stages in
@@ -93,6 +94,7 @@ private struct SubmittedAction {
   override var statistics: LogStatistics? { log.statistics() }
   override func rootClosed() { log.rootClosed() }
   override var isCommitting: Bool { committing != nil }
+  override var isReplaying: Bool { replays }
 
   override func rootEnded() {
     hasEnded = true
@@ -232,6 +234,9 @@ extension Sequencer {
     }
 
     package var hasEnded: Bool { sequencer.hasEnded }
+
+    /// Whether what is committed from now on was in the log when the store was opened.
+    package func setReplaying(_ replays: Bool) { sequencer.replays = replays }
 
     /// Commits what another replica, or an earlier process, has submitted: by the root store alone, and without
     /// effects.

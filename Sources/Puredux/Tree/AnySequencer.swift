@@ -19,6 +19,9 @@
   /// Whether an action that was submitted here is being committed. On the tree's executor.
   var isCommitting: Bool { false }
 
+  /// Whether what is committed now was in the log when the store was opened. On the tree's executor.
+  var isReplaying: Bool { false }
+
   /// How many requests may wait for their turn before `dispatch` is refused.
   var inboxBound: Int { .max }
 

@@ -101,6 +101,7 @@ import Synchronization
   @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
   @inlinable var storeID: StoreID { node?.id ?? .root }
   @inlinable var isCommitted: Bool { unsafe hasCommitted }
+  @usableFromInline var isReplay: Bool { node?.tree.sequencer?.isReplaying ?? false }
 
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 }

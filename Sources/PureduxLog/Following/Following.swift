@@ -549,6 +549,7 @@ private struct Sending {
     let now = clock.now
     var next = 0
     var interruption: Interruption?
+    defer { turn.setReplaying(false) }
     for outline in outlines {
       let (position, first) = (outline.position, next)
       next += outline.actionCount
@@ -559,6 +560,7 @@ private struct Sending {
         interruption = .undecodable(position: position, failure)
         break
       }
+      turn.setReplaying(applying.withLock { position <= $0.goal })
       switch outline.kind {
       case .newerSchema:
         stop(.newerSchema(position: position), in: turn)
