@@ -120,6 +120,22 @@ private struct Turns {
     #expect(turns.begun == [100])
   }
 
+  @Test func `the first is first before those that wait for their time or turn, too`() {
+    var turns = Turns()
+    turns.add(1, .debounced(for: .seconds(1)))
+    turns.add(2, .first)
+    #expect(turns.begun == [])
+    #expect(turns.leftOut == [2])
+    turns.advance(by: .seconds(1))
+    turns.end(1)
+    turns.add(3, .throttled(for: .seconds(5)))
+    turns.add(4, .throttled(for: .seconds(5)))
+    turns.end(3)
+    turns.add(5, .first)
+    #expect(turns.begun == [1, 3])
+    #expect(turns.leftOut == [2, 5])
+  }
+
   @Test func `each policy deals with those of another before it`() {
     var turns = Turns()
     turns.add(1, .concurrent(limit: 5))

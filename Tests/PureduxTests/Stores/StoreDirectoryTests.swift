@@ -96,6 +96,44 @@ import Testing
     #expect(await made.counts == [1: 2, 2: 1])
   }
 
+  @Test(arguments: [false, true])
+  func `a store is kept until the last of those who use it leaves, whenever they have asked`(together: Bool)
+    async throws
+  {
+    let (made, clock, gate) = (Made(), ManualClock(), Gate())
+    let directory = Directory(idleLimit: .seconds(10), clock: clock) { key in
+      _ = await made.add(key)
+      if together { await gate.wait() }
+      return RootStore(initialState: key) { $0 += $1 }
+    }
+    let (entered, stays) = (Gate(), Gate())
+    let staying = Task {
+      try await directory.withStore(1) { store in
+        entered.open()
+        await stays.wait()
+        try await store.send(1)
+      }
+    }
+    if !together { await entered.wait() }
+    let leaving = Task { try await directory.withStore(1) { _ in } }
+    if together {
+      while await directory.table.waiterCount(of: 1) < 2 { await Task.yield() }
+      gate.open()
+    }
+    try await leaving.value
+    await entered.wait()
+    // Somebody else's store goes idle, so that there is a time to wait for.
+    try await directory.withStore(2) { _ in }
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(11))
+    while await directory.keys.count > 1 { await Task.yield() }
+    #expect(await directory.keys == [1])
+    stays.open()
+    try await staying.value
+    #expect(try await directory.withStore(1) { await $0.state } == 2)
+    #expect(await made.counts == [1: 1, 2: 1])
+  }
+
   @Test func `a store that is followed, or whose effects run, is kept`() async throws {
     let (made, clock) = (Made(), ManualClock())
     let directory = directory(made, idleLimit: .seconds(10), clock: clock)
