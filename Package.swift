@@ -28,6 +28,7 @@ let package = Package(
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting", "PureduxTesting"],
+      exclude: ["Golden"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxNATSTests", dependencies: ["PureduxNATS", "PureduxLogTesting", "PureduxTesting"],

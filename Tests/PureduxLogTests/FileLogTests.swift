@@ -147,6 +147,21 @@ import Testing
     await #expect(throws: LogError.self) { _ = try await append([1], to: FileLog(directory: directory.path)["tree"]) }
   }
 
+  @Test("what was asked before a log is closed is done")
+  func closing() async throws {
+    let directory = try TemporaryDirectory()
+    for round in 0..<20 {
+      let log = try FileLog(directory: directory.path)
+      let trees = (0..<20).map { log["\($0)"] }
+      let told = LockedValue(0)
+      for tree in trees {
+        tree.append([UInt8(round)]) { if case .success(UInt64(round + 1)) = $0 { told.withLock { $0 += 1 } } }
+      }
+      await log.close()
+      #expect(told.withLock { $0 } == trees.count)
+    }
+  }
+
   @Test("a directory is open once at a time")
   func inUse() async throws {
     let directory = try TemporaryDirectory()

@@ -161,6 +161,8 @@ public final class FileLog: Sendable {
   }
 
   private func closeOnce() async {
+    for tree in trees.withLock({ $0.objects }) { await tree.finish() }
+    await withCheckedContinuation { continuation in snapshotQueue.async { continuation.resume() } }
     let opened = opened.withLock { $0.take() }
     for tree in trees.withLock({ $0.objects }) { await tree.close() }
     // A snapshot that is being written would take the place of one that is written after this.

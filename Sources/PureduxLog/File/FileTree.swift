@@ -54,7 +54,17 @@ final class FileTree: OrderedLog, SnapshotStore {
   var name: String? { key }
   var isLost: Bool { waiting.withLock { $0.loss != nil } }
 
-  /// Returns when what was asked before is done, and no file is open. Who reads is told that the log is closed.
+  /// Returns when what was asked before is done.
+  func finish() async {
+    await withCheckedContinuation { continuation in
+      queue.async {
+        self.appends.performAll { self.writeAll($0) }
+        continuation.resume()
+      }
+    }
+  }
+
+  /// Returns when no file is open. Who reads is told that the log is closed.
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {

@@ -1,8 +1,9 @@
 /// The file of a tree's snapshot: the tree's number and key, the position, the length and a checksum, and the bytes.
 enum SnapshotFile {
-  private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50, 2]
+  private static let kind: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50]
+  private static let magic: [UInt8] = kind + [2]
   /// Of the version before, without number and key.
-  private static let olderMagic: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50, 1]
+  private static let olderMagic: [UInt8] = kind + [1]
 
   /// A snapshot, and what tells whose it is.
   struct Stored: Equatable {
@@ -17,6 +18,11 @@ enum SnapshotFile {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(FileNames.snapshot, in: directory, .reading)
       return try file.read(try file.size(), at: 0)
+    }
+    if let bytes, bytes.starts(with: kind), bytes.count > kind.count, bytes[kind.count] > magic[kind.count] {
+      throw .damaged(
+        position: 1,
+        "\(directory.path)/\(FileNames.snapshot) was written by a newer version of this library, which is to open it.")
     }
     return bytes.flatMap(decode)
   }

@@ -1,0 +1,105 @@
+import Foundation
+import Puredux
+import Testing
+
+@testable import PureduxLog
+
+/// Files that released versions have written are opened by this one (Docs/Formats.md).
+@Suite(.timeLimit(.minutes(4))) struct GoldenTests {
+  /// One directory for each version of the formats, as `write` has left it.
+  private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "Golden")
+
+  private static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
+    ledger.entries.reduce(0) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
+  }
+
+  /// Every kind of entry, a snapshot, and a file of entries that is not the last.
+  private static func write(to directory: String) async throws {
+    var small = FileLog.Options()
+    (small.segmentBytes, small.preallocatedBytes) = (1, 0)
+    let log = try FileLog(directory: directory, options: small)
+    let tree = log["caf\u{E9}/1"]
+    let plain = try await ledger(tree)
+    try await plain.send("a")
+    await plain.shutdown()
+    let compared = try await ledger(tree, fingerprint: fingerprint)
+    try await compared.send("b")
+    await compared.shutdown()
+    var options = LogOptions.quick
+    options.ignoresSnapshots = true
+    await (try ledger(tree, options: options, fingerprint: fingerprint)).shutdown()
+    let last = try await ledger(tree, fingerprint: fingerprint)
+    for action in ["c", "a mistake", "d"] { try await last.send(action) }
+    await last.shutdown()
+    try await tree.skip(position: 5, reason: "a mistake")
+    let after = try await ledger(tree, fingerprint: fingerprint)
+    try await after.send("e")
+    await after.shutdown()
+    await log.close()
+  }
+
+  @Test("what earlier versions have written is read, to the last byte", arguments: ["1"])
+  func read(version: String) async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/log"
+    try FileManager.default.copyItem(at: Self.folder.appending(path: version), to: URL(fileURLWithPath: path))
+    let log = try FileLog(directory: path)
+    #expect(try log.keys() == ["caf\u{E9}/1"])
+    let tree = log["caf\u{E9}/1"]
+    #expect(try await tree.snapshots?.newest()?.position == 3)
+    for ignoring in [false, true] {
+      var options = LogOptions.quick
+      options.ignoresSnapshots = ignoring
+      let store = try await ledger(tree, options: options, fingerprint: Self.fingerprint)
+      #expect(await store.state.entries == ["a", "b", "c", "d", "e"])
+      #expect(await store.statistics.log?.skipped == 1)
+      await store.shutdown()
+    }
+    // It goes on from there.
+    let store = try await ledger(tree, fingerprint: Self.fingerprint)
+    try await store.send("f")
+    #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f"])
+    await store.shutdown()
+    await log.close()
+  }
+
+  @Test("this version writes what is kept as its own, but for what is at random")
+  func written() async throws {
+    let directory = try TemporaryDirectory()
+    try await Self.write(to: directory.path)
+    if let path = ProcessInfo.processInfo.environment["PUREDUX_GOLDEN"] {
+      try FileManager.default.copyItem(atPath: directory.path, toPath: path)
+    }
+    let kept = Self.folder.appending(path: "1").path
+    let names = try FileManager.default.subpathsOfDirectory(atPath: kept).sorted()
+    #expect(try FileManager.default.subpathsOfDirectory(atPath: directory.path).sorted() == names)
+    for name in names {
+      let (one, other) = (
+        FileManager.default.contents(atPath: kept + "/" + name),
+        FileManager.default.contents(atPath: directory.path + "/" + name)
+      )
+      #expect(one?.count == other?.count, "\(name)")
+      #expect(one?.prefix(8) == other?.prefix(8), "\(name)")
+    }
+  }
+
+  @Test("a snapshot's file of a newer version is not taken for none")
+  func newerSnapshot() async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/log"
+    try FileManager.default.copyItem(at: Self.folder.appending(path: "1"), to: URL(fileURLWithPath: path))
+    let file = URL(fileURLWithPath: path + "/=caf%c3%a9%2f1/snapshot")
+    var bytes = try Data(contentsOf: file)
+    bytes[7] += 1
+    try bytes.write(to: file)
+    let log = try FileLog(directory: path)
+    do {
+      _ = try await ledger(log["caf\u{E9}/1"])
+      Issue.record("It was opened.")
+    } catch LogError.damaged(_, let text) {
+      #expect(text.hasSuffix("was written by a newer version of this library, which is to open it."))
+    }
+    #expect(try Data(contentsOf: file) == bytes)
+    await log.close()
+  }
+}
