@@ -581,8 +581,11 @@ struct EffectModel {
 
   /// Gives a store its last action, and cancels everything of it and below it.
   private mutating func end(_ store: Int) {
+    let turnedAway = phase.turnedAway
     giveLast(store)
     drain()
+    // The store has closed: what one of its last effects would stand in the way of may come when that has gone.
+    phase.maybeTurnedAway += phase.turnedAway - turnedAway
     cancelEffects(below: store)
   }
 

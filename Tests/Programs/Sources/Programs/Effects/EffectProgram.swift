@@ -257,6 +257,8 @@ struct EffectPhase: Sendable, Equatable {
   /// How many run, wait or are held under ids.
   var count = 0
   var turnedAway = 0
+  /// How many of these may not have been.
+  var maybeTurnedAway = 0
   var failed: [EffectKey] = []
   /// Whether each gift was taken.
   var answers: [Bool] = []
