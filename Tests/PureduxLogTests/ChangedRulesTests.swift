@@ -12,7 +12,7 @@ import Testing
   }
 
   private static func open(
-    _ log: any OrderedLog, _ options: LogOptions = .quick, atLeast step: Int = 1, suffix: String = ""
+    _ log: any OrderedLog, _ options: LogOptions = .once, atLeast step: Int = 1, suffix: String = ""
   ) async throws -> LedgerStore {
     let guarding = Middleware<Ledger, String> { action, context, next in
       let highest = context.state.entries.compactMap { Int($0) }.max() ?? 0
@@ -35,7 +35,7 @@ import Testing
     let log = MemoryLog()
     try await Self.bid(in: log)
     let told = LockedValue<[LogReport]>([])
-    var options = LogOptions.quick
+    var options = LogOptions.once
     options.reporting = { report in told.withLock { $0.append(report) } }
     options.snapshotBytes = 1
     options.truncatesBehindSnapshots = true
@@ -55,7 +55,7 @@ import Testing
     let log = MemoryLog()
     try await Self.bid(in: log)
     await #expect(throws: StoreError.stopped(.diverged(position: 1))) { try await Self.open(log, suffix: "!") }
-    var options = LogOptions.quick
+    var options = LogOptions.once
     options.opensWhereStopped = true
     let store = try await Self.open(log, options, suffix: "!")
     #expect(await store.state.entries == ["1!"])
@@ -68,7 +68,7 @@ import Testing
   func behindSnapshot() async throws {
     let log = MemoryLog()
     try await Self.bid(in: log)
-    var options = LogOptions.quick
+    var options = LogOptions.once
     options.ignoresSnapshots = true
     await (try Self.open(log, options)).shutdown()
     let store = try await Self.open(log, suffix: "!")

@@ -18,6 +18,10 @@ import Testing
       let writer = UInt64.random(in: 1...3, using: &random)
       let number = UInt64.random(in: 1...20, using: &random)
       position += 1
+      let count = UInt64.random(in: 0...4, using: &random)
+      var other = fold
+      let isTaken = (0..<count).contains { other.take(number + $0, of: writer, at: position) == .commit }
+      #expect(fold.takes(number, count: count, of: writer) == isTaken, "seed \(seed)")
       switch fold.take(number, of: writer, at: position) {
       case .commit: taken[writer, default: []].append(number)
       case .repeated: #expect(taken[writer, default: []].contains(number), "seed \(seed)")

@@ -19,20 +19,20 @@ import Testing
     (small.segmentBytes, small.preallocatedBytes) = (1, 0)
     let log = try FileLog(directory: directory, options: small)
     let tree = log["caf\u{E9}/1"]
-    let plain = try await ledger(tree)
+    let plain = try await ledger(tree, options: .once)
     try await plain.send("a")
     await plain.shutdown()
-    let compared = try await ledger(tree, fingerprint: fingerprint)
+    let compared = try await ledger(tree, options: .once, fingerprint: fingerprint)
     try await compared.send("b")
     await compared.shutdown()
-    var options = LogOptions.quick
+    var options = LogOptions.once
     options.ignoresSnapshots = true
     await (try ledger(tree, options: options, fingerprint: fingerprint)).shutdown()
-    let last = try await ledger(tree, fingerprint: fingerprint)
+    let last = try await ledger(tree, options: .once, fingerprint: fingerprint)
     for action in ["c", "a mistake", "d"] { try await last.send(action) }
     await last.shutdown()
     try await tree.skip(position: 5, reason: "a mistake")
-    let after = try await ledger(tree, fingerprint: fingerprint)
+    let after = try await ledger(tree, options: .once, fingerprint: fingerprint)
     try await after.send("e")
     await after.shutdown()
     await log.close()
@@ -48,7 +48,7 @@ import Testing
     let tree = log["caf\u{E9}/1"]
     #expect(try await tree.snapshots?.newest()?.position == 3)
     for ignoring in [false, true] {
-      var options = LogOptions.quick
+      var options = LogOptions.once
       options.ignoresSnapshots = ignoring
       let store = try await ledger(tree, options: options, fingerprint: Self.fingerprint)
       #expect(await store.state.entries == ["a", "b", "c", "d", "e"])
@@ -56,7 +56,7 @@ import Testing
       await store.shutdown()
     }
     // It goes on from there.
-    let store = try await ledger(tree, fingerprint: Self.fingerprint)
+    let store = try await ledger(tree, options: .once, fingerprint: Self.fingerprint)
     try await store.send("f")
     #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f"])
     await store.shutdown()
@@ -94,7 +94,7 @@ import Testing
     try bytes.write(to: file)
     let log = try FileLog(directory: path)
     do {
-      _ = try await ledger(log["caf\u{E9}/1"])
+      _ = try await ledger(log["caf\u{E9}/1"], options: .once)
       Issue.record("It was opened.")
     } catch LogError.damaged(_, let text) {
       #expect(text.hasSuffix("was written by a newer version of this library, which is to open it."))

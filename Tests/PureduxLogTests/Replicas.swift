@@ -32,6 +32,13 @@ extension LogOptions {
     options.endingLimit = .seconds(600)
     return options
   }
+
+  /// What has not come back is not given to the log once more, however slow the machine is: positions are known.
+  static var once: LogOptions {
+    var options = quick
+    options.patience = .seconds(1_000_000)
+    return options
+  }
 }
 
 extension RootStore {

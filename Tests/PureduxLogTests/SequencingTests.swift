@@ -444,7 +444,7 @@ import Testing
     let log = MemoryLog()
     func open(_ suffix: String) async throws -> LedgerStore {
       try await RootStore(
-        following: log, initialState: Ledger(), options: .quick,
+        following: log, initialState: Ledger(), options: .once,
         fingerprint: { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } }
       ) { $0.entries.append($1 + ($1 == "bad" ? suffix : "")) }
     }

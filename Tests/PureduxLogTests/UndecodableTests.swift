@@ -28,7 +28,7 @@ import Testing
   private typealias First = RootStore<Auction, Bid>
 
   private static func first(
-    _ log: any OrderedLog, _ options: LogOptions = .quick, history: History<Auction, Bid>? = nil
+    _ log: any OrderedLog, _ options: LogOptions = .once, history: History<Auction, Bid>? = nil
   )
     async throws -> First
   {
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  private static func next(_ log: any OrderedLog, _ options: LogOptions = .quick) async throws
+  private static func next(_ log: any OrderedLog, _ options: LogOptions = .once) async throws
     -> RootStore<Auction, NextBid>
   {
     try await RootStore(following: log, initialState: Auction(), options: options) { $0.amounts.append($1.amount) }
@@ -57,7 +57,7 @@ import Testing
     try await withLog(place) { log in
       try await Self.bid(1...3, in: log)
       let told = Told()
-      var options = LogOptions.quick
+      var options = LogOptions.once
       options.reporting = { told.add($0) }
       (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
       await #expect(throws: StoreError.stopped(.undecodable(position: 1))) { try await Self.next(log, options) }
@@ -79,7 +79,7 @@ import Testing
       for amount in 1...2 { try await writer.send(NextBid(amount: amount)) }
       await writer.shutdown()
       try await Self.bid(3...4, in: log)
-      var options = LogOptions.quick
+      var options = LogOptions.once
       (options.opensWhereStopped, options.snapshotBytes, options.truncatesBehindSnapshots) = (true, 1, true)
       let effects = Told()
       let store = try await RootStore<Auction, NextBid>(
@@ -125,6 +125,43 @@ import Testing
     }
   }
 
+  @Test("an entry of a newer schema is skipped where that is decided, as on the way back to the version before")
+  func newerSchema() async throws {
+    let log = MemoryLog()
+    try await Self.bid(1...1, in: log)
+    let newer = try await RootStore<Auction, Bid>(following: log, initialState: Auction(), schema: 2, options: .once) {
+      $0.amounts.append($1.amount)
+    }
+    for amount in 2...3 { try await newer.send(Bid(amount: amount)) }
+    await newer.shutdown()
+    await #expect(throws: StoreError.stopped(.newerSchema(position: 2))) { try await Self.first(log) }
+    try await log.skip(position: 2, reason: "back to the first version")
+    await #expect(throws: StoreError.stopped(.newerSchema(position: 3))) { try await Self.first(log) }
+    try await log.skip(position: 3, reason: "back to the first version")
+    try await Self.bid(4...4, in: log)
+    #expect(try await Self.first(log).state.amounts == [1, 4])
+  }
+
+  @Test("an entry that the log repeats stops nobody where it was skipped, or has been applied")
+  func repeated() async throws {
+    let log = MemoryLog()
+    try await Self.bid(1...1, in: log)
+    try await Self.bid(2...2, in: log)
+    var bytes: [[UInt8]] = []
+    for try await records in log.records(after: 0) {
+      bytes += records.map(\.bytes)
+      if bytes.count == 2 { break }
+    }
+    for entry in bytes { log.append(entry) { _ in } }
+    try await log.skip(position: 1, reason: "a mistake")
+    try await log.skip(position: 2, reason: "a mistake")
+    let store = try await Self.next(log)
+    try await store.send(NextBid(amount: 3))
+    #expect(await store.state.amounts == [3])
+    #expect(await store.statistics.log?.skipped == 2)
+    await store.shutdown()
+  }
+
   @Test("there is nothing to skip where there is no entry", arguments: Place.allCases)
   func nothingToSkip(place: Place) async throws {
     try await withLog(place) { log in
@@ -145,7 +182,7 @@ import Testing
   func decidedLater(place: Place) async throws {
     try await withLog(place) { log in
       let told = Told()
-      var options = LogOptions.quick
+      var options = LogOptions.once
       options.reporting = { told.add($0) }
       let store = try await Self.first(log, options)
       for amount in 1...3 { try await store.send(Bid(amount: amount)) }
@@ -157,7 +194,7 @@ import Testing
       let history = History<Auction, Bid>(limit: 10)
       let phases = Told()
       let again = try await RootStore<Auction, Bid>(
-        following: log, initialState: Auction(), options: .quick,
+        following: log, initialState: Auction(), options: .once,
         onPhase: { if $0 == .ended { phases.note() } }, history: history
       ) { $0.amounts.append($1.amount) }
       #expect(await again.state.amounts == [1, 3])
@@ -176,7 +213,7 @@ import Testing
   func decidedBehindSnapshot(place: Place) async throws {
     try await withLog(place) { log in
       try await Self.bid(1...3, in: log)
-      var options = LogOptions.quick
+      var options = LogOptions.once
       options.ignoresSnapshots = true
       await (try Self.first(log, options)).shutdown()
       #expect(try await log.snapshots?.newest()?.position == 3)
@@ -193,7 +230,7 @@ import Testing
     "a store that is behind goes on over what it cannot decode where it is decided already, with no snapshot between")
   func behind() async throws {
     let log = StepwiseLog()
-    var options = LogOptions.quick
+    var options = LogOptions.once
     options.snapshotBytes = 1
     let store = try await Self.next(log, options)
     log.hold()
@@ -210,6 +247,15 @@ import Testing
     #expect(log.saved.allSatisfy { $0 >= 3 })
     let again = try await Self.next(log.memory)
     #expect(await again.state.amounts == [3, 4])
+    await again.shutdown()
+    // Who opens the store while the decision comes is told of it, and has no snapshot of before it saved, either.
+    log.oldHead.withLock { $0 = 2 }
+    options.ignoresSnapshots = true
+    let opened = try await Self.next(log, options)
+    #expect(await opened.state.amounts.first == 3)
+    await opened.shutdown()
+    #expect(log.saved.allSatisfy { $0 >= 3 })
+    #expect(try await Self.next(log.memory).state.amounts == [3, 4])
   }
 
   @Test(
@@ -218,7 +264,7 @@ import Testing
   func snapshot(place: Place) async throws {
     try await withLog(place) { log in
       try await Self.bid(1...3, in: log)
-      var options = LogOptions.quick
+      var options = LogOptions.once
       options.ignoresSnapshots = true
       await (try Self.first(log, options)).shutdown()
       let kept = try await log.snapshots?.newest()
@@ -254,12 +300,12 @@ import Testing
   func truncatedBehind(place: Place) async throws {
     try await withLog(place) { log in
       try await Self.bid(1...3, in: log)
-      var options = LogOptions.quick
+      var options = LogOptions.once
       options.ignoresSnapshots = true
       await (try Self.first(log, options)).shutdown()
       try await log.truncate(through: 3)
       await #expect(throws: StoreError.stopped(.undecodable(position: 3))) {
-        try await RootStore<NextAuction, Bid>(following: log, initialState: NextAuction(), options: .quick) {
+        try await RootStore<NextAuction, Bid>(following: log, initialState: NextAuction(), options: .once) {
           $0.amounts.append($1.amount)
         }
       }
@@ -311,6 +357,8 @@ private final class StepwiseLog: OrderedLog, SnapshotStore {
   private let held = LockedValue(false)
   private let positions = LockedValue<[UInt64]>([])
   private let releases = Arrivals()
+  /// What it answers once in place of how far it goes.
+  let oldHead = LockedValue<UInt64?>(nil)
 
   var saved: [UInt64] { positions.withLock { $0 } }
   var snapshots: (any SnapshotStore)? { self }
@@ -348,7 +396,10 @@ private final class StepwiseLog: OrderedLog, SnapshotStore {
     return stream
   }
 
-  func head() async throws(LogError) -> UInt64 { try await memory.head() }
+  func head() async throws(LogError) -> UInt64 {
+    if let old = oldHead.withLock({ $0.take() }) { return old }
+    return try await memory.head()
+  }
   func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
   func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
 
@@ -357,5 +408,8 @@ private final class StepwiseLog: OrderedLog, SnapshotStore {
     try await memory.save(snapshot)
   }
 
-  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) {
+    positions.withLock { $0.append(snapshot.position) }
+    try await memory.replace(with: snapshot)
+  }
 }

@@ -33,6 +33,9 @@ private struct SubmittedAction {
     package let inboxBound: Int
     package let statistics: @Sendable () -> LogStatistics?
     package let phases: @Sendable () -> AsyncStream<LogStatistics.Phase>
+    /// What an operator asks for; both return a position.
+    package let saveSnapshot: @Sendable () async throws -> UInt64
+    package let truncate: @Sendable () async throws -> UInt64
     package let rootClosed: @Sendable () -> Void
     package let rootEnded: @Sendable () -> Void
 
@@ -40,7 +43,9 @@ private struct SubmittedAction {
       submit: @escaping @Sendable (Action) -> StoreError?, refusal: @escaping @Sendable () -> DispatchResult?,
       inboxBound: Int,
       statistics: @escaping @Sendable () -> LogStatistics?,
-      phases: @escaping @Sendable () -> AsyncStream<LogStatistics.Phase>, rootClosed: @escaping @Sendable () -> Void,
+      phases: @escaping @Sendable () -> AsyncStream<LogStatistics.Phase>,
+      saveSnapshot: @escaping @Sendable () async throws -> UInt64,
+      truncate: @escaping @Sendable () async throws -> UInt64, rootClosed: @escaping @Sendable () -> Void,
       rootEnded: @escaping @Sendable () -> Void
     ) {
       self.submit = submit
@@ -48,6 +53,8 @@ private struct SubmittedAction {
       self.inboxBound = inboxBound
       self.statistics = statistics
       self.phases = phases
+      self.saveSnapshot = saveSnapshot
+      self.truncate = truncate
       self.rootClosed = rootClosed
       self.rootEnded = rootEnded
     }

@@ -34,6 +34,8 @@ extension RootStore {
 
 extension SequencedTree {
   package var phases: AsyncStream<LogStatistics.Phase> { sequencer.log.phases() }
+  package func saveSnapshot() async throws -> UInt64 { try await sequencer.log.saveSnapshot() }
+  package func truncate() async throws -> UInt64 { try await sequencer.log.truncate() }
 }
 
 /// The tree of a root store whose order comes from elsewhere.

@@ -54,6 +54,12 @@ struct Fold: Equatable, Sendable {
     return .commit
   }
 
+  /// Whether one of several actions in a row would be committed.
+  func takes(_ first: UInt64, count: UInt64, of writer: UInt64) -> Bool {
+    guard let last = writers[writer]?.last else { return first == 1 && count > 0 }
+    return first <= last + 1 && first + count > last + 1
+  }
+
   private mutating func accept(_ number: UInt64, of writer: UInt64, at position: UInt64) {
     writers[writer] = Writer(last: number, position: position)
     commits += 1

@@ -30,7 +30,7 @@ private struct Applying {
 
 /// What an apply cannot go on behind by itself.
 private enum Interruption: Sendable {
-  case undecodable(position: UInt64, String)
+  case failure(Outline.Failure, position: UInt64)
   /// It was decided at a position that an entry is skipped which has been applied here.
   case overruled(position: UInt64, by: UInt64)
 }
@@ -52,15 +52,20 @@ private struct Outline: Sendable {
     case entry(LogEntry.Header)
     case decision(skipping: UInt64)
     case unreadable
+    case newerFormat
+  }
+
+  /// Why it, or one of its actions, is not for this program.
+  enum Failure: Sendable {
     case newerSchema
+    case undecodable(String)
   }
 
   let position: UInt64
   let bytes: Int
   let kind: Kind
   let actionCount: Int
-  /// Why it, or one of its actions, cannot be decoded.
-  let failure: String?
+  let failure: Failure?
 }
 
 /// What is known of the log, and what is on its way there. Not generic, so that no type is looked up at run time.
@@ -218,7 +223,8 @@ private struct Sending {
     Sequencer<Action>.LogSide(
       submit: { self.submit($0) }, refusal: { self.refusal },
       inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
-      phases: { self.phases() },
+      phases: { self.phases() }, saveSnapshot: { try await self.saveSnapshotNow() },
+      truncate: { try await self.truncateNow() },
       rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
   }
 
@@ -473,13 +479,22 @@ private struct Sending {
 
   private func resolve(_ interruption: Interruption, of tree: SequencedTree<State, Action>) async throws -> Ending {
     switch interruption {
-    case .undecodable(let position, let text):
+    case .failure(let failure, let position):
       let found = try await decisions(behind: position)
       if Task.isCancelled { return .over }
-      applying.withLock { $0.decisions.merge(found) { $1 } }
+      let isOpening = sending.withLock { $0.recovered == nil }
+      applying.withLock { applying in
+        applying.decisions.merge(found) { $1 }
+        // Whoever opens the store may have a snapshot of it saved then.
+        if isOpening { applying.goal = max(applying.goal, found.values.max() ?? 0) }
+      }
       if found[position] != nil { return .resolved }
-      options.reporting(.undecodable(key: log.name, position: position, isSnapshot: false, text))
-      await tree.turn { self.stop(.undecodable(position: position), in: $0) }
+      switch failure {
+      case .newerSchema: await tree.turn { self.stop(.newerSchema(position: position), in: $0) }
+      case .undecodable(let text):
+        options.reporting(.undecodable(key: log.name, position: position, isSnapshot: false, text))
+        await tree.turn { self.stop(.undecodable(position: position), in: $0) }
+      }
     case .overruled(let position, let decision):
       let (start, decisions) = applying.withLock { ($0.start, $0.decisions.merging([position: decision]) { $1 }) }
       if start < position, sending.withLock({ $0.recovered == nil }) {
@@ -516,13 +531,16 @@ private struct Sending {
     decoded.reserveCapacity(records.count)
     for record in records {
       var kind = Outline.Kind.unreadable
-      var failure: String?
+      var failure: Outline.Failure?
       let before = decoded.count
       switch LogEntry.decode(record.bytes) {
-      case .unreadable: failure = "It is none of this library's."
-      case .newerFormat: kind = .newerSchema
+      case .unreadable: failure = .undecodable("It is none of this library's.")
+      case .newerFormat: kind = .newerFormat
       case .decision(let decision): kind = .decision(skipping: decision.skipped)
-      case .entry(let header, _) where header.schema > actions.newestSchema: kind = .newerSchema
+      case .entry(let header, let encoded) where header.schema > actions.newestSchema:
+        kind = .entry(header)
+        failure = .newerSchema
+        decoded += [Action?](repeating: nil, count: encoded.count)
       case .entry(let header, let encoded):
         kind = .entry(header)
         for bytes in encoded {
@@ -530,7 +548,7 @@ private struct Sending {
             decoded.append(try actions.decode(bytes, header.schema))
           } catch {
             decoded.append(nil)
-            failure = failure ?? describe(error)
+            failure = failure ?? .undecodable(describe(error))
           }
         }
       }
@@ -556,13 +574,13 @@ private struct Sending {
       guard applying.withLock({ position > $0.fold.position }), !turn.hasEnded, sending.withLock({ $0.stop == nil })
       else { continue }
       let isSkipped = applying.withLock { !$0.decisions.isEmpty && $0.decisions[position] != nil }
-      if let failure = outline.failure, !isSkipped {
-        interruption = .undecodable(position: position, failure)
+      if let failure = outline.failure, !isSkipped, isToBeCommitted(outline) {
+        interruption = .failure(failure, position: position)
         break
       }
       turn.setReplaying(applying.withLock { position <= $0.goal })
       switch outline.kind {
-      case .newerSchema:
+      case .newerFormat:
         stop(.newerSchema(position: position), in: turn)
         return nil
       case .unreadable: applying.withLock { $0.fold.skip() }
@@ -606,6 +624,13 @@ private struct Sending {
     saveSnapshot(in: turn, of: tree)
     pump()
     return interruption
+  }
+
+  /// Whether anything of an entry is to be committed: all of one that is repeated has been, or was skipped. One of which
+  /// that is not known counts.
+  private func isToBeCommitted(_ outline: Outline) -> Bool {
+    guard case .entry(let header) = outline.kind else { return true }
+    return applying.withLock { $0.fold.takes(header.first, count: UInt64(outline.actionCount), of: header.writer) }
   }
 
   /// Whether the state is hashed in an entry by the function that this replica has.
@@ -808,28 +833,71 @@ private struct Sending {
 
   // MARK: Snapshots
 
-  /// Where the snapshots that there are have been left aside, what has been replayed takes their place.
-  @usableFromInline func replaceSnapshots() async throws {
-    guard options.ignoresSnapshots, !hasStopped, let states, let snapshots = log.snapshots,
-      let tree = tree.withLock({ $0 })
-    else { return }
+  /// The state as far as the log has been applied; nil once the store has ended.
+  private func content() async throws(StoreError) -> SnapshotContent<State>? {
+    guard let tree = tree.withLock({ $0 }) else { return nil }
     let found = LockedValue<SnapshotContent<State>?>(nil)
     await tree.turn { turn in
       let fold = self.applying.withLock { $0.fold }
       let state = tree.withState(in: turn) { $0 }
       found.withLock { $0 = state.map { SnapshotContent(state: $0, fold: fold) } }
     }
-    guard let stored = found.withLock({ $0 }) else { return }
-    let bytes: [UInt8]
+    if let stop = sending.withLock({ $0.stop }) { throw .stopped(stop) }
+    return found.withLock { $0 }
+  }
+
+  /// Where the snapshots that there are have been left aside, what has been replayed takes their place.
+  @usableFromInline func replaceSnapshots() async throws {
+    guard options.ignoresSnapshots, !hasStopped, let states, let snapshots = log.snapshots,
+      let content = try await content()
+    else { return }
+    try await snapshots.replace(with: snapshot(of: content, by: states))
+    applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
+  }
+
+  private func snapshot(
+    of content: SnapshotContent<State>, by states: LogCoding<State>
+  ) throws(LogError) -> LogSnapshot {
     do {
-      bytes = try stored.encode(by: states)
+      return LogSnapshot(position: content.fold.position, bytes: try content.encode(by: states))
     } catch {
-      throw LogError.refused(
-        "The state cannot be encoded, so that no snapshot of it takes the place of the one that was left aside: \(error)"
-      )
+      throw .refused("The state cannot be encoded: \(error)")
     }
-    try await snapshots.replace(with: LogSnapshot(position: stored.fold.position, bytes: bytes))
-    applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, stored.fold.position) }
+  }
+
+  private func keptSnapshots() throws(LogError) -> (any SnapshotStore, LogCoding<State>) {
+    guard let snapshots = log.snapshots else { throw .refused("The log keeps no snapshots.") }
+    guard let states else { throw .refused("The store has no coding for its states.") }
+    return (snapshots, states)
+  }
+
+  private func saveSnapshotNow() async throws -> UInt64 {
+    let (snapshots, states) = try keptSnapshots()
+    guard let content = try await content() else { throw StoreError.terminated }
+    guard content.fold.position > 0 else { throw LogError.refused("There is nothing in the log.") }
+    guard applying.withLock({ $0.canSave }) else {
+      throw LogError.unavailable("The store is behind what has been decided of the log.")
+    }
+    try await snapshots.save(snapshot(of: content, by: states))
+    applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
+    sending.withLock { $0.isSnapshotFailureTold = false }
+    return content.fold.position
+  }
+
+  private func truncateNow() async throws -> UInt64 {
+    let (snapshots, states) = try keptSnapshots()
+    if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
+    guard let newest = try await snapshots.newest() else { throw LogError.refused("There is no snapshot.") }
+    guard let position = try? SnapshotContent(newest.bytes, by: states).fold.position, position == newest.position
+    else {
+      throw LogError.refused("The snapshot at position \(newest.position) cannot be decoded.")
+    }
+    // A server of a cluster may lag; and what is not applied here is nobody's to remove here.
+    guard position <= applying.withLock({ $0.fold.position }) else {
+      throw LogError.unavailable("The store is behind the snapshot at position \(position).")
+    }
+    try await log.truncate(through: position)
+    return position
   }
 
   private func saveSnapshot(in turn: Turn, of tree: SequencedTree<State, Action>) {
@@ -856,14 +924,8 @@ private struct Sending {
     _ content: SnapshotContent<State>, by states: LogCoding<State>, to snapshots: any SnapshotStore
   ) async {
     let position = content.fold.position
-    let bytes: [UInt8]
-    do {
-      bytes = try content.encode(by: states)
-    } catch {
-      return snapshotFailed(.refused("The state cannot be encoded: \(error)"))
-    }
     do throws(LogError) {
-      try await snapshots.save(LogSnapshot(position: position, bytes: bytes))
+      try await snapshots.save(snapshot(of: content, by: states))
     } catch {
       return snapshotFailed(error)
     }

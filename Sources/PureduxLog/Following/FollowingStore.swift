@@ -171,6 +171,31 @@ extension RootStore {
     sequenced?.phases ?? AsyncStream { $0.finish() }
   }
 
+  /// Saves a snapshot of what has been applied here, now: before a deployment, so that the next version replays nothing
+  /// that was reduced by this one, or before `truncateLog()`. The state is copied when its collections change while it
+  /// is encoded.
+  ///
+  /// - Returns: The position that it is of. A snapshot that is as new stays in its place.
+  /// - Throws: `LogError.refused` where the store follows no log, the log is empty or keeps no snapshots, or the state
+  ///   cannot be encoded; what the log throws; `StoreError.stopped` and `.terminated`.
+  @discardableResult
+  public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshot() }
+
+  /// Removes the entries that the newest snapshot has, as far as the log does (a `FileLog` removes whole files). What
+  /// was in them can be replayed no more; a replica that lags behind the snapshot stops (`LogStop.unreadable`), and is
+  /// opened anew.
+  ///
+  /// - Returns: The position of that snapshot.
+  /// - Throws: `LogError.refused` where there is no snapshot, or it cannot be decoded, and otherwise as
+  ///   `saveSnapshot()`.
+  @discardableResult
+  public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
+
+  private nonisolated func following() throws(LogError) -> SequencedTree<State, Action> {
+    guard let sequenced else { throw .refused("The store follows no log.") }
+    return sequenced
+  }
+
   /// A root store that follows a log which is known to be empty. For tests of the contract, which have stores without
   /// waiting for them.
   package init(

@@ -1,0 +1,103 @@
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// What an operator asks of a store that follows a log.
+@Suite(.timeLimit(.minutes(4))) struct SnapshotNowTests {
+  enum Place: String, CaseIterable, Sendable {
+    case memory
+    case files
+  }
+
+  @Test("a snapshot is saved now, and the log truncated behind it, both with their position", arguments: Place.allCases)
+  func both(place: Place) async throws {
+    try await withLog(place) { log in
+      let store = try await ledger(log, options: .once)
+      await #expect(throws: LogError.refused("There is nothing in the log.")) { try await store.saveSnapshot() }
+      await #expect(throws: LogError.refused("There is no snapshot.")) { try await store.truncateLog() }
+      for action in ["a", "b", "c"] { try await store.send(action) }
+      #expect(try await store.saveSnapshot() == 3)
+      #expect(try await store.saveSnapshot() == 3)
+      #expect(try await log.snapshots?.newest()?.position == 3)
+      try await store.send("d")
+      #expect(try await store.truncateLog() == 3)
+      await store.shutdown()
+      await #expect(throws: StoreError.terminated) { try await store.saveSnapshot() }
+      let again = try await ledger(log, options: .once)
+      #expect(await again.state.entries == ["a", "b", "c", "d"])
+      await again.shutdown()
+      if place == .memory {
+        var options = LogOptions.once
+        options.ignoresSnapshots = true
+        await #expect(throws: LogError.truncated(first: 4)) { try await ledger(log, options: options) }
+      }
+    }
+  }
+
+  @Test("a version that is deployed behind a snapshot reduces nothing anew", arguments: Place.allCases)
+  func deployed(place: Place) async throws {
+    try await withLog(place) { log in
+      let before = try await ledger(log, options: .once)
+      for action in ["a", "b"] { try await before.send(action) }
+      try await before.saveSnapshot()
+      await before.shutdown()
+      let after = try await LedgerStore(following: log, initialState: Ledger(), options: .once) {
+        $0.entries.append("new " + $1)
+      }
+      try await after.send("c")
+      #expect(await after.state.entries == ["a", "b", "new c"])
+      await after.shutdown()
+    }
+  }
+
+  @Test("where there is no log, no coding or no snapshots, and where the store has stopped, that is said")
+  func refused() async throws {
+    let plain = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    await #expect(throws: LogError.refused("The store follows no log.")) { try await plain.saveSnapshot() }
+    await #expect(throws: LogError.refused("The store follows no log.")) { try await plain.truncateLog() }
+    let log = MemoryLog()
+    let stateless = try await RootStore<Ledger, String>(
+      following: log, initialState: Ledger(), actions: .json(), states: nil, options: .once
+    ) { $0.entries.append($1) }
+    let text = "The store has no coding for its states."
+    await #expect(throws: LogError.refused(text)) { try await stateless.saveSnapshot() }
+    await #expect(throws: LogError.refused(text)) { try await stateless.truncateLog() }
+    log.append([1, 2, 3]) { _ in }
+    for await phase in stateless.logPhases() { if case .stopped = phase { break } }
+    var options = LogOptions.once
+    options.opensWhereStopped = true
+    let stopped = try await ledger(log, options: options)
+    let stop = StoreError.stopped(.undecodable(position: 1))
+    await #expect(throws: stop) { try await stopped.saveSnapshot() }
+    await #expect(throws: stop) { try await stopped.truncateLog() }
+    #expect(try await log.newest() == nil)
+  }
+
+  @Test("a state that cannot be encoded has no snapshot, and nothing is truncated")
+  func unencodable() async throws {
+    let log = MemoryLog()
+    let store = try await RootStore<Double, Double>(following: log, initialState: 0, options: .once) { $0 /= $1 }
+    try await store.send(0)
+    do {
+      try await store.saveSnapshot()
+      Issue.record("It was saved.")
+    } catch LogError.refused(let text) {
+      #expect(text.hasPrefix("The state cannot be encoded"))
+    }
+    await #expect(throws: LogError.refused("There is no snapshot.")) { try await store.truncateLog() }
+    await store.shutdown()
+  }
+
+  private func withLog(_ place: Place, _ body: (any OrderedLog) async throws -> Void) async throws {
+    switch place {
+    case .memory: try await body(MemoryLog())
+    case .files:
+      let directory = try TemporaryDirectory()
+      let log = try FileLog(directory: directory.path)
+      try await body(log["ledger"])
+      await log.close()
+    }
+  }
+}
