@@ -626,8 +626,8 @@ private struct Sending {
     return interruption
   }
 
-  /// Whether anything of an entry is to be committed: all of one that is repeated has been, or was skipped. One of which
-  /// that is not known counts.
+  /// Whether anything of an entry is to be committed: all of one that is repeated has been, or was skipped. One of
+  /// which that is not known counts.
   private func isToBeCommitted(_ outline: Outline) -> Bool {
     guard case .entry(let header) = outline.kind else { return true }
     return applying.withLock { $0.fold.takes(header.first, count: UInt64(outline.actionCount), of: header.writer) }
