@@ -41,6 +41,23 @@ extension LogOptions {
   }
 }
 
+/// Where a log is.
+enum LogPlace: String, CaseIterable, Sendable {
+  case memory
+  case files
+
+  func withLog(_ body: (any OrderedLog) async throws -> Void) async throws {
+    switch self {
+    case .memory: try await body(MemoryLog())
+    case .files:
+      let directory = try TemporaryDirectory()
+      let log = try FileLog(directory: directory.path)
+      try await body(log["tree"])
+      await log.close()
+    }
+  }
+}
+
 extension RootStore {
   /// Returns the first state that satisfies a condition.
   nonisolated func state(where condition: (State) -> Bool) async -> State {

@@ -6,14 +6,10 @@ import Testing
 
 /// What an operator asks of a store that follows a log.
 @Suite(.timeLimit(.minutes(4))) struct SnapshotNowTests {
-  enum Place: String, CaseIterable, Sendable {
-    case memory
-    case files
-  }
-
-  @Test("a snapshot is saved now, and the log truncated behind it, both with their position", arguments: Place.allCases)
-  func both(place: Place) async throws {
-    try await withLog(place) { log in
+  @Test(
+    "a snapshot is saved now, and the log truncated behind it, both with their position", arguments: LogPlace.allCases)
+  func both(place: LogPlace) async throws {
+    try await place.withLog { log in
       let store = try await ledger(log, options: .once)
       await #expect(throws: LogError.refused("There is nothing in the log.")) { try await store.saveSnapshot() }
       await #expect(throws: LogError.refused("There is no snapshot.")) { try await store.truncateLog() }
@@ -36,9 +32,9 @@ import Testing
     }
   }
 
-  @Test("a version that is deployed behind a snapshot reduces nothing anew", arguments: Place.allCases)
-  func deployed(place: Place) async throws {
-    try await withLog(place) { log in
+  @Test("a version that is deployed behind a snapshot reduces nothing anew", arguments: LogPlace.allCases)
+  func deployed(place: LogPlace) async throws {
+    try await place.withLog { log in
       let before = try await ledger(log, options: .once)
       for action in ["a", "b"] { try await before.send(action) }
       try await before.saveSnapshot()
@@ -88,16 +84,5 @@ import Testing
     }
     await #expect(throws: LogError.refused("There is no snapshot.")) { try await store.truncateLog() }
     await store.shutdown()
-  }
-
-  private func withLog(_ place: Place, _ body: (any OrderedLog) async throws -> Void) async throws {
-    switch place {
-    case .memory: try await body(MemoryLog())
-    case .files:
-      let directory = try TemporaryDirectory()
-      let log = try FileLog(directory: directory.path)
-      try await body(log["ledger"])
-      await log.close()
-    }
   }
 }

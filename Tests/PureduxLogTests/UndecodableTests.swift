@@ -7,12 +7,6 @@ import Testing
 
 /// What a program does with what it cannot decode, and what is decided about it (G11).
 @Suite(.timeLimit(.minutes(4))) struct UndecodableTests {
-  /// Where the log is.
-  enum Place: String, CaseIterable, Sendable {
-    case memory
-    case files
-  }
-
   /// The first version of a program, and the next, whose bids have one member more.
   private struct Bid: Codable, Sendable { var amount: Int }
   private struct NextBid: Codable, Sendable {
@@ -52,9 +46,9 @@ import Testing
 
   @Test(
     "a member that was added stops the next version at the first entry, and the version before has everything still",
-    arguments: Place.allCases)
-  func memberAdded(place: Place) async throws {
-    try await withLog(place) { log in
+    arguments: LogPlace.allCases)
+  func memberAdded(place: LogPlace) async throws {
+    try await place.withLog { log in
       try await Self.bid(1...3, in: log)
       let told = Told()
       var options = LogOptions.once
@@ -72,9 +66,9 @@ import Testing
     }
   }
 
-  @Test("a store that stops while it is opened can be opened to be read up to there", arguments: Place.allCases)
-  func readUpToThere(place: Place) async throws {
-    try await withLog(place) { log in
+  @Test("a store that stops while it is opened can be opened to be read up to there", arguments: LogPlace.allCases)
+  func readUpToThere(place: LogPlace) async throws {
+    try await place.withLog { log in
       let writer = try await Self.next(log)
       for amount in 1...2 { try await writer.send(NextBid(amount: amount)) }
       await writer.shutdown()
@@ -100,9 +94,9 @@ import Testing
 
   @Test(
     "an entry that it was decided to skip is skipped by all that are opened: by who can decode it, too",
-    arguments: Place.allCases)
-  func skipped(place: Place) async throws {
-    try await withLog(place) { log in
+    arguments: LogPlace.allCases)
+  func skipped(place: LogPlace) async throws {
+    try await place.withLog { log in
       try await Self.bid(1...1, in: log)
       try await Self.bid(2...3, in: log)
       let decision = try await log.skip(position: 2, reason: "a test")
@@ -162,9 +156,9 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("there is nothing to skip where there is no entry", arguments: Place.allCases)
-  func nothingToSkip(place: Place) async throws {
-    try await withLog(place) { log in
+  @Test("there is nothing to skip where there is no entry", arguments: LogPlace.allCases)
+  func nothingToSkip(place: LogPlace) async throws {
+    try await place.withLog { log in
       await #expect(throws: LogError.self) { try await log.skip(position: 1, reason: "") }
       try await Self.bid(1...2, in: log)
       for position in [0, 3, .max] as [UInt64] {
@@ -178,9 +172,9 @@ import Testing
 
   @Test(
     "a store that has applied what is skipped stops; opened anew it has not, and tells its history and phases once",
-    arguments: Place.allCases)
-  func decidedLater(place: Place) async throws {
-    try await withLog(place) { log in
+    arguments: LogPlace.allCases)
+  func decidedLater(place: LogPlace) async throws {
+    try await place.withLog { log in
       let told = Told()
       var options = LogOptions.once
       options.reporting = { told.add($0) }
@@ -209,9 +203,9 @@ import Testing
 
   @Test(
     "what is skipped and lies in a snapshot stops who is opened, until the snapshot is left aside",
-    arguments: Place.allCases)
-  func decidedBehindSnapshot(place: Place) async throws {
-    try await withLog(place) { log in
+    arguments: LogPlace.allCases)
+  func decidedBehindSnapshot(place: LogPlace) async throws {
+    try await place.withLog { log in
       try await Self.bid(1...3, in: log)
       var options = LogOptions.once
       options.ignoresSnapshots = true
@@ -260,9 +254,9 @@ import Testing
 
   @Test(
     "a snapshot that cannot be decoded stops the next version, and stays; a newer one says that",
-    arguments: Place.allCases)
-  func snapshot(place: Place) async throws {
-    try await withLog(place) { log in
+    arguments: LogPlace.allCases)
+  func snapshot(place: LogPlace) async throws {
+    try await place.withLog { log in
       try await Self.bid(1...3, in: log)
       var options = LogOptions.once
       options.ignoresSnapshots = true
@@ -296,9 +290,10 @@ import Testing
     }
   }
 
-  @Test("a state that cannot be decoded, in a log that was truncated behind it, says that", arguments: Place.allCases)
-  func truncatedBehind(place: Place) async throws {
-    try await withLog(place) { log in
+  @Test(
+    "a state that cannot be decoded, in a log that was truncated behind it, says that", arguments: LogPlace.allCases)
+  func truncatedBehind(place: LogPlace) async throws {
+    try await place.withLog { log in
       try await Self.bid(1...3, in: log)
       var options = LogOptions.once
       options.ignoresSnapshots = true
@@ -312,9 +307,9 @@ import Testing
     }
   }
 
-  @Test("what is no entry stops a store, until it is skipped", arguments: Place.allCases)
-  func noEntry(place: Place) async throws {
-    try await withLog(place) { log in
+  @Test("what is no entry stops a store, until it is skipped", arguments: LogPlace.allCases)
+  func noEntry(place: LogPlace) async throws {
+    try await place.withLog { log in
       try await Self.bid(1...1, in: log)
       let written = Told()
       log.append([1, 2, 3]) { _ in written.note() }
@@ -325,17 +320,6 @@ import Testing
       #expect(await store.state.amounts == [1, 2])
       #expect(await store.statistics.log?.skipped == 1)
       await store.shutdown()
-    }
-  }
-
-  private func withLog(_ place: Place, _ body: (any OrderedLog) async throws -> Void) async throws {
-    switch place {
-    case .memory: try await body(MemoryLog())
-    case .files:
-      let directory = try TemporaryDirectory()
-      let log = try FileLog(directory: directory.path)
-      try await body(log["auction"])
-      await log.close()
     }
   }
 }

@@ -26,7 +26,8 @@ public struct LogStatistics: Sendable, Hashable {
   /// its own.
   public var pendingActions: Int
   public var pendingBytes: Int
-  /// How many entries were skipped, as it was decided (`OrderedLog.skip`).
+  /// How many actions were skipped, as it was decided of their entries (`OrderedLog.skip`), and entries that have none
+  /// that can be read.
   public var skipped: UInt64
   /// How many actions could not be encoded, were too large, or were refused by the log. Who sends one is told;
   /// `dispatch` has answered by then.

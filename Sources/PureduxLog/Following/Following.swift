@@ -19,7 +19,8 @@ private struct Applying {
 
   /// Whether a snapshot may be begun with: it has to be of a position behind the decisions that it obeys, as whoever
   /// meets a decision has to have skipped the entry.
-  var canSave: Bool { fold.position >= max(goal, decisions.values.max() ?? 0) }
+  var canSave: Bool { canSave(at: fold.position) }
+  func canSave(at position: UInt64) -> Bool { position >= max(goal, decisions.values.max() ?? 0) }
 
   /// Whether the state at a position is to be that of who has written an entry: where an entry has been skipped, and
   /// the decision had not come yet, others had applied it.
@@ -875,7 +876,8 @@ private struct Sending {
     let (snapshots, states) = try keptSnapshots()
     guard let content = try await content() else { throw StoreError.terminated }
     guard content.fold.position > 0 else { throw LogError.refused("There is nothing in the log.") }
-    guard applying.withLock({ $0.canSave }) else {
+    // Of that position: the store may have gone on since.
+    guard applying.withLock({ $0.canSave(at: content.fold.position) }) else {
       throw LogError.unavailable("The store is behind what has been decided of the log.")
     }
     try await snapshots.save(snapshot(of: content, by: states))
