@@ -56,22 +56,42 @@ import Testing
       #expect(failure(of: Array(bytes.prefix(count))) == "unreadable")
     }
     #expect(failure(of: bytes, by: .json(schema: 0)) == "newer")
-    #expect(failure(of: [2] + bytes.dropFirst()) == "newer")
+    #expect(failure(of: [3] + bytes.dropFirst()) == "newer")
+    // The second format has one number more.
+    #expect(failure(of: [2] + bytes.dropFirst()) == "unreadable")
+    fold.seal(3)
+    let sealed = try SnapshotContent(state: 3, fold: fold).encode(by: .json())
+    #expect(try SnapshotContent<Int>(sealed, by: .json()).fold.sealedRules == 3)
+    #expect(failure(of: [1] + sealed.dropFirst()) == "unreadable")
     let other = try SnapshotContent(state: "three", fold: fold).encode(by: .json())
     #expect(failure(of: other).hasPrefix("undecodable"))
   }
 
-  @Test("a decision is read as it was written, and what is none is told")
-  func decisions() {
+  @Test("an entry of any sort is read as it was written, and what is none is told")
+  func sorts() {
     let decision = LogEntry.Decision(
       skipped: 17, time: 1_800_000_000, reason: "written by Tuesday's version: caf\u{E9}")
-    let bytes = LogEntry.encode(decision)
-    #expect(LogEntry.decode(bytes) == .decision(decision))
-    for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
-    #expect(LogEntry.decode(bytes + [0]) == .unreadable)
-    var other = bytes
-    other[4] += 1
-    #expect(LogEntry.decode(other) == .newerFormat)
+    let seal = LogEntry.Seal(rules: 2, time: 1_800_000_000, reason: "bids by tens")
+    var entries: [([UInt8], LogEntry.Decoded)] = [
+      (LogEntry.encode(decision), .decision(decision)), (LogEntry.encode(seal), .seal(seal)),
+    ]
+    for version in [nil, 0, 7] as [UInt32?] {
+      for rules in [0, 1, .max] as [UInt32] {
+        let header = LogEntry.Header(
+          writer: 7, first: 3, seen: .init(position: 9), schema: 1, fingerprintVersion: version, rules: rules)
+        let bytes = LogEntry.encode(header, actions: [[1, 2], []])
+        #expect(bytes.count <= LogEntry.overhead + 6)
+        entries.append((bytes, .entry(header, [[1, 2], []])))
+      }
+    }
+    for (bytes, decoded) in entries {
+      #expect(LogEntry.decode(bytes) == decoded)
+      for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
+      #expect(LogEntry.decode(bytes + [0]) == .unreadable)
+      var other = bytes
+      (other[3], other[4]) = (2, 4)
+      #expect(LogEntry.decode(other) == .newerFormat)
+    }
   }
 
   @Test("those who wrote last are remembered, the same on every replica, and one who is forgotten is told")

@@ -33,9 +33,10 @@ private struct SubmittedAction {
     package let inboxBound: Int
     package let statistics: @Sendable () -> LogStatistics?
     package let phases: @Sendable () -> AsyncStream<LogStatistics.Phase>
-    /// What an operator asks for; both return a position.
+    /// What an operator asks for; each returns a position.
     package let saveSnapshot: @Sendable () async throws -> UInt64
     package let truncate: @Sendable () async throws -> UInt64
+    package let seal: @Sendable (_ rules: UInt32, _ reason: String) async throws -> UInt64
     package let rootClosed: @Sendable () -> Void
     package let rootEnded: @Sendable () -> Void
 
@@ -45,7 +46,9 @@ private struct SubmittedAction {
       statistics: @escaping @Sendable () -> LogStatistics?,
       phases: @escaping @Sendable () -> AsyncStream<LogStatistics.Phase>,
       saveSnapshot: @escaping @Sendable () async throws -> UInt64,
-      truncate: @escaping @Sendable () async throws -> UInt64, rootClosed: @escaping @Sendable () -> Void,
+      truncate: @escaping @Sendable () async throws -> UInt64,
+      seal: @escaping @Sendable (_ rules: UInt32, _ reason: String) async throws -> UInt64,
+      rootClosed: @escaping @Sendable () -> Void,
       rootEnded: @escaping @Sendable () -> Void
     ) {
       self.submit = submit
@@ -55,6 +58,7 @@ private struct SubmittedAction {
       self.phases = phases
       self.saveSnapshot = saveSnapshot
       self.truncate = truncate
+      self.seal = seal
       self.rootClosed = rootClosed
       self.rootEnded = rootEnded
     }

@@ -36,6 +36,9 @@ extension SequencedTree {
   package var phases: AsyncStream<LogStatistics.Phase> { sequencer.log.phases() }
   package func saveSnapshot() async throws -> UInt64 { try await sequencer.log.saveSnapshot() }
   package func truncate() async throws -> UInt64 { try await sequencer.log.truncate() }
+  package func seal(for rules: UInt32, _ reason: String) async throws -> UInt64 {
+    try await sequencer.log.seal(rules, reason)
+  }
 }
 
 /// The tree of a root store whose order comes from elsewhere.

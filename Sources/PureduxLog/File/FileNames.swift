@@ -2,6 +2,8 @@
 enum FileNames {
   static let lock = "lock"
   static let mark = "acknowledged"
+  /// Which entry a recovery is at.
+  static let recovery = "recovering"
   /// Says which tree a directory is of.
   static let identity = "tree"
   static let newIdentity = "tree.new"

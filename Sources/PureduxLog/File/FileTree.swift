@@ -5,7 +5,7 @@ import Puredux
 ///
 /// What is appended while the disk works is written together, by one block of a serial queue. What is read comes from
 /// the last records, which are kept, or from the files.
-final class FileTree: OrderedLog, SnapshotStore {
+final class FileTree: LocalLog, SnapshotStore {
   typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
 
   private typealias Append = (entry: [UInt8], outcome: Outcome)
@@ -229,6 +229,13 @@ final class FileTree: OrderedLog, SnapshotStore {
     }
     reader.withLock { $0 = after }
     return records.isEmpty ? nil : records
+  }
+
+  func localDirectory() async throws(LogError) -> Directory? {
+    try await onQueue { () throws(LogError) in
+      let (name, home) = (try self.owner.directoryName(of: self.key), try self.owner.home())
+      return try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
+    }
   }
 
   func truncate(through position: UInt64) async throws(LogError) {

@@ -17,6 +17,8 @@ struct Fold: Equatable, Sendable {
   private(set) var commits: UInt64 = 0
   /// How many could not be decoded, and entries that are none.
   private(set) var skipped: UInt64 = 0
+  /// The rules of the last seal: an entry of rules before these is void.
+  private(set) var sealedRules: UInt32 = 0
   private var writers: [UInt64: Writer] = [:]
   /// The last marks, which lie in a ring. Not part of a snapshot: what is older than that is not compared.
   private var marks: [LogEntry.Mark] = []
@@ -75,6 +77,8 @@ struct Fold: Equatable, Sendable {
   }
 
   mutating func skip() { skipped += 1 }
+
+  mutating func seal(_ rules: UInt32) { sealedRules = max(sealedRules, rules) }
 
   /// An entry has been applied.
   ///
@@ -140,9 +144,13 @@ extension Fold {
       bytes.put(writer.last)
       bytes.put(writer.position)
     }
+    if isSealed { bytes.put(sealedRules) }
   }
 
-  init?(_ reader: inout ByteReader) {
+  /// Whether it has what only the second format has.
+  var isSealed: Bool { sealedRules > 0 }
+
+  init?(_ reader: inout ByteReader, isSealed: Bool) {
     guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
       let fingerprint = reader.take(UInt64.self), let commits = reader.take(UInt64.self),
       let skipped = reader.take(UInt64.self),
@@ -153,6 +161,10 @@ extension Fold {
         let position = reader.take(UInt64.self)
       else { return nil }
       writers[id] = Writer(last: last, position: position)
+    }
+    if isSealed {
+      guard let rules = reader.take(UInt32.self) else { return nil }
+      sealedRules = rules
     }
     self.position = position
     self.chain = chain

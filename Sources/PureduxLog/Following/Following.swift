@@ -27,6 +27,12 @@ private struct Applying {
   func compares(stateAt position: UInt64) -> Bool {
     decisions.isEmpty || !decisions.contains { $0.key <= position && position < $0.value }
   }
+
+  /// Whether an entry lies behind a seal that its writer had not seen: it was acknowledged to nobody.
+  func voids(_ outline: Outline) -> Bool {
+    guard fold.isSealed, case .entry(let header) = outline.kind else { return false }
+    return header.rules < fold.sealedRules
+  }
 }
 
 /// What an apply cannot go on behind by itself.
@@ -34,6 +40,8 @@ private enum Interruption: Sendable {
   case failure(Outline.Failure, position: UInt64)
   /// It was decided at a position that an entry is skipped which has been applied here.
   case overruled(position: UInt64, by: UInt64)
+  /// The log was sealed for rules that this program does not know, and this is the last of what it knows.
+  case sealed(position: UInt64)
 }
 
 /// A snapshot that is there, and that this program cannot decode.
@@ -52,6 +60,7 @@ private struct Outline: Sendable {
   enum Kind: Sendable {
     case entry(LogEntry.Header)
     case decision(skipping: UInt64)
+    case seal(rules: UInt32)
     case unreadable
     case newerFormat
   }
@@ -59,6 +68,9 @@ private struct Outline: Sendable {
   /// Why it, or one of its actions, is not for this program.
   enum Failure: Sendable {
     case newerSchema
+    case newerRules
+    case olderRules(UInt32)
+    case poisoned
     case undecodable(String)
   }
 
@@ -96,6 +108,8 @@ private struct Sending {
   var endingLimit: Task<Void, Never>?
   var recovery: CheckedContinuation<Void, any Error>?
   var recovered: Result<Void, any Error>?
+  /// Who waits for a position to be applied.
+  var arrivals: [(position: UInt64, continuation: CheckedContinuation<Void, Never>)] = []
   /// Who follows the phase.
   var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
   var nextObserver = 0
@@ -121,11 +135,14 @@ private struct Sending {
   private let sending: LockedValue<Sending>
   private let tree = LockedValue<SequencedTree<State, Action>?>(nil)
   private let applying: LockedValue<Applying>
+  /// For as long as it recovers.
+  private let recovery: RecoveryMark?
   /// What `dispatch` asks: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
   private let admission = Atomic<UInt8>(0)
 
   init(
-    log: any OrderedLog, head: UInt64, stored: Fold, decisions: [UInt64: UInt64] = [:], actions: LogCoding<Action>,
+    log: any OrderedLog, head: UInt64, stored: Fold, decisions: [UInt64: UInt64] = [:],
+    recovery: RecoveryMark? = nil, actions: LogCoding<Action>,
     states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (Phase) -> Void)?
   ) {
@@ -136,6 +153,7 @@ private struct Sending {
     self.clock = clock
     self.fingerprint = fingerprint
     self.onPhase = onPhase
+    self.recovery = recovery
     sending = LockedValue(
       Sending(
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
@@ -169,10 +187,10 @@ private struct Sending {
     let (head, newest) = try found.get()
     var stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
     stored.fold.restate(fingerprint.map { max(1, $0(stored.state)) })
+    let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
     let following = Following(
-      log: log, head: head, stored: stored.fold, decisions: decisions, actions: actions, states: states,
-      options: options, clock: elapsed,
-      fingerprint: fingerprint, onPhase: onPhase)
+      log: log, head: head, stored: stored.fold, decisions: decisions, recovery: recovery, actions: actions,
+      states: states, options: options, clock: elapsed, fingerprint: fingerprint, onPhase: onPhase)
     return (following, stored.state)
   }
 
@@ -225,7 +243,7 @@ private struct Sending {
       submit: { self.submit($0) }, refusal: { self.refusal },
       inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
       phases: { self.phases() }, saveSnapshot: { try await self.saveSnapshotNow() },
-      truncate: { try await self.truncateNow() },
+      truncate: { try await self.truncateNow() }, seal: { try await self.sealNow(for: $0, $1) },
       rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
   }
 
@@ -268,7 +286,7 @@ private struct Sending {
       guard let (entry, writer, seen) = next else { return }
       let header = LogEntry.Header(
         writer: writer, first: entry.first, seen: seen, schema: actions.schema,
-        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion)
+        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: options.rules)
       let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { self.appended(entry.id, $0) }
       sending.withLock { $0.isPumping = false }
@@ -342,7 +360,11 @@ private struct Sending {
     self.tree.withLock { $0 = tree }
     tree.perform { turn in
       self.onPhase?(self.sending.withLock { $0.phase })
-      self.progress(in: turn)
+      if self.isOver(at: self.applying.withLock { $0.fold.position }) {
+        self.stop(.newerRules(position: self.applying.withLock { $0.fold.position }), in: turn)
+      } else {
+        self.progress(in: turn)
+      }
     }
     let follower = Task.detached { await self.follow() }
     sending.withLock { $0.follower = follower }
@@ -376,10 +398,11 @@ private struct Sending {
   /// Once: it is up to date, or will not be.
   private func endRecovery(_ failure: (any Error)?) {
     let outcome = failure.map { Result<Void, any Error>.failure($0) } ?? .success(())
-    let waiting = sending.withLock { sending in
-      sending.recovered = sending.recovered ?? outcome
-      return sending.recovery.take()
+    let (isFirst, isComplete, waiting) = sending.withLock { sending in
+      defer { sending.recovered = sending.recovered ?? outcome }
+      return (sending.recovered == nil, failure == nil && sending.stop == nil, sending.recovery.take())
     }
+    if isFirst { recovery?.end(isComplete: isComplete) }
     waiting?.resume(with: outcome)
   }
 
@@ -492,6 +515,13 @@ private struct Sending {
       if found[position] != nil { return .resolved }
       switch failure {
       case .newerSchema: await tree.turn { self.stop(.newerSchema(position: position), in: $0) }
+      case .newerRules: await tree.turn { self.stop(.newerRules(position: position), in: $0) }
+      case .poisoned:
+        options.reporting(.poisoned(key: log.name, position: position))
+        await tree.turn { self.stop(.poisoned(position: position), in: $0) }
+      case .olderRules(let rules):
+        options.reporting(.olderRules(key: log.name, position: position, rules: rules))
+        await tree.turn { self.stop(.olderRules(position: position), in: $0) }
       case .undecodable(let text):
         options.reporting(.undecodable(key: log.name, position: position, isSnapshot: false, text))
         await tree.turn { self.stop(.undecodable(position: position), in: $0) }
@@ -504,6 +534,9 @@ private struct Sending {
         options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
         await tree.turn { self.stop(.diverged(position: position), in: $0) }
       }
+    case .sealed(let position):
+      await saveSealed(through: position)
+      await tree.turn { self.stop(.newerRules(position: position), in: $0) }
     }
     return .over
   }
@@ -538,9 +571,11 @@ private struct Sending {
       case .unreadable: failure = .undecodable("It is none of this library's.")
       case .newerFormat: kind = .newerFormat
       case .decision(let decision): kind = .decision(skipping: decision.skipped)
-      case .entry(let header, let encoded) where header.schema > actions.newestSchema:
+      case .seal(let seal): kind = .seal(rules: seal.rules)
+      case .entry(let header, let encoded)
+      where header.schema > actions.newestSchema || header.rules > options.newestKnownRules:
         kind = .entry(header)
-        failure = .newerSchema
+        failure = header.schema > actions.newestSchema ? .newerSchema : .newerRules
         decoded += [Action?](repeating: nil, count: encoded.count)
       case .entry(let header, let encoded):
         kind = .entry(header)
@@ -552,6 +587,7 @@ private struct Sending {
             failure = failure ?? .undecodable(describe(error))
           }
         }
+        if header.rules < options.oldestRules, !encoded.isEmpty { failure = .olderRules(header.rules) }
       }
       outlines.append(
         Outline(
@@ -574,17 +610,26 @@ private struct Sending {
       next += outline.actionCount
       guard applying.withLock({ position > $0.fold.position }), !turn.hasEnded, sending.withLock({ $0.stop == nil })
       else { continue }
-      let isSkipped = applying.withLock { !$0.decisions.isEmpty && $0.decisions[position] != nil }
+      let isSkipped = applying.withLock { !$0.decisions.isEmpty && $0.decisions[position] != nil || $0.voids(outline) }
       if let failure = outline.failure, !isSkipped, isToBeCommitted(outline) {
         interruption = .failure(failure, position: position)
         break
       }
-      turn.setReplaying(applying.withLock { position <= $0.goal })
+      let isReplayed = applying.withLock { position <= $0.goal }
+      turn.setReplaying(isReplayed)
+      if isReplayed, !isSkipped, let recovery {
+        if recovery.isFatal(position), isToBeCommitted(outline) {
+          interruption = .failure(.poisoned, position: position)
+          break
+        }
+        recovery.begin(position)
+      }
       switch outline.kind {
       case .newerFormat:
         stop(.newerSchema(position: position), in: turn)
         return nil
       case .unreadable: applying.withLock { $0.fold.skip() }
+      case .seal(let rules): if !isSkipped { applying.withLock { $0.fold.seal(rules) } }
       case .decision(let skipped):
         if skipped < position, applying.withLock({ $0.decisions[skipped] == nil }) {
           interruption = .overruled(position: skipped, by: position)
@@ -601,10 +646,12 @@ private struct Sending {
             applying.isUnattested = false
           }
         }
-        for offset in 0..<outline.actionCount {
-          apply(
-            isSkipped ? nil : actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position,
-            now, in: turn)
+        LogRules.$current.withValue(header.rules) {
+          for offset in 0..<outline.actionCount {
+            apply(
+              isSkipped ? nil : actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position,
+              now, in: turn)
+          }
         }
       }
       if interruption != nil { break }
@@ -620,11 +667,24 @@ private struct Sending {
         sending.skipped = skipped
         sending.head = max(sending.head, position)
       }
+      if isOver(at: position) {
+        interruption = .sealed(position: position)
+        break
+      }
     }
+    recovery?.pause(behind: applying.withLock { $0.fold.position })
+    tellArrivals()
+    if case .sealed = interruption { return interruption }
     progress(in: turn)
     saveSnapshot(in: turn, of: tree)
     pump()
     return interruption
+  }
+
+  /// Whether the log is sealed for rules that this program does not know, and it has all that it may apply: what was in
+  /// the log when it was opened is looked at to its end, as of what comes behind the seal only decisions count.
+  private func isOver(at position: UInt64) -> Bool {
+    applying.withLock { $0.fold.sealedRules > options.newestKnownRules && position >= $0.goal }
   }
 
   /// Whether anything of an entry is to be committed: all of one that is repeated has been, or was skipped. One of
@@ -780,6 +840,7 @@ private struct Sending {
     enter(.stopped(reason), in: turn)
     // What was on its way may be committed elsewhere.
     while turn.giveUpFirst(.outcomeUnknown) {}
+    tellArrivals()
     endRecovery(options.opensWhereStopped ? nil : StoreError.stopped(reason))
   }
 
@@ -815,6 +876,7 @@ private struct Sending {
     // The tree holds this, and this held the tree.
     _ = tree.withLock { $0.take() }
     for task in tasks { task?.cancel() }
+    tellArrivals()
     if !sending.withLock({ $0.isAbandoned }) { onPhase?(.ended) }
     endRecovery(StoreError.terminated)
   }
@@ -827,7 +889,7 @@ private struct Sending {
       guard sending.stop == nil, !sending.isAbandoned, sending.outbox.isEmpty else { return nil }
       return LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
-        fingerprintVersion: options.fingerprintVersion)
+        fingerprintVersion: options.fingerprintVersion, rules: options.rules)
     }
     if let header { log.append(LogEntry.encode(header, actions: [])) { _ in } }
   }
@@ -884,6 +946,62 @@ private struct Sending {
     applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
     sending.withLock { $0.isSnapshotFailureTold = false }
     return content.fold.position
+  }
+
+  /// Returns when a position has been applied, or never will be.
+  private func untilApplied(_ position: UInt64) async {
+    await withCheckedContinuation { continuation in
+      let isWaiting = sending.withLock { sending in
+        if sending.hasEnded || sending.stop != nil || sending.seen.position >= position { return false }
+        sending.arrivals.append((position, continuation))
+        return true
+      }
+      if !isWaiting { continuation.resume() }
+    }
+  }
+
+  private func tellArrivals() {
+    let told = sending.withLock { sending -> [CheckedContinuation<Void, Never>] in
+      if sending.arrivals.isEmpty { return [] }
+      let isOver = sending.hasEnded || sending.stop != nil
+      let told = sending.arrivals.filter { isOver || $0.position <= sending.seen.position }
+      sending.arrivals.removeAll { isOver || $0.position <= sending.seen.position }
+      return told.map(\.continuation)
+    }
+    for continuation in told { continuation.resume() }
+  }
+
+  private func sealNow(for rules: UInt32, _ reason: String) async throws -> UInt64 {
+    let (snapshots, states) = try keptSnapshots()
+    guard rules > options.rules else { throw LogError.refused("A log is sealed for newer rules than its writers'.") }
+    if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
+    let position = try await log.append(.init(rules: rules, time: LogEntry.now, reason: reason))
+    await untilApplied(position)
+    // Where this program does not know the new rules, it stops there, and has saved one.
+    if let saved = try? await snapshots.newest(), saved.position >= position,
+      (try? SnapshotContent(saved.bytes, by: states)) != nil
+    {
+      return position
+    }
+    _ = try await saveSnapshotNow()
+    return position
+  }
+
+  /// Of the last that this program may apply.
+  private func saveSealed(through position: UInt64) async {
+    guard let (snapshots, states) = try? keptSnapshots(), let content = try? await content(),
+      content.fold.position == position, applying.withLock({ $0.canSave(at: position) })
+    else { return }
+    do throws(LogError) {
+      let snapshot = try snapshot(of: content, by: states)
+      if options.ignoresSnapshots {
+        try await snapshots.replace(with: snapshot)
+      } else {
+        try await snapshots.save(snapshot)
+      }
+    } catch {
+      snapshotFailed(error)
+    }
   }
 
   private func truncateNow() async throws -> UInt64 {

@@ -191,6 +191,25 @@ extension RootStore {
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
+  /// Seals the log for a program with newer rules that does not know the present ones: the past is what its snapshot
+  /// says, and is reduced no more.
+  ///
+  /// The seal is an entry. At it every store stops whose program does not know the new rules
+  /// (`LogStop.newerRules`), behind a snapshot that it saves; what such a store still has on its way to the log is void,
+  /// and told as `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins behind
+  /// the snapshot. If all processes die before there is one, a store of the old program saves it when it is opened once
+  /// more, before it stops.
+  ///
+  /// - Parameters:
+  ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.
+  ///   - reason: For who reads the log.
+  /// - Returns: The position of the seal, when there is a snapshot of it.
+  /// - Throws: As `saveSnapshot()`. Where it throws what the log threw for the seal, that may be there or not.
+  @discardableResult
+  public nonisolated func sealLog(forRules rules: UInt32, reason: String) async throws -> UInt64 {
+    try await following().seal(for: rules, reason)
+  }
+
   private nonisolated func following() throws(LogError) -> SequencedTree<State, Action> {
     guard let sequenced else { throw .refused("The store follows no log.") }
     return sequenced

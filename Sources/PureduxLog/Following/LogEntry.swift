@@ -10,6 +10,8 @@ enum LogEntry {
     var schema: UInt32
     /// Which function has computed the fingerprint of the state; nil where there is none, or that is not known.
     var fingerprintVersion: UInt32?
+    /// The rules of the program that wrote it.
+    var rules: UInt32 = 0
   }
 
   /// A position, and the chain over all that was committed up to it.
@@ -29,6 +31,14 @@ enum LogEntry {
     var reason: String
   }
 
+  /// The end of what was written under rules before these: behind it an entry of such rules is void.
+  struct Seal: Equatable, Sendable {
+    var rules: UInt32
+    /// When it was made, in seconds since 1970.
+    var time: UInt64
+    var reason: String
+  }
+
   /// Of entries of actions without more.
   private static let format: UInt8 = 1
   /// Of entries of several sorts, which the versions that know format 1 alone take for those of a newer one.
@@ -37,15 +47,23 @@ enum LogEntry {
     /// Actions, and which function has computed the fingerprint.
     case compared = 0
     case skipping = 1
+    /// Actions, the rules that they are reduced by, and which function has computed the fingerprint, if there is one.
+    case ruled = 2
+    case sealing = 3
   }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
   /// How many bytes an entry of one action has beside that action, at most.
-  static let overhead = 61
+  static let overhead = 66
 
   static func encode(_ header: Header, actions: some Collection<[UInt8]>) -> [UInt8] {
     var bytes = ByteWriter(capacity: overhead + actions.reduce(0) { $0 + 4 + $1.count })
-    if let version = header.fingerprintVersion {
+    if header.rules > 0 {
+      for byte in kind + [sortedFormat, Sort.ruled.rawValue] { bytes.put(byte) }
+      bytes.put(header.rules)
+      bytes.put(UInt8(header.fingerprintVersion == nil ? 0 : 1))
+      bytes.put(header.fingerprintVersion ?? 0)
+    } else if let version = header.fingerprintVersion {
       for byte in kind + [sortedFormat, Sort.compared.rawValue] { bytes.put(byte) }
       bytes.put(version)
     } else {
@@ -71,9 +89,19 @@ enum LogEntry {
     return bytes.bytes
   }
 
+  static func encode(_ seal: Seal) -> [UInt8] {
+    var bytes = ByteWriter()
+    for byte in kind + [sortedFormat, Sort.sealing.rawValue] { bytes.put(byte) }
+    bytes.put(seal.rules)
+    bytes.put(seal.time)
+    bytes.put(Array(seal.reason.utf8))
+    return bytes.bytes
+  }
+
   enum Decoded: Equatable {
     case entry(Header, [ArraySlice<UInt8>])
     case decision(Decision)
+    case seal(Seal)
     /// A later version of this library has written it.
     case newerFormat
     /// It is none.
@@ -84,7 +112,7 @@ enum LogEntry {
     guard bytes.starts(with: kind), bytes.count > kind.count else { return .unreadable }
     var reader = ByteReader(bytes, at: kind.count + 1)
     switch bytes[kind.count] {
-    case format: return decodeActions(&reader, fingerprintVersion: nil)
+    case format: return decodeActions(&reader)
     case sortedFormat: break
     case let format: return format > sortedFormat ? .newerFormat : .unreadable
     }
@@ -93,12 +121,20 @@ enum LogEntry {
     case .compared:
       guard let version = reader.take(UInt32.self) else { return .unreadable }
       return decodeActions(&reader, fingerprintVersion: version)
+    case .ruled:
+      guard let rules = reader.take(UInt32.self), let isCompared = reader.take(UInt8.self), isCompared < 2,
+        let version = reader.take(UInt32.self)
+      else { return .unreadable }
+      return decodeActions(&reader, fingerprintVersion: isCompared == 1 ? version : nil, rules: rules)
     case .skipping: return decodeDecision(&reader)
+    case .sealing: return decodeSeal(&reader)
     case nil: return .newerFormat
     }
   }
 
-  private static func decodeActions(_ reader: inout ByteReader, fingerprintVersion: UInt32?) -> Decoded {
+  private static func decodeActions(
+    _ reader: inout ByteReader, fingerprintVersion: UInt32? = nil, rules: UInt32 = 0
+  ) -> Decoded {
     guard let schema = reader.take(UInt32.self), let writer = reader.take(UInt64.self),
       let first = reader.take(UInt64.self), let position = reader.take(UInt64.self),
       let chain = reader.take(UInt64.self), let fingerprint = reader.take(UInt64.self),
@@ -113,7 +149,16 @@ enum LogEntry {
     guard reader.isAtEnd else { return .unreadable }
     let seen = Mark(position: position, chain: chain, fingerprint: fingerprint)
     return .entry(
-      Header(writer: writer, first: first, seen: seen, schema: schema, fingerprintVersion: fingerprintVersion), actions)
+      Header(
+        writer: writer, first: first, seen: seen, schema: schema, fingerprintVersion: fingerprintVersion, rules: rules),
+      actions)
+  }
+
+  private static func decodeSeal(_ reader: inout ByteReader) -> Decoded {
+    guard let rules = reader.take(UInt32.self), let time = reader.take(UInt64.self),
+      let reason = reader.takeString(), reader.isAtEnd
+    else { return .unreadable }
+    return .seal(Seal(rules: rules, time: time, reason: String(decoding: reason, as: UTF8.self)))
   }
 
   private static func decodeDecision(_ reader: inout ByteReader) -> Decoded {

@@ -35,10 +35,24 @@ public struct LogOptions: Sendable {
   /// Which function `fingerprint:` is. Raise it when the function changes, or when a changed reducer is to reduce
   /// what is in the log already: states are compared only with those that were hashed under the same number.
   public var fingerprintVersion: UInt32 = 1
+  /// The rules that this program reduces by: each entry carries those of its writer. Raise it when a reducer, or the
+  /// root's middleware, is to decide otherwise from now on; a reducer asks for those of the entry that is committed
+  /// (`LogRules.current`).
+  public var rules: UInt32 = 0
+  /// The newest rules that this program knows: by default those that it writes. An entry of newer ones stops it
+  /// (`LogStop.newerRules`). A version that knows the next rules and does not write them yet is what is deployed first.
+  public var newestRules: UInt32?
+  /// The oldest rules that this program knows: it does not replay an entry of older ones (`LogStop.olderRules`), and
+  /// begins behind a log that was sealed (`RootStore.sealLog`).
+  public var oldestRules: UInt32 = 0
   /// Whether a store that stops while it replays, at an entry that this program must not apply or cannot decode
   /// (`LogStop`), is opened all the same: it can be read up to there, takes no actions, and has no effects. Without it
   /// opening throws `StoreError.stopped`.
   public var opensWhereStopped = false
+  /// Where it is noted which entry a recovery is at, for a log that is not on this machine: a directory, which outlives
+  /// the process, and is made where it is not there. A process that died twice of one entry stops there the third time
+  /// (`LogStop.poisoned`), and dies no more. A `FileLog` notes it beside its files.
+  public var recoveryDirectory: String?
   /// Told of what an operator has to know, in place of standard error. Called from any thread.
   public var reporting: @Sendable (LogReport) -> Void = { report in
     var errors = StandardError()
@@ -46,6 +60,8 @@ public struct LogOptions: Sendable {
   }
 
   public init() {}
+
+  var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }
 
   /// With times that can be computed with.
   var clamped: LogOptions {

@@ -10,6 +10,10 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// The store stops, as it has not come to what the writer of an entry had come to at a position (`LogStop.diverged`):
   /// to another state, with both fingerprints; or, without them, to another order, which is an error of the log.
   case diverged(key: String?, position: UInt64, states: Fingerprints?)
+  /// The store stops, or is not opened, as an entry has older rules than the program knows (`LogStop.olderRules`).
+  case olderRules(key: String?, position: UInt64, rules: UInt32)
+  /// The store stops, or is not opened, at an entry of which two processes have died (`LogStop.poisoned`).
+  case poisoned(key: String?, position: UInt64)
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
@@ -42,6 +46,15 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .diverged(let key, let position, nil):
       "A store of \(Self.name(key)) has not the entries, up to position \(position), that the one had which wrote behind "
         + "them. It stops: the log has lost entries, or has changed their order."
+    case .olderRules(let key, let position, let rules):
+      "The entry of \(Self.name(key)) at position \(position) was written under rules \(rules), which this program does "
+        + "not know (`LogOptions.oldestRules`). It stops: nothing is reduced by other rules than it was acknowledged by. "
+        + "Let the version before seal the log (`sealLog(forRules:reason:)`), or begin with its snapshot."
+    case .poisoned(let key, let position):
+      "Two processes have died while they replayed the entry of \(Self.name(key)) at position \(position). The store stops "
+        + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
+        + "program that can apply it; or decide that it is skipped, for all replicas and for good: "
+        + "`skip(position: \(position), reason:)` of the log."
     case .skippedElsewhere(let key, let position, let decision):
       "It was decided at position \(decision) of \(Self.name(key)) that the entry at \(position) is skipped, which this "
         + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it."

@@ -4,10 +4,12 @@ struct SnapshotContent<State: Sendable>: Sendable {
   var fold: Fold
 
   private static var format: UInt8 { 1 }
+  /// Of a log that is sealed.
+  private static var sealedFormat: UInt8 { 2 }
 
   func encode(by coding: LogCoding<State>) throws -> [UInt8] {
     var bytes = ByteWriter()
-    bytes.put(Self.format)
+    bytes.put(fold.isSealed ? Self.sealedFormat : Self.format)
     bytes.put(coding.schema)
     fold.encode(into: &bytes)
     bytes.put(try coding.encode(state))
@@ -27,8 +29,10 @@ struct SnapshotContent<State: Sendable>: Sendable {
     guard let format = reader.take(UInt8.self), format > 0, let schema = reader.take(UInt32.self) else {
       throw .unreadable
     }
-    if format > Self.format || schema > coding.newestSchema { throw .newer }
-    guard let fold = Fold(&reader), let encoded = reader.takeString(), reader.isAtEnd else { throw .unreadable }
+    if format > Self.sealedFormat || schema > coding.newestSchema { throw .newer }
+    guard let fold = Fold(&reader, isSealed: format == Self.sealedFormat), let encoded = reader.takeString(),
+      reader.isAtEnd
+    else { throw .unreadable }
     do {
       self.init(state: try coding.decode(encoded, schema), fold: fold)
     } catch {

@@ -25,9 +25,15 @@ extension OrderedLog {
     guard position > 0, try await head() >= position, try await hasEntry(at: position) else {
       throw .refused("There is no entry at position \(position).")
     }
-    let decision = LogEntry.Decision(skipped: position, time: UInt64(clamping: time(nil)), reason: reason)
+    return try await append(
+      LogEntry.encode(LogEntry.Decision(skipped: position, time: LogEntry.now, reason: reason)))
+  }
+
+  func append(_ seal: LogEntry.Seal) async throws(LogError) -> UInt64 { try await append(LogEntry.encode(seal)) }
+
+  private func append(_ entry: [UInt8]) async throws(LogError) -> UInt64 {
     let outcome = await withCheckedContinuation { continuation in
-      append(LogEntry.encode(decision)) { continuation.resume(returning: $0) }
+      append(entry) { continuation.resume(returning: $0) }
     }
     return try outcome.get()
   }
@@ -42,4 +48,9 @@ extension OrderedLog {
       throw (error as? LogError) ?? .unavailable("\(error)")
     }
   }
+}
+
+extension LogEntry {
+  /// In seconds since 1970.
+  static var now: UInt64 { UInt64(clamping: time(nil)) }
 }

@@ -1,0 +1,172 @@
+import Foundation
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// What a store does with an entry that its processes die of (G11).
+@Suite(.timeLimit(.minutes(4))) struct PoisonTests {
+  private static func open(_ log: any OrderedLog, _ options: LogOptions = .once, traps: Bool) async throws
+    -> LedgerStore
+  {
+    try await RootStore(following: log, initialState: Ledger(), options: options) {
+      // As a trap does, and without a word.
+      if traps, $1 == "poison" { exit(1) }
+      $0.entries.append($1)
+    }
+  }
+
+  private static func fill(_ log: any OrderedLog, _ actions: [String] = ["a", "poison", "b"]) async throws {
+    let store = try await open(log, traps: false)
+    for action in actions { try await store.send(action) }
+    await store.shutdown()
+  }
+
+  private static func mark(in directory: String) -> String { directory + "/=tree/" + FileNames.recovery }
+
+  /// A process of this program that dies while it replays.
+  private static func die(in directory: String) async {
+    await #expect(processExitsWith: .failure) { [directory] in
+      let log = try FileLog(directory: directory)
+      _ = try await Self.open(log["tree"], traps: true)
+    }
+  }
+
+  @Test(
+    "the third process that comes to an entry of which two have died stops there, and the decision takes it further")
+  func poisoned() async throws {
+    let directory = try TemporaryDirectory()
+    do {
+      let log = try FileLog(directory: directory.path)
+      try await Self.fill(log["tree"])
+      await log.close()
+    }
+    for _ in 0..<2 { await Self.die(in: directory.path) }
+    let log = try FileLog(directory: directory.path)
+    let told = LockedValue<[LogReport]>([])
+    var options = LogOptions.once
+    options.reporting = { report in told.withLock { $0.append(report) } }
+    // More than once, and without dying.
+    for _ in 0..<2 {
+      await #expect(throws: StoreError.stopped(.poisoned(position: 2))) {
+        try await Self.open(log["tree"], options, traps: true)
+      }
+    }
+    #expect(told.withLock { $0 } == Array(repeating: .poisoned(key: "tree", position: 2), count: 2))
+    options.opensWhereStopped = true
+    for _ in 0..<2 {
+      let readable = try await Self.open(log["tree"], options, traps: true)
+      #expect(await readable.state.entries == ["a"])
+      #expect(readable.dispatch("c") == .stopped)
+      await readable.shutdown()
+    }
+    try await log["tree"].skip(position: 2, reason: "it traps")
+    let store = try await Self.open(log["tree"], traps: true)
+    #expect(await store.state.entries == ["a", "b"])
+    #expect(!FileManager.default.fileExists(atPath: Self.mark(in: directory.path)))
+    await store.shutdown()
+    await log.close()
+  }
+
+  @Test("a mark is kept while a store recovers, and gone behind that")
+  func kept() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    try await Self.fill(log["tree"])
+    let seen = LockedValue<[[UInt8]]>([])
+    let path = Self.mark(in: directory.path)
+    let store = try await RootStore<Ledger, String>(following: log["tree"], initialState: Ledger(), options: .once) {
+      let bytes = FileManager.default.contents(atPath: path)
+      seen.withLock { $0.append(Array(bytes ?? Data())) }
+      $0.entries.append($1)
+    }
+    #expect(seen.withLock { $0.map { $0.first } } == [1, 2, 3])
+    #expect(!FileManager.default.fileExists(atPath: path))
+    try await store.send("live")
+    #expect(seen.withLock { $0.last } == [])
+    await store.shutdown()
+    await log.close()
+  }
+
+  /// - Returns: Whether a store that dies now would be the last one to.
+  private static func isFatal(_ directory: Directory, program: UInt64) throws -> Bool {
+    try RecoveryMark("mark", in: directory, program: program).isFatal(7)
+  }
+
+  @Test("deaths count at one entry, one after the other, and of one program")
+  func counted() throws {
+    let place = try TemporaryDirectory()
+    let directory = try Directory(place.path)
+    func mark(_ program: UInt64 = 1) throws -> RecoveryMark {
+      try RecoveryMark("mark", in: directory, program: program)
+    }
+    // Died at 7, at 6, at 7 and at 7.
+    for position in [7, 6, 7, 7] as [UInt64] {
+      #expect(try !mark().isFatal(7))
+      let mark = try mark()
+      mark.begin(5)
+      mark.pause(behind: 5)
+      mark.begin(position)
+    }
+    #expect(try mark().isFatal(7))
+    #expect(try !mark().isFatal(6))
+    // Another program begins anew; and it is left to the first one what it knew where it does not come so far.
+    #expect(try !mark(2).isFatal(7))
+    // One that is killed between entries, or has not come so far, changes nothing; nor does one that fails.
+    try mark().begin(5)
+    #expect(try !mark().isFatal(7))
+  }
+
+  @Test("a recovery that is cut short between entries, or fails, leaves what was known")
+  func cutShort() throws {
+    let place = try TemporaryDirectory()
+    let directory = try Directory(place.path)
+    func mark() throws -> RecoveryMark { try RecoveryMark("mark", in: directory, program: 1) }
+    try mark().begin(7)
+    try mark().begin(7)
+    let paused = try mark()
+    paused.begin(5)
+    paused.pause(behind: 5)
+    #expect(try mark().isFatal(7))
+    let failed = try mark()
+    failed.begin(5)
+    failed.end(isComplete: false)
+    #expect(try mark().isFatal(7))
+    let passed = try mark()
+    passed.begin(7)
+    passed.pause(behind: 7)
+    #expect(try !mark().isFatal(7))
+    let complete = try mark()
+    complete.end(isComplete: true)
+    #expect(try directory.names() == [])
+    // What cannot be read is none.
+    try mark().begin(7)
+    let file = try Disk("mark", in: directory, .writing)
+    try file.write([9], at: 8)
+    #expect(try !mark().isFatal(7))
+  }
+
+  @Test("a log that is not on this machine has its marks where the options say")
+  func elsewhere() async throws {
+    let place = try TemporaryDirectory()
+    let log = MemoryLog()
+    try await Self.fill(log)
+    let path = place.path + "/a/b"
+    do {
+      try Directory.make(path: path)
+      for _ in 0..<2 { try RecoveryMark("=", in: Directory(path)).begin(2) }
+    }
+    var options = LogOptions.once
+    options.recoveryDirectory = path
+    await #expect(throws: StoreError.stopped(.poisoned(position: 2))) {
+      try await Self.open(log, options, traps: true)
+    }
+    #expect(try await Self.open(log, traps: false).state.entries == ["a", "poison", "b"])
+    try await log.skip(position: 2, reason: "it traps")
+    #expect(try await Self.open(log, options, traps: true).state.entries == ["a", "b"])
+    // Where there is no such place, nothing is counted, and nothing fails.
+    options.recoveryDirectory = "/dev/null/there"
+    #expect(try await Self.open(log, options, traps: true).state.entries == ["a", "b"])
+  }
+}
