@@ -80,12 +80,6 @@ private enum Program {
   }()
 }
 
-/// A log whose trees have a place on this machine.
-protocol LocalLog: OrderedLog {
-  /// The directory of the tree; none where there is none yet.
-  func localDirectory() async throws(LogError) -> Directory?
-}
-
 extension RecoveryMark {
   /// - Parameter path: Where marks are kept for a log that has no place of its own.
   static func of(_ log: any OrderedLog, orIn path: String?) async -> RecoveryMark? {
