@@ -13,8 +13,10 @@ extension SequencedTree {
     self.init(
       core: StoreCore(
         root: StoreFeatures(
-          root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history),
-        tree: tree, sequencer: sequencer), sequencer: sequencer)
+          root: initialState, reducers: reducers, middleware: Middleware.all(of: middleware, areAdmission: false),
+          emission: emits, history: history),
+        tree: tree, sequencer: sequencer, admission: Middleware.all(of: middleware, areAdmission: true)),
+      sequencer: sequencer)
   }
 
   /// For a tree that no root store was made of.
