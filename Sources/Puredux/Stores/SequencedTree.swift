@@ -35,6 +35,16 @@ extension RootStore {
 }
 
 extension SequencedTree {
+  /// Gives the store an action, and returns when it is committed. If it is not, the tree is released.
+  @usableFromInline package func start(with action: Action, within limit: Duration) async throws(StoreError) {
+    do throws(StoreError) {
+      try await core.proxy.send(action, within: limit)
+    } catch {
+      release()
+      throw error
+    }
+  }
+
   package var phases: AsyncStream<LogStatistics.Phase> { sequencer.log.phases() }
   package func saveSnapshot() async throws -> UInt64 { try await sequencer.log.saveSnapshot() }
   package func truncate() async throws -> UInt64 { try await sequencer.log.truncate() }
