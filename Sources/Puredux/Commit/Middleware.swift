@@ -28,6 +28,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// are several.
   @usableFromInline let handle: (@Sendable (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
+  /// Whether a root store that follows a log asks it before the log.
+  private var isAdmission = false
 
   @inlinable public init(
     _ handle:
@@ -56,8 +58,48 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     parts = []
   }
 
+  /// Middleware that decides before the log, in a root store that follows one: what it stops is not stored.
+  ///
+  ///     middleware: [
+  ///       .admission { bid, context, next in
+  ///         guard bid.amount > context.state.highest else { return context.reject("Too low.") }
+  ///         next(bid)
+  ///       }
+  ///     ]
+  ///
+  /// It runs once, where the action is given to the store or one below it, behind the middleware of child stores, on
+  /// what is committed here by then (G13); not when the action is committed, nor on other replicas, nor in replay. Each
+  /// `next` submits an action, and returns before its commit. Two actions that are given at the same time may both be
+  /// admitted, as neither is committed when the other is decided about: a rule that has to hold is for other
+  /// middleware, which decides at the commit, or for the reducer.
+  ///
+  /// It need not be a function of state and action: it may look at a clock, and at what this replica knows. In a store
+  /// that follows no log, and in a child store, it is middleware as any other, in its place.
+  @inlinable public static func admission(
+    _ handle:
+      @escaping @Sendable (
+        _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
+      ) -> Void
+  ) -> Middleware {
+    Middleware(handle).asAdmission
+  }
+
+  @usableFromInline var asAdmission: Middleware {
+    var admission = self
+    admission.isAdmission = true
+    return admission
+  }
+
+  /// One by one, those that are asked before the log, or those that are asked at the commit.
+  @usableFromInline static func all(of middleware: [Middleware], areAdmission: Bool) -> [Middleware] {
+    middleware.flatMap { middleware in
+      if middleware.handle == nil { return all(of: middleware.parts, areAdmission: areAdmission) }
+      return middleware.isAdmission == areAdmission ? [middleware] : []
+    }
+  }
+
   /// The middleware of a store, and behind it that of the stores above; nil if there is none.
-  static func handlers(
+  @usableFromInline static func handlers(
     _ middleware: [Middleware], showing source: Source<State>, before next: CommitHandler<Action>?
   ) -> CommitHandler<Action>? {
     var first = next

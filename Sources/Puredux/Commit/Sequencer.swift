@@ -14,9 +14,9 @@ private struct SubmittedAction {
 /// Has the actions of a tree committed in an order that comes from elsewhere: that of a log.
 ///
 /// What a store is given takes its place in the inbox as ever. In its turn it passes the middleware of the child stores
-/// on its path and is *submitted*; it is committed when the log has it, in one order with what others have written
-/// there (G11). What comes behind it and goes by what has been committed, such as a read or the end of a store, waits
-/// until then.
+/// on its path, and the root's admission, and is *submitted*; it is committed when the log has it, in one order with
+/// what others have written there (G11). What comes behind it and goes by what has been committed, such as a read or
+/// the end of a store, waits until then.
 ///
 /// SAFETY: but for constants, its variables are used on the tree's executor only, in the section of what is done there
 /// (`Tree.enter`), and each access is over before anything of the user's is called. It belongs to one tree.
@@ -65,7 +65,7 @@ private struct SubmittedAction {
   }
 
   @usableFromInline let log: LogSide
-  /// The middleware of the root store.
+  /// The middleware of the root store, but for its admission.
   @usableFromInline var middleware: Handler?
   /// Commits an action by the root store alone, and without effects. A closure, made where the actions are known, as
   /// a replay consists of nothing else.

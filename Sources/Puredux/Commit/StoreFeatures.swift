@@ -186,13 +186,17 @@ extension CommitStep {
     { own, action in unsafe own.known(of: Owned.self).change { reducer(&$0, action) } }
   }
 
-  /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back.
-  @usableFromInline init(sequencing step: consuming CommitStep, by sequencer: Sequencer<Action>) {
+  /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back, and its
+  /// admission, and that of the stores below, before it is submitted.
+  @usableFromInline init(
+    sequencing step: consuming CommitStep, by sequencer: Sequencer<Action>, admission: CommitHandler<Action>?
+  ) {
     sequencer.middleware = step.stages?.handler
     self.init(
       step.own, reduce: step.reduce,
       stages: CommitStages(
-        nil, committing: CommitStages.committing, record: step.stages?.record, sequencing: sequencer.process(nil)),
+        admission, committing: CommitStages.committing, record: step.stages?.record,
+        sequencing: sequencer.process(admission)),
       source: step.source, publish: step.publish)
   }
 }

@@ -9,7 +9,8 @@ extension StoreType {
   ///
   /// - Throws: What the sequence throws; `CancellationError` when the caller is cancelled; `StoreError.terminated` when
   ///   the store ends, even while the sequence yields nothing; what `send` throws for an action that a projection or
-  ///   middleware does not accept. What was sent before is committed.
+  ///   middleware does not accept, and, where the store follows a log, for the one that waits for that when the caller
+  ///   is cancelled. What was sent before is committed.
   @inlinable public func send<Actions: AsyncSequence & Sendable>(
     contentsOf actions: Actions, isolation: isolated (any Actor)? = #isolation
   ) async throws where Actions.Element == Action {

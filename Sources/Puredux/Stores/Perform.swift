@@ -6,10 +6,10 @@ extension StoreType {
   ///     .refreshable { try? await store.perform(.refresh) }
   ///
   /// If the calling task is cancelled, these effects are cancelled, as of that place in the order, and none begins any
-  /// more; it returns when they have ended. Effects of the state, and what interceptors themselves dispatch, belong to
-  /// nobody's action, and are neither waited for nor cancelled. An effect may perform an action in its turn, and then
-  /// waits for the effects of that one alone; it waits for ever if one of these waits, in turn under one id, for the
-  /// performing one.
+  /// more; it returns when they have ended, or at once if the action still waits for a log. Effects of the state, and
+  /// what interceptors themselves dispatch, belong to nobody's action, and are neither waited for nor cancelled. An
+  /// effect may perform an action in its turn, and then waits for the effects of that one alone; it waits for ever if
+  /// one of these waits, in turn under one id, for the performing one.
   ///
   /// The actions and effects that belong to it cost what those with an id do. For any other effect, the tree only looks
   /// whether the commit that it results from belongs to a call of this.
@@ -27,17 +27,12 @@ extension Route {
     let owner = EffectOwner()
     let errand = Errand(owner: owner)
     let node = node
-    let commit: ActionCommit
-    var effect: RunningEffect?
-    switch target {
-    case .direct(let node): commit = node.commit(of: action)
-    case .mapped(let actions):
-      commit = try actions.prepare(action)
-      effect = actions.effect
-    }
+    let (commit, effect) = try prepared(action)
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
       let outcome = await Self.commit(by: commit, of: errand, on: node, by: effect, isolation: isolation)
       errand.leave()
+      // Its action may be committed when the log is back: nobody waits for that.
+      if case .failure(.outcomeUnknown) = outcome { return outcome }
       // The effects of another tree are not looked at where this one's are.
       await errand.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
@@ -48,6 +43,14 @@ extension Route {
     try outcome.get()
   }
 
+  /// What commits an action in its turn, and the effect that gives it, if one does.
+  func prepared(_ action: Action) throws(StoreError) -> (ActionCommit, by: RunningEffect?) {
+    switch target {
+    case .direct(let node): (node.commit(of: action), nil)
+    case .mapped(let actions): (try actions.prepare(action), actions.effect)
+    }
+  }
+
   private static func commit(
     by commit: @escaping ActionCommit, of errand: Errand, on node: any AnyStoreNode, by effect: RunningEffect?,
     isolation: isolated (any Actor)?
@@ -56,7 +59,7 @@ extension Route {
       try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
         try node.committing(of: errand, on: tree) { () throws(StoreError) in try commit(tree, false) }
       } late: {
-        LateVisit { tree throws(StoreError) in
+        LateVisit(isSend: true) { tree throws(StoreError) in
           try node.committing(of: errand, on: tree) { () throws(StoreError) in try commit(tree, true) }
         }
       }

@@ -13,8 +13,10 @@ extension SequencedTree {
     self.init(
       core: StoreCore(
         root: StoreFeatures(
-          root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history),
-        tree: tree, sequencer: sequencer), sequencer: sequencer)
+          root: initialState, reducers: reducers, middleware: Middleware.all(of: middleware, areAdmission: false),
+          emission: emits, history: history),
+        tree: tree, sequencer: sequencer, admission: Middleware.all(of: middleware, areAdmission: true)),
+      sequencer: sequencer)
   }
 
   /// For a tree that no root store was made of.
@@ -33,6 +35,16 @@ extension RootStore {
 }
 
 extension SequencedTree {
+  /// Gives the store an action, and returns when it is committed. If it is not, the tree is released.
+  @usableFromInline package func start(with action: Action, within limit: Duration) async throws(StoreError) {
+    do throws(StoreError) {
+      try await core.proxy.send(action, within: limit)
+    } catch {
+      release()
+      throw error
+    }
+  }
+
   package var phases: AsyncStream<LogStatistics.Phase> { sequencer.log.phases() }
   package func saveSnapshot() async throws -> UInt64 { try await sequencer.log.saveSnapshot() }
   package func truncate() async throws -> UInt64 { try await sequencer.log.truncate() }

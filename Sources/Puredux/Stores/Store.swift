@@ -88,7 +88,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @usableFromInline func lateRead<Result: Sendable>(
     _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping ActionCommit
   ) -> LateVisit<Result?> {
-    LateVisit { [source] tree throws(StoreError) in
+    LateVisit(isSend: true) { [source] tree throws(StoreError) in
       try commit(tree, true)
       return source.read(on: tree, reading)
     }

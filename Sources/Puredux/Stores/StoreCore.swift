@@ -54,13 +54,16 @@
 
   /// The core of a root store whose order comes from elsewhere.
   @inlinable init(
-    root features: StoreFeatures<State, State, Action>, tree: Tree<Action>, sequencer: Sequencer<Action>
+    root features: StoreFeatures<State, State, Action>, tree: Tree<Action>, sequencer: Sequencer<Action>,
+    admission: [Middleware<State, Action>]
   ) {
     let own = OwnState(features.initialState)
     let source = Source.root(own)
     self.init(
-      root: CommitStep(sequencing: features.step(own, shownBy: source), by: sequencer), shownBy: source, tree: tree,
-      emitting: features.emitting, history: features.history)
+      root: CommitStep(
+        sequencing: features.step(own, shownBy: source), by: sequencer,
+        admission: Middleware.handlers(admission, showing: source, before: nil)),
+      shownBy: source, tree: tree, emitting: features.emitting, history: features.history)
   }
 
   /// - Parameter isOfPart: Whether the state is a part of what the store shows, so that a commit may leave it as it is.

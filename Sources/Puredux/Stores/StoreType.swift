@@ -14,10 +14,12 @@ public protocol ActionHandler<Action>: Sendable {
   /// Gives the store an action and returns after its commit, which comes after that of everything dispatched before.
   ///
   /// Provides the backpressure that `dispatch` lacks. Once sent, an action is committed even if the task is cancelled
-  /// in the meantime.
+  /// in the meantime; but where the store follows a log, a task that is cancelled does not wait for that.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, `.unmapped` if a projection maps the
-  ///   action to nothing, `.rejected` if middleware stopped it: in each case the action changes nothing (G9).
+  ///   action to nothing, `.rejected` if middleware stopped it: in each case the action changes nothing (G9). If the
+  ///   store follows a log, `.outcomeUnknown` if the task is cancelled while the action waits for that, and
+  ///   `.withdrawn` if it was before the action's turn: it changes nothing then. `.stopped` if the store cannot go on.
   func send(_ action: Action) async throws(StoreError)
 }
 

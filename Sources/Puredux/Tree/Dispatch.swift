@@ -80,8 +80,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
   /// For the state as well there is `EffectContext.run`, whose work is given the store.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, or if the effect is cancelled by its id
-  ///   or the state before the action's turn: it changes nothing then. `.rejected` and `.unmapped` as `send` of a
-  ///   store.
+  ///   or the state before the action's turn: it changes nothing then. Everything else as `send` of a store.
   @inlinable public func send(
     _ action: Action, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -97,7 +96,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
       try commit(tree, false)
     } late: {
-      LateVisit { tree throws(StoreError) in try commit(tree, true) }
+      LateVisit(isSend: true) { tree throws(StoreError) in try commit(tree, true) }
     }
   }
 

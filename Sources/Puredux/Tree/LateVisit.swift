@@ -11,8 +11,11 @@
 /// The visitor is not let in when its turn has come, but receives the result: on its way back to the executor it would
 /// lose its place, as a task that is resumed passes through the global executor first.
 ///
-/// SAFETY: nothing outside the lock changes except the context, which is set before the visit gets its place. The
-/// compiler does not check subclasses of `Command`.
+/// A caller can give up a `send` that waits for the log, or has a limit. Whether its action has been submitted by then,
+/// or is being committed, is known under the lock: the first outcome counts, and the caller is told that one.
+///
+/// SAFETY: nothing outside the lock changes except the context and `isGivenUpOnCancel`, which are set before the visit
+/// gets its place. The compiler does not check subclasses of `Command`.
 @usableFromInline final class LateVisit<Value: Sendable>: PostponedCommand, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 
@@ -20,28 +23,98 @@
     case none
     case awaited(Waiter<Result<Value, StoreError>>)
     case known(Result<Value, StoreError>)
+    case told
+  }
+
+  private struct Progress {
+    enum Stage { case placed, begun, committing }
+
+    var outcome = Outcome.none
+    var stage = Stage.placed
+
+    var isOver: Bool {
+      switch outcome {
+      case .known, .told: true
+      case .none, .awaited: false
+      }
+    }
+
+    /// Returns who is to be told. Of several outcomes the first counts.
+    mutating func end(with result: Result<Value, StoreError>) -> Waiter<Result<Value, StoreError>>? {
+      switch outcome {
+      case .none: outcome = .known(result)
+      case .awaited(let waiter):
+        outcome = .told
+        return waiter
+      case .known, .told: break
+      }
+      return nil
+    }
   }
 
   private let body: Body
   /// The visitor's task-local values, if the tree carries any.
   var context: CarriedValues.Context?
-  private let outcome = LockedValue(Outcome.none)
+  private let progress = LockedValue(Progress())
   override var waitsForCommits: Bool { isOrdered }
   private let isOrdered: Bool
+  /// Whether it commits an action, which its caller may give up, and is not just a read.
+  let isSend: Bool
+  private let limit: SendLimit?
+  /// Whether it is given up when its task is cancelled.
+  var isGivenUpOnCancel = false
 
-  /// - Parameter isOrdered: Whether it waits for the commits of what was asked before it, where those come later.
-  @usableFromInline init(isOrdered: Bool = true, _ body: @escaping Body) {
+  /// - Parameters:
+  ///   - isOrdered: Whether it waits for the commits of what was asked before it, where those come later.
+  ///   - isSend: Whether it commits an action.
+  ///   - limit: When its caller gives it up.
+  @usableFromInline init(
+    isOrdered: Bool = true, isSend: Bool = false, limit: SendLimit? = nil, _ body: @escaping Body
+  ) {
     self.body = body
     self.isOrdered = isOrdered
+    self.isSend = isSend
+    self.limit = limit
     super.init()
   }
 
+  private var canBeGivenUp: Bool { isGivenUpOnCancel || limit != nil }
+
+  /// Whether its caller gives it up before it has its place. In the caller's task.
+  var isGivenUp: Bool { isGivenUpOnCancel && Task.isCancelled || limit?.isOver == true }
+
+  /// False if it has been given up before.
+  private func goes(on stage: Progress.Stage) -> Bool {
+    if !canBeGivenUp { return true }
+    return progress.withLock { progress in
+      progress.stage = stage
+      return !progress.isOver
+    }
+  }
+
+  /// From anywhere. Whoever waits for it waits no more, unless its action is being committed; if its turn has not come,
+  /// it does nothing in its turn.
+  private func giveUp() {
+    let told = progress.withLock { progress -> (Waiter<Result<Value, StoreError>>, StoreError)? in
+      let error: StoreError
+      switch progress.stage {
+      case .placed: error = .withdrawn
+      case .begun: error = .outcomeUnknown
+      case .committing: return nil
+      }
+      return progress.end(with: .failure(error)).map { ($0, error) }
+    }
+    if let (waiter, error) = told { waiter.resume(returning: .failure(error)) }
+  }
+
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
+    guard goes(on: .committing) else { return }
     guard let context else { return end(with: Result { () throws(StoreError) in try body(tree) }) }
     context.restore { end(with: Result { () throws(StoreError) in try body(tree) }) }
   }
 
   override func attempt(on tree: isolated any TreeIsolation, isKept: (_ hasFailed: Bool) -> Bool) {
+    guard goes(on: .begun) else { return }
     var result: Result<Value, StoreError>?
     if let context {
       context.restore { result = Result { () throws(StoreError) in try body(tree) } }
@@ -61,27 +134,46 @@
   override func refuse(_ error: StoreError) { end(with: .failure(error)) }
 
   private func end(with result: Result<Value, StoreError>) {
-    let waiter = outcome.withLock { outcome -> Waiter<Result<Value, StoreError>>? in
-      if case .awaited(let waiter) = outcome {
-        outcome = .none
-        return waiter
-      }
-      outcome = .known(result)
-      return nil
-    }
+    let waiter = progress.withLock { $0.end(with: result) }
     waiter?.resume(returning: result)
   }
 
   /// The result, once the visit's turn has come. To be called once.
   @usableFromInline func value(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> Value {
-    let result = await Waiter<Result<Value, StoreError>>.wait { waiter in
-      let result = outcome.withLock { outcome -> Result<Value, StoreError>? in
-        if case .known(let result) = outcome { return result }
-        outcome = .awaited(waiter)
+    let result = canBeGivenUp ? await resultUnlessGivenUp() : await result()
+    return try result.get()
+  }
+
+  private func result(isolation: isolated (any Actor)? = #isolation) async -> Result<Value, StoreError> {
+    await Waiter<Result<Value, StoreError>>.wait { waiter in
+      let result = progress.withLock { progress -> Result<Value, StoreError>? in
+        if case .known(let result) = progress.outcome {
+          progress.outcome = .told
+          return result
+        }
+        progress.outcome = .awaited(waiter)
         return nil
       }
       if let result { waiter.resume(returning: result) }
     }
-    return try result.get()
+  }
+
+  private func resultUnlessGivenUp(
+    isolation: isolated (any Actor)? = #isolation
+  ) async -> Result<Value, StoreError> {
+    let timer = limit.map { limit in
+      // Detached: what it does is nothing of the caller's.
+      Task.detached {
+        await limit.clock.wait(until: limit.time)
+        if !Task.isCancelled { self.giveUp() }
+      }
+    }
+    defer { timer?.cancel() }
+    guard isGivenUpOnCancel else { return await result() }
+    return await withTaskCancellationHandler {
+      await result()
+    } onCancel: {
+      giveUp()
+    }
   }
 }

@@ -9,9 +9,11 @@ public enum StoreError: Error, Sendable, Equatable {
   case unmapped
   /// Middleware stopped the action: it changed nothing. The reason is the one that the middleware gave.
   case rejected(reason: RejectionReason?)
-  /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: the time
-  /// limit of the store is over, or the store ended before the log answered.
+  /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: a time
+  /// limit is over, the task was cancelled, or the store ended before the log answered.
   case outcomeUnknown
+  /// The task was cancelled, or a time limit was over, before the action's turn: it changes nothing.
+  case withdrawn
   /// The store follows a log, and cannot go on. What it was given changed nothing; it can still be read.
   case stopped(LogStop)
 }

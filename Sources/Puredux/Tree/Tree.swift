@@ -457,7 +457,9 @@ import Synchronization
   }
 
   @usableFromInline nonisolated func postpone(_ action: Action, from node: StoreNode<Action>) -> LateVisit<Void> {
-    postpone(LateVisit { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true) }, for: node)
+    postpone(
+      LateVisit(isSend: true) { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true) },
+      for: node)
   }
 
   /// Gives the visit of a caller that has arrived its place in the order, or refuses it if the store that it is meant
@@ -466,15 +468,19 @@ import Synchronization
     _ visit: LateVisit<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> LateVisit<Value> {
     visit.context = carriedContext
+    let sequencer = sequencer
+    visit.isGivenUpOnCancel = visit.isSend && sequencer != nil
+    let isGivenUp = visit.isGivenUp
     let command = sequencer?.ordered(visit) ?? visit
-    if sequencer != nil, performInTurn(command, for: node, by: effect) { return visit }
-    let (isPlaced, schedules) = withRequests { requests in
+    if sequencer != nil, !isGivenUp, performInTurn(command, for: node, by: effect) { return visit }
+    let (refusal, schedules) = withRequests { requests -> (StoreError?, Bool) in
       let takesUp = requests.inbox.visitorCame()
-      if let node, node.refuses(effect) { return (false, takesUp) }
-      return (true, append(to: &requests) { $0.append(command) } || takesUp)
+      if let node, node.refuses(effect) { return (.terminated, takesUp) }
+      if isGivenUp { return (.withdrawn, takesUp) }
+      return (nil, append(to: &requests) { $0.append(command) } || takesUp)
     }
     if schedules { scheduleDrain() }
-    if !isPlaced { visit.refuse(.terminated) }
+    if let refusal { visit.refuse(refusal) }
     return visit
   }
 

@@ -27,12 +27,21 @@ extension RootStore {
   ///     entry, on the tree's executor. Without it only the order is compared. What was hashed under another number
   ///     (`LogOptions.fingerprintVersion`) is not compared.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
+  ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another
+  ///     process has begun. It is committed before any effect of the state begins, and before anything else that this
+  ///     store is given. It passes middleware as any other; interceptors are not asked about it: what is to follow from
+  ///     it is for the effects of the state. A store that was opened where it stopped (`opensWhereStopped`) is given
+  ///     nothing.
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
-  ///   must not apply, and `CancellationError`.
+  ///   must not apply, and `CancellationError`; where `atStart` is not committed what `send` throws for it, `.rejected`
+  ///   for instance. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled
+  ///   meanwhile, that is `StoreError.outcomeUnknown`: as what any store that is released has accepted, it may be
+  ///   committed later.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+    clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
@@ -41,8 +50,9 @@ extension RootStore {
   ) async throws where State: Codable, Action: Codable {
     try await self.init(
       following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
-      options: options, fingerprint: fingerprint, onPhase: onPhase, reducers: [Reducer(reducer)], executor: executor,
-      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
+      options: options, fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: [Reducer(reducer)],
+      executor: executor, priority: priority, clock: clock,
+      interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
 
@@ -51,7 +61,8 @@ extension RootStore {
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
     schema: UInt32 = 1, options: LogOptions = LogOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+    clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
@@ -60,8 +71,9 @@ extension RootStore {
   ) async throws where State: Codable, Action: Codable {
     try await self.init(
       following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
-      options: options, fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor,
-      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
+      options: options, fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: reducers,
+      executor: executor, priority: priority, clock: clock,
+      interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
 
@@ -74,7 +86,8 @@ extension RootStore {
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+    clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
@@ -83,7 +96,7 @@ extension RootStore {
   ) async throws {
     try await self.init(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, onPhase: onPhase, reducers: [Reducer(reducer)], executor: executor,
+      fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: [Reducer(reducer)], executor: executor,
       priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
@@ -94,7 +107,8 @@ extension RootStore {
     actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
+    clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>...,
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
@@ -103,7 +117,7 @@ extension RootStore {
   ) async throws {
     try await self.init(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor,
+      fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: reducers, executor: executor,
       priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
@@ -111,7 +125,7 @@ extension RootStore {
   @inlinable init(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, reducers: [Reducer<State, Action>],
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, atStart: Action?, reducers: [Reducer<State, Action>],
     executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     interceptors: [Interceptor<State, Action>], reporting: (@Sendable (EffectReport) -> Void)?,
     carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
@@ -121,6 +135,10 @@ extension RootStore {
       following: log, initialState: initialState, actions: actions, states: states, options: options,
       fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor, priority: priority,
       clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+    if let atStart, !hasStopped {
+      // A log that takes it at once is given the time to say so.
+      try await tree.start(with: atStart, within: max(options.openingLimit, options.patience))
+    }
     self.init(tree)
     if !interceptors.isEmpty, !hasStopped { interceptActions(with: Interceptor(combining: interceptors)) }
   }

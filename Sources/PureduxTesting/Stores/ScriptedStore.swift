@@ -63,7 +63,7 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
     case .stopped: .stopped
     case .terminated: .terminated
     // These come after `dispatch` has returned.
-    case .stateUnavailable, .rejected, .outcomeUnknown: .enqueued
+    case .stateUnavailable, .rejected, .outcomeUnknown, .withdrawn: .enqueued
     }
   }
 
@@ -87,6 +87,21 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
     _ action: Action, isolation: isolated (any Actor)?, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
     try await send(action, reading: reading)
+  }
+
+  public func send(
+    _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation
+  ) async throws(StoreError) {
+    if let refusal = refusal.withLock({ $0 }) { throw refusal }
+    try await proxy.send(action, within: limit, isolation: nil)
+  }
+
+  public func send<Result: Sendable>(
+    _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation,
+    reading: @escaping @Sendable (State) -> Result
+  ) async throws(StoreError) -> Result {
+    if let refusal = refusal.withLock({ $0 }) { throw refusal }
+    return try await proxy.send(action, within: limit, isolation: nil, reading: reading)
   }
 
   public var state: State { get async throws(StoreError) { try await proxy.state } }

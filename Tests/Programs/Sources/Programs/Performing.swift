@@ -473,7 +473,7 @@ extension Outcome {
   init(_ error: StoreError) {
     self =
       switch error {
-      case .terminated, .outcomeUnknown, .stopped: .terminated
+      case .terminated, .outcomeUnknown, .withdrawn, .stopped: .terminated
       case .stateUnavailable: .stateUnavailable
       case .unmapped: .unmapped
       case .rejected(let reason): .rejected(reason?.description)
