@@ -178,6 +178,37 @@ import Testing
     await store.shutdown()
   }
 
+  @Test("one that comes from within what the tree is doing, and is cancelled there, changes nothing")
+  func fromWithin() async throws {
+    let store = LockedValue<Store<Ledger, String>?>(nil)
+    let sends = Record<Task<Void, any Error>>()
+    let send = { @Sendable (action: String) in
+      guard action == "ask" || action == "asked" else { return }
+      let sending = Task.immediate { [proxy = store.withLock { $0 }] in try await proxy?.send("inner") ?? () }
+      sending.cancel()
+      sends.add(sending)
+    }
+    let root = try await RootStore<Ledger, String>(
+      following: MemoryLog(), initialState: Ledger(), options: .once,
+      middleware: [
+        .admission { action, _, next in
+          send(action)
+          next(action + "ed")
+        }
+      ]
+    ) {
+      send($1)
+      $0.entries.append($1)
+    }
+    store.withLock { $0 = root.store() }
+    try await root.send("ask")
+    #expect(sends.all.count == 2)
+    for sending in sends.all { await #expect(throws: StoreError.withdrawn) { try await sending.value } }
+    try await root.send("last")
+    #expect(await root.state.entries == ["asked", "lasted"])
+    await root.shutdown()
+  }
+
   @Test("whenever one is cancelled, it is told once, and what the state says")
   func atAnyTime() async throws {
     let log = MemoryLog()
