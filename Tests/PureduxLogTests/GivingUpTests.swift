@@ -1,8 +1,9 @@
 import Dispatch
 import Puredux
-import PureduxLog
 import PureduxLogTesting
 import Testing
+
+@testable import PureduxLog
 
 /// Callers who do not wait for the log any longer: G9 and G12.
 @Suite(.timeLimit(.minutes(4))) struct GivingUpTests {
@@ -177,6 +178,37 @@ import Testing
     await store.shutdown()
   }
 
+  @Test("one that comes from within what the tree is doing, and is cancelled there, changes nothing")
+  func fromWithin() async throws {
+    let store = LockedValue<Store<Ledger, String>?>(nil)
+    let sends = Record<Task<Void, any Error>>()
+    let send = { @Sendable (action: String) in
+      guard action == "ask" || action == "asked" else { return }
+      let sending = Task.immediate { [proxy = store.withLock { $0 }] in try await proxy?.send("inner") ?? () }
+      sending.cancel()
+      sends.add(sending)
+    }
+    let root = try await RootStore<Ledger, String>(
+      following: MemoryLog(), initialState: Ledger(), options: .once,
+      middleware: [
+        .admission { action, _, next in
+          send(action)
+          next(action + "ed")
+        }
+      ]
+    ) {
+      send($1)
+      $0.entries.append($1)
+    }
+    store.withLock { $0 = root.store() }
+    try await root.send("ask")
+    #expect(sends.all.count == 2)
+    for sending in sends.all { await #expect(throws: StoreError.withdrawn) { try await sending.value } }
+    try await root.send("last")
+    #expect(await root.state.entries == ["asked", "lasted"])
+    await root.shutdown()
+  }
+
   @Test("whenever one is cancelled, it is told once, and what the state says")
   func atAnyTime() async throws {
     let log = MemoryLog()
@@ -203,31 +235,154 @@ import Testing
     #expect(await (try ledger(log)).state.entries == entries)
   }
 
-  @Test("many that are cancelled together while the log is away, which then misbehaves: each comes once")
-  func together() async throws {
-    let gated = GatedLog()
-    let store = try await ledger(UnreliableLog(gated, seed: 7))
-    let outcomes = await withTaskGroup(of: (Int, StoreError?).self) { tasks in
-      for number in 0..<60 {
-        tasks.addTask {
-          do throws(StoreError) {
-            try await store.send("\(number)")
-            return (number, nil)
-          } catch {
-            return (number, error)
-          }
+  @Test("what waits behind others, and has not been given to the log, is taken back", arguments: Way.allCases)
+  func behind(way: Way) async throws {
+    let log = GatedLog()
+    var options = LogOptions.once
+    options.entriesUnderWay = 1
+    let store = try await ledger(log, options: options)
+    let child = child(of: store)
+    store.dispatch("given")
+    await log.untilHeld(1)
+    store.dispatch("before")
+    let sending = Task { try await way.send("a", to: store, child) }
+    while await store.statistics.log?.pendingActions != 3 { await Task.yield() }
+    let bytes = await store.statistics.log?.pendingBytes ?? 0
+    store.dispatch("behind")
+    // What goes by what has been accepted, the action that is taken back included.
+    let reading = Task { await store.state.entries }
+    while await store.statistics.log?.pendingActions != 4 { await Task.yield() }
+    sending.cancel()
+    await #expect(throws: StoreError.withdrawn) { try await sending.value }
+    #expect(await store.statistics.log?.pendingActions == 3)
+    #expect(await store.statistics.log?.pendingBytes ?? 0 > bytes - 200)
+    await log.open()
+    let read = await reading.value
+    #expect(read == ["given", "before"] || read == ["given", "before", "behind"])
+    try await store.send("last")
+    #expect(await store.state.entries == ["given", "before", "behind", "last"])
+    #expect(await child.state.1 == 0)
+    await store.shutdown()
+    #expect(await (try ledger(log)).state.entries == ["given", "before", "behind", "last"])
+  }
+
+  @Test("who waits behind what is taken back goes on, when what is before that is committed")
+  func followers() async throws {
+    let log = GatedLog()
+    var options = LogOptions.once
+    options.entriesUnderWay = 1
+    let store = try await ledger(log, options: options)
+    store.dispatch("given")
+    await log.untilHeld(1)
+    let sending = Task { try await store.send("a") }
+    while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
+    // Behind the action.
+    let begun = Gate()
+    store.interceptActions(with: .effects(ofState: .while({ _ in true }) { .run { _ in begun.open() } }))
+    sending.cancel()
+    await #expect(throws: StoreError.withdrawn) { try await sending.value }
+    // What follows from that in the tree has been done.
+    for _ in 0..<3 { _ = await store.statistics }
+    await log.open()
+    await begun.wait()
+    await store.shutdown()
+  }
+
+  @Test("one of which a part has been given to the log is not taken back")
+  func severalParts() async throws {
+    let log = GatedLog()
+    var options = LogOptions.once
+    (options.entriesUnderWay, options.actionsPerEntry) = (1, 1)
+    let store = try await ledger(
+      log, options: options,
+      middleware: [
+        .admission { action, _, next in
+          next(action)
+          if action == "both" { next("more") }
         }
+      ])
+    let sending = Task { try await store.send("both") }
+    while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
+    sending.cancel()
+    await #expect(throws: StoreError.outcomeUnknown) { try await sending.value }
+    await log.open()
+    #expect(await store.state.entries == ["both", "more"])
+    await store.shutdown()
+  }
+
+  @Test("an outbox takes back what it has never given, and nothing else, whatever becomes of the rest")
+  func outbox() {
+    var outbox = Outbox(limits: Outbox.Limits(actions: 2, entries: 1))
+    let ids = (0..<6).map { outbox.append([$0], at: .zero) }
+    let first = outbox.next(at: .zero)
+    #expect(first?.actions.map { $0 } == [[0], [1]])
+    // What has been given stays, also when it is to be given once more, under other numbers.
+    outbox.ended(first?.id ?? 0, .unavailable(""), at: .zero)
+    let whileAway = ids.prefix(2).map { outbox.withdraw($0) }
+    outbox.renumber()
+    let renumbered = ids.prefix(2).map { outbox.withdraw($0) }
+    #expect(whileAway + renumbered == [false, false, false, false])
+    let taken = [ids[2], ids[2], ids[5]].map { outbox.withdraw($0) }
+    #expect(taken == [true, false, true])
+    #expect(outbox.count == 4 && outbox.bytes == 4 * (1 + Outbox.overhead))
+    _ = outbox.retry(at: .zero, patience: .seconds(1))
+    let again = outbox.next(at: .zero)
+    #expect(again?.actions.map { $0 } == [[0], [1]])
+    outbox.ended(again?.id ?? 0, nil, at: .zero)
+    let applied = (0..<2).map { _ in outbox.applied(at: .zero) }
+    #expect(applied == [ids[0], ids[1]] && outbox.first == ids[3])
+    let third = outbox.next(at: .zero)
+    #expect(third?.actions.map { $0 } == [[3], [4]])
+    let late = outbox.append([6], at: .zero)
+    let last = [ids[4], late, late + 1].map { outbox.withdraw($0) }
+    #expect(late > ids[5] && last == [false, true, false])
+    let rest = (0..<3).map { _ in outbox.applied(at: .zero) }
+    #expect(rest == [ids[3], ids[4], nil])
+    #expect(outbox.isEmpty && outbox.bytes == 0)
+  }
+
+  @Test(
+    "many of which some are cancelled while the log misbehaves: each comes at most once, and as it was told",
+    arguments: (0..<6).map { _ in UInt64.random(in: 0 ... .max) })
+  func together(seed: UInt64) async throws {
+    let gated = GatedLog()
+    var random = SeededGenerator(seed: seed)
+    var options = LogOptions.quick
+    (options.entriesUnderWay, options.actionsPerEntry) = (2, 3)
+    let store = try await ledger(UnreliableLog(gated, seed: seed), options: options)
+    let child = child(of: store)
+    let sends = (0..<80).map { number in
+      Task {
+        try await (number % 3 == 0 ? Way.child : number % 3 == 1 ? .root : .projection).send(
+          "\(number)", to: store, child)
       }
-      while await store.statistics.log?.pendingActions ?? 0 < 60 { await Task.yield() }
-      tasks.cancelAll()
-      return await tasks.reduce(into: [:]) { $0[$1.0] = $1.1 }
     }
-    #expect(outcomes.count == 60 && outcomes.values.allSatisfy { $0 == .outcomeUnknown })
+    while await store.statistics.log?.pendingActions ?? 0 < 80 { await Task.yield() }
+    for send in sends.shuffled(using: &random).prefix(40) { send.cancel() }
     await gated.open()
+    for send in sends.shuffled(using: &random).prefix(20) {
+      await Task.yield()
+      send.cancel()
+    }
+    var (committed, withdrawn) = (Set<String>(), Set<String>())
+    for (number, send) in sends.enumerated() {
+      switch await send.result {
+      case .success: committed.insert("\(number)")
+      case .failure(StoreError.withdrawn): withdrawn.insert("\(number)")
+      case .failure(StoreError.outcomeUnknown): break
+      case .failure(let error): Issue.record("\(error), seed \(seed)")
+      }
+    }
+    #expect(!withdrawn.isEmpty, "seed \(seed)")
     try await store.send("last")
     let entries = await store.state.entries
-    #expect(entries.last == "last" && Set(entries).count == 61 && entries.count == 61)
+    #expect(Set(entries).count == entries.count && entries.last == "last", "seed \(seed)")
+    #expect(committed.isSubset(of: entries) && withdrawn.isDisjoint(with: entries), "seed \(seed)")
+    // What is not known has been committed by now: it was before the last one.
+    #expect(entries.count == 81 - withdrawn.count, "seed \(seed)")
+    #expect(await child.state.1 == entries.count { Int($0).map { $0 % 3 == 0 } == true }, "seed \(seed)")
     await store.shutdown()
+    #expect(await (try ledger(gated)).state.entries == entries, "seed \(seed)")
   }
 
   @Test("the end of the store, and one that waits no more, tell one outcome")

@@ -172,7 +172,7 @@ import Testing
         outbox.rewind()
         _ = outbox.retry(at: .zero, patience: patience)
       }
-      return outbox.dropRefused(at: .zero)
+      return outbox.dropRefused(at: .zero) != nil
     }
     let (refused, unavailable) = (
       Result<UInt64, LogError>.failure(.refused("")), Result<UInt64, LogError>.failure(.unavailable(""))

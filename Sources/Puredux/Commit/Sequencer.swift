@@ -2,6 +2,8 @@
 /// the queue of them.
 private struct SubmittedAction {
   let node: any AnyStoreNode
+  /// What the log's side knows it by: in order.
+  let id: UInt64
   let context: CarriedValues.Context?
   /// Of what a caller waits for besides.
   let part: Errand.Part?
@@ -27,8 +29,10 @@ private struct SubmittedAction {
 
   /// What the log's side does.
   @usableFromInline package struct LogSide: Sendable {
-    /// Submits an action: on the tree's executor, in order. Returns why it is not.
-    package let submit: @Sendable (Action) -> StoreError?
+    /// Submits an action: on the tree's executor, in order. Returns what it is known by: more than that of the last.
+    package let submit: @Sendable (Action) -> Result<UInt64, StoreError>
+    /// Takes one back, if the log has not been given it yet. From anywhere.
+    package let withdraw: @Sendable (UInt64) -> Bool
     package let refusal: @Sendable () -> DispatchResult?
     package let inboxBound: Int
     package let statistics: @Sendable () -> LogStatistics?
@@ -41,9 +45,9 @@ private struct SubmittedAction {
     package let rootEnded: @Sendable () -> Void
 
     package init(
-      submit: @escaping @Sendable (Action) -> StoreError?, refusal: @escaping @Sendable () -> DispatchResult?,
-      inboxBound: Int,
-      statistics: @escaping @Sendable () -> LogStatistics?,
+      submit: @escaping @Sendable (Action) -> Result<UInt64, StoreError>,
+      withdraw: @escaping @Sendable (UInt64) -> Bool, refusal: @escaping @Sendable () -> DispatchResult?,
+      inboxBound: Int, statistics: @escaping @Sendable () -> LogStatistics?,
       phases: @escaping @Sendable () -> AsyncStream<LogStatistics.Phase>,
       saveSnapshot: @escaping @Sendable () async throws -> UInt64,
       truncate: @escaping @Sendable () async throws -> UInt64,
@@ -52,6 +56,7 @@ private struct SubmittedAction {
       rootEnded: @escaping @Sendable () -> Void
     ) {
       self.submit = submit
+      self.withdraw = withdraw
       self.refusal = refusal
       self.inboxBound = inboxBound
       self.statistics = statistics
@@ -135,18 +140,25 @@ private struct SubmittedAction {
     guard submittedCount > 0 else { return failure ?? rejection }
     let last = pending.count - 1
     for place in (pending.count - submittedCount)..<last { pending.update(place) { $0?.hasMore = true } }
-    if let visit { pending.update(last) { $0?.visit = visit } }
+    if let visit {
+      pending.update(last) { $0?.visit = visit }
+      // Of several, one may have gone to the log.
+      if submittedCount == 1, let id = pending[last]?.id { visit.canBeWithdrawn { [log] in log.withdraw(id) } }
+    }
     // Who waits for it goes on at its commit.
     return .outcomeUnknown
   }
 
   private func submit(_ action: Action, from node: StoreNode<Action>) {
     if hasEnded { return failure = .terminated }
-    if let error = log.submit(action) { return failure = error }
-    submittedCount += 1
-    // SAFETY: on the tree's executor.
-    let part = unsafe node.tree.errandOfExecutor?.enter()
-    pending.append(SubmittedAction(node: node, context: node.carriedContext, part: part))
+    switch log.submit(action) {
+    case .failure(let error): failure = error
+    case .success(let id):
+      submittedCount += 1
+      // SAFETY: on the tree's executor.
+      let part = unsafe node.tree.errandOfExecutor?.enter()
+      pending.append(SubmittedAction(node: node, id: id, context: node.carriedContext, part: part))
+    }
   }
 
   // MARK: Waiting for commits
@@ -197,8 +209,9 @@ private struct SubmittedAction {
     }
   }
 
-  /// Commits the first of what has been submitted here and is not committed yet.
-  private func commitOwn(_ action: Action, on tree: isolated any TreeIsolation) {
+  /// Commits the first of what has been submitted here, but for what has been withdrawn, and is not committed yet.
+  private func commitOwn(_ action: Action, _ id: UInt64, on tree: isolated any TreeIsolation) {
+    endWithdrawn(before: id, on: tree)
     guard let first = pending.popFirst() else { return }
     committing = action
     first.visit?.perform(on: tree)
@@ -217,8 +230,16 @@ private struct SubmittedAction {
     for follower in submitted.followers { follower.perform(on: tree) }
   }
 
-  private func refuseVisits(_ error: StoreError, ofFirst count: Int) {
-    for offset in 0..<min(count, pending.count) {
+  /// What was submitted before that and is here still has been withdrawn.
+  private func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
+    while !pending.isEmpty, let next = pending[0]?.id, next < id, let first = pending.popFirst() {
+      end(first, on: tree)
+    }
+  }
+
+  private func refuseVisits(_ error: StoreError, through id: UInt64) {
+    for offset in 0..<pending.count {
+      guard let next = pending[offset]?.id, next <= id else { return }
       pending.update(offset) { $0?.visit.take() }??.refuse(error)
     }
   }
@@ -253,14 +274,27 @@ extension Sequencer {
     /// effects.
     package func commitForeign(_ action: Action) { sequencer.commitForeign(action, at: root) }
 
-    /// Commits the first of what has been submitted here and is not committed yet.
-    package func commitOwn(_ action: Action) {
-      root.tree.assumeIsolated { [sequencer] in sequencer.commitOwn(action, on: $0) }
+    /// Commits what has been submitted here and is not committed yet: the first that has not been withdrawn.
+    package func commitOwn(_ action: Action, _ id: UInt64) {
+      root.tree.assumeIsolated { [sequencer] in sequencer.commitOwn(action, id, on: $0) }
     }
 
-    /// Those who wait for the first of what has been submitted here wait no more. What was submitted stays.
-    package func refuseVisits(_ error: StoreError, ofFirst count: Int) {
-      sequencer.refuseVisits(error, ofFirst: count)
+    /// What was submitted here before that, and is neither committed nor given up, has been withdrawn.
+    package func endWithdrawn(before id: UInt64) {
+      root.tree.assumeIsolated { [sequencer] in sequencer.endWithdrawn(before: id, on: $0) }
+    }
+
+    /// Those who wait for what has been submitted here, up to that, wait no more. What was submitted stays.
+    package func refuseVisits(_ error: StoreError, through id: UInt64) {
+      sequencer.refuseVisits(error, through: id)
+    }
+
+    /// Gives up what has been submitted here: the first that has not been withdrawn.
+    package func giveUp(_ id: UInt64, _ error: StoreError) {
+      root.tree.assumeIsolated { [sequencer] tree in
+        sequencer.endWithdrawn(before: id, on: tree)
+        _ = sequencer.giveUpFirst(error, on: tree)
+      }
     }
 
     /// Gives up the first of what has been submitted here; false where there is nothing.

@@ -31,8 +31,11 @@ extension Route {
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
       let outcome = await Self.commit(by: commit, of: errand, on: node, by: effect, isolation: isolation)
       errand.leave()
-      // Its action may be committed when the log is back: nobody waits for that.
-      if case .failure(.outcomeUnknown) = outcome { return outcome }
+      // Its action may be committed when the log is back, or has been withdrawn: there is nothing to wait for.
+      switch outcome {
+      case .failure(.outcomeUnknown), .failure(.withdrawn): return outcome
+      case .failure, .success: break
+      }
       // The effects of another tree are not looked at where this one's are.
       await errand.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome

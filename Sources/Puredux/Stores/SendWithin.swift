@@ -15,8 +15,8 @@ extension StoreType {
   /// - Parameter limit: Measured by the clock that the store is made with. With zero or less the action is committed if
   ///   nothing is before it and the store follows no log, and withdrawn otherwise. More than a hundred years count as a
   ///   hundred years.
-  /// - Throws: `StoreError.withdrawn` if the time was over before the action's turn: it changes nothing.
-  ///   `.outcomeUnknown` if the store follows a log, and the action has been submitted: it may be committed. Everything
+  /// - Throws: `StoreError.withdrawn` if the time was over before the action's turn, or before the log that the store
+  ///   follows has been given it: it changes nothing. `.outcomeUnknown` if the log has: it may be committed. Everything
   ///   else as `send(_:)`.
   public func send(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation

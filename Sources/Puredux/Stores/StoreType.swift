@@ -18,8 +18,8 @@ public protocol ActionHandler<Action>: Sendable {
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, `.unmapped` if a projection maps the
   ///   action to nothing, `.rejected` if middleware stopped it: in each case the action changes nothing (G9). If the
-  ///   store follows a log, `.outcomeUnknown` if the task is cancelled while the action waits for that, and
-  ///   `.withdrawn` if it was before the action's turn: it changes nothing then. `.stopped` if the store cannot go on.
+  ///   store follows a log, and the task is cancelled, `.withdrawn` if the log has not been given the action, which
+  ///   changes nothing then, and otherwise `.outcomeUnknown`; `.stopped` if the store cannot go on.
   func send(_ action: Action) async throws(StoreError)
 }
 

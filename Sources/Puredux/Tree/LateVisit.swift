@@ -31,6 +31,8 @@
 
     var outcome = Outcome.none
     var stage = Stage.placed
+    /// Takes back what has been submitted, if that is possible.
+    var withdraw: (@Sendable () -> Bool)?
 
     var isOver: Bool {
       switch outcome {
@@ -92,14 +94,20 @@
     }
   }
 
-  /// From anywhere. Whoever waits for it waits no more, unless its action is being committed; if its turn has not come,
-  /// it does nothing in its turn.
+  override func canBeWithdrawn(by withdraw: @escaping @Sendable () -> Bool) {
+    if canBeGivenUp { progress.withLock { $0.withdraw = withdraw } }
+  }
+
+  /// From anywhere. Whoever waits for it waits no more, unless its action is being committed. If its turn has not come,
+  /// it does nothing in its turn; if what it has submitted can be taken back, it is.
   private func giveUp() {
+    let withdraw = progress.withLock { $0.isOver ? nil : $0.withdraw }
+    let isWithdrawn = withdraw?() == true
     let told = progress.withLock { progress -> (Waiter<Result<Value, StoreError>>, StoreError)? in
       let error: StoreError
       switch progress.stage {
       case .placed: error = .withdrawn
-      case .begun: error = .outcomeUnknown
+      case .begun: error = isWithdrawn ? .withdrawn : .outcomeUnknown
       case .committing: return nil
       }
       return progress.end(with: .failure(error)).map { ($0, error) }

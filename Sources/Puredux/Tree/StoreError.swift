@@ -12,7 +12,8 @@ public enum StoreError: Error, Sendable, Equatable {
   /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: a time
   /// limit is over, the task was cancelled, or the store ended before the log answered.
   case outcomeUnknown
-  /// The task was cancelled, or a time limit was over, before the action's turn: it changes nothing.
+  /// The task was cancelled, or a time limit was over, before the action's turn, or before the log that the store
+  /// follows has been given it: it changes nothing.
   case withdrawn
   /// The store follows a log, and cannot go on. What it was given changed nothing; it can still be read.
   case stopped(LogStop)

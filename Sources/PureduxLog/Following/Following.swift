@@ -240,7 +240,7 @@ private struct Sending {
 
   @usableFromInline var side: Sequencer<Action>.LogSide {
     Sequencer<Action>.LogSide(
-      submit: { self.submit($0) }, refusal: { self.refusal },
+      submit: { self.submit($0) }, withdraw: { self.withdraw($0) }, refusal: { self.refusal },
       inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
       phases: { self.phases() }, saveSnapshot: { try await self.saveSnapshotNow() },
       truncate: { try await self.truncateNow() }, seal: { try await self.sealNow(for: $0, $1) },
@@ -249,27 +249,45 @@ private struct Sending {
 
   // MARK: To the log
 
-  /// On the tree's executor.
-  private func submit(_ action: Action) -> StoreError? {
+  /// On the tree's executor. Returns the action's id in the outbox.
+  private func submit(_ action: Action) -> Result<UInt64, StoreError> {
     guard let bytes = try? actions.encode(action) else {
       sending.withLock { $0.rejected += 1 }
-      return .rejected(reason: "The action cannot be encoded.")
+      return .failure(.rejected(reason: "The action cannot be encoded."))
     }
     let now = clock.now
-    let refused = sending.withLock { sending -> StoreError? in
-      if let stop = sending.stop { return .stopped(stop) }
+    let outcome = sending.withLock { sending -> Result<UInt64, StoreError> in
+      if let stop = sending.stop { return .failure(.stopped(stop)) }
       if bytes.count + 4 > sending.outbox.limits.bytes {
         sending.rejected += 1
-        return .rejected(reason: "The action is larger than an entry of the log may be.")
+        return .failure(.rejected(reason: "The action is larger than an entry of the log may be."))
       }
-      sending.outbox.append(bytes, at: now)
+      let id = sending.outbox.append(bytes, at: now)
       if sending.outbox.isFull { admission.store(1, ordering: .relaxed) }
       // Detached, here and below: nothing that the tree does is to be done under the task-local values of a caller.
       if sending.watcher == nil { sending.watcher = Task.detached { await self.watch() } }
-      return nil
+      return .success(id)
     }
-    if refused == nil { pump() }
-    return refused
+    if case .success = outcome { pump() }
+    return outcome
+  }
+
+  /// Takes an action back that the log has not been given yet; false where it has. From anywhere.
+  private func withdraw(_ id: UInt64) -> Bool {
+    let isWithdrawn = sending.withLock { sending in
+      guard sending.stop == nil, sending.outbox.withdraw(id) else { return false }
+      if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
+      return true
+    }
+    guard isWithdrawn else { return false }
+    tree.withLock { $0 }?.perform { self.endWithdrawn(in: $0) }
+    return true
+  }
+
+  /// Who waits behind what has been withdrawn, and behind nothing else, goes on.
+  private func endWithdrawn(in turn: Turn) {
+    let first = sending.withLock { $0.outbox.first }
+    turn.endWithdrawn(before: first ?? .max)
   }
 
   /// Gives the log what may go to it. One at a time does, as entries are to be appended in order.
@@ -317,15 +335,16 @@ private struct Sending {
   /// The log does not take the first action that waits, and never will: it is rejected, and the others go on.
   private func rejectRefused(in turn: Turn) {
     let now = clock.now
-    let isDropped = sending.withLock { sending in
-      guard sending.outbox.dropRefused(at: now) else { return false }
+    let dropped = sending.withLock { sending -> UInt64? in
+      guard let dropped = sending.outbox.dropRefused(at: now) else { return nil }
       sending.writer = .random(in: 1 ... .max)
       sending.rejected += 1
       if sending.stop == nil, !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
-      return true
+      return dropped
     }
-    guard isDropped else { return }
-    _ = turn.giveUpFirst(.rejected(reason: "The log does not take the action."))
+    guard let dropped else { return }
+    turn.giveUp(dropped, .rejected(reason: "The log does not take the action."))
+    endWithdrawn(in: turn)
     pump()
   }
 
@@ -345,8 +364,8 @@ private struct Sending {
       if let limit = options.sendLimit {
         tree.withLock { $0 }?.perform { turn in
           // In the turn: what is committed before it is not overdue any more.
-          let overdue = self.sending.withLock { $0.outbox.count(before: now - limit) }
-          turn.refuseVisits(.outcomeUnknown, ofFirst: overdue)
+          let overdue = self.sending.withLock { $0.outbox.last(before: now - limit) }
+          if let overdue { turn.refuseVisits(.outcomeUnknown, through: overdue) }
         }
       }
       pump()
@@ -672,6 +691,7 @@ private struct Sending {
         break
       }
     }
+    endWithdrawn(in: turn)
     recovery?.pause(behind: applying.withLock { $0.fold.position })
     tellArrivals()
     if case .sealed = interruption { return interruption }
@@ -729,14 +749,16 @@ private struct Sending {
       if verdict == .commit, action == nil { applying.fold.skip() }
       return verdict
     }
-    let isOwn = sending.withLock { sending in
-      guard writer == sending.writer else { return false }
+    // The id of one of those that wait here.
+    let own = sending.withLock { sending -> UInt64? in
+      guard writer == sending.writer else { return nil }
       switch verdict {
       // One that has been committed here before, and forgotten since, is none of those that wait.
-      case .commit where sending.outbox.isEmpty || number != sending.outbox.firstPending: return false
+      case .commit where sending.outbox.isEmpty || number != sending.outbox.firstPending: break
       case .commit:
-        sending.outbox.applied(at: now)
+        let id = sending.outbox.applied(at: now)
         if !sending.outbox.isFull { admission.store(0, ordering: .relaxed) }
+        return id
       case .early: sending.outbox.foundGap()
       case .unknown where sending.outbox.firstPending == 1: sending.outbox.foundGap()
       case .unknown:
@@ -745,14 +767,14 @@ private struct Sending {
         sending.outbox.renumber()
       case .repeated: break
       }
-      return true
+      return nil
     }
     guard verdict == .commit else { return }
-    switch (action, isOwn) {
-    case (let action?, true): turn.commitOwn(action)
-    case (let action?, false): turn.commitForeign(action)
-    case (nil, true): _ = turn.giveUpFirst(.rejected(reason: "It was decided that the action is skipped."))
-    case (nil, false): break
+    switch (action, own) {
+    case (let action?, let own?): turn.commitOwn(action, own)
+    case (let action?, nil): turn.commitForeign(action)
+    case (nil, let own?): turn.giveUp(own, .rejected(reason: "It was decided that the action is skipped."))
+    case (nil, nil): break
     }
   }
 

@@ -11,10 +11,11 @@ public struct LogOptions: Sendable {
   /// How many bytes of actions may wait for the log, with some 100 for each beside its own: at that many `dispatch`
   /// answers `.overloaded`, and also if that many wait for their turn to be encoded. A `send` waits, and adds its own.
   public var pendingBytes = 16 << 20
-  /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits.
+  /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits. For a
+  /// single one there is `send(_:within:)`.
   public var sendLimit: Duration?
   /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
-  /// that throws. Counted anew when the log has been found, and when it has delivered something.
+  /// that throws. Counted anew when the log has been found, when it has delivered something, and for `atStart:`.
   public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond.
   public var retryInterval = Duration.milliseconds(250)

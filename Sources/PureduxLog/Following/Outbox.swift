@@ -14,6 +14,8 @@ struct Outbox {
   }
 
   private struct Item {
+    /// Counts all that are taken; the number in the log is another one.
+    let id: UInt64
     let bytes: [UInt8]
     /// When it was accepted.
     let time: Duration
@@ -46,6 +48,9 @@ struct Outbox {
   /// How many actions go into one entry: fewer where the log has refused one of more.
   private var actionLimit: Int
   private var nextID = 0
+  private var lastItem: UInt64 = 0
+  /// How many of the first have been given to the log at some time.
+  private var givenCount = 0
   private(set) var bytes = 0
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
   private(set) var trouble: LogError?
@@ -68,12 +73,31 @@ struct Outbox {
   var isEmpty: Bool { count == 0 }
   var isFull: Bool { bytes >= limits.pendingBytes }
 
-  /// Takes an action behind those that are there.
-  mutating func append(_ action: [UInt8], at time: Duration) {
+  /// Takes an action behind those that are there. Returns its id.
+  @discardableResult mutating func append(_ action: [UInt8], at time: Duration) -> UInt64 {
     if isEmpty { lastProgress = time }
-    items.append(Item(bytes: action, time: time))
+    lastItem += 1
+    items.append(Item(id: lastItem, bytes: action, time: time))
     bytes += action.count + Self.overhead
+    return lastItem
   }
+
+  /// Takes an action out again that has never been given to the log; false where it has.
+  mutating func withdraw(_ id: UInt64) -> Bool {
+    // They are in the order of their ids.
+    var (low, high) = (head + givenCount, items.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if items[middle].id < id { low = middle + 1 } else { high = middle }
+    }
+    guard low < items.count, items[low].id == id else { return false }
+    bytes -= items[low].bytes.count + Self.overhead
+    items.remove(at: low)
+    return true
+  }
+
+  /// The id of the first action.
+  var first: UInt64? { isEmpty ? nil : items[head].id }
 
   /// The next entry to be given to the log, if one may be now.
   mutating func next(at time: Duration) -> Entry? {
@@ -91,6 +115,7 @@ struct Outbox {
     if sentCount == 0 { isFirstRefused = false }
     underWay[entry.id] = entry.first..<entry.first + UInt64(end - start)
     sentCount += end - start
+    givenCount = max(givenCount, sentCount)
     isTrying = false
     lastProgress = time
     return entry
@@ -121,9 +146,9 @@ struct Outbox {
     }
   }
 
-  /// The first action has been applied.
-  mutating func applied(at time: Duration) {
-    guard !isEmpty else { return }
+  /// The first action has been applied. Returns its id.
+  @discardableResult mutating func applied(at time: Duration) -> UInt64? {
+    guard let first else { return nil }
     removeFirst()
     lastProgress = time
     // What comes back has arrived, whatever was said of it.
@@ -132,6 +157,7 @@ struct Outbox {
     repeatCount = 0
     // An outcome that nobody is told any more holds up nothing.
     if isEmpty { (underWay, outstanding) = ([:], [:]) }
+    return first
   }
 
   private mutating func removeFirst() {
@@ -139,6 +165,7 @@ struct Outbox {
     head += 1
     firstNumber += 1
     sentCount = max(0, sentCount - 1)
+    givenCount = max(0, givenCount - 1)
     isFirstRefused = false
     if head >= 64, head * 2 >= items.count {
       items.removeFirst(head)
@@ -170,17 +197,17 @@ struct Outbox {
   }
 
   /// Drops the first action if the log has refused it and it is not there from an earlier attempt; the others go once
-  /// more, under the numbers of another writer, as theirs are early for ever.
-  mutating func dropRefused(at time: Duration) -> Bool {
-    guard isFirstRefused, !isEmpty, !items[head].mayBeThere,
+  /// more, under the numbers of another writer, as theirs are early for ever. Returns its id.
+  mutating func dropRefused(at time: Duration) -> UInt64? {
+    guard isFirstRefused, let first, !items[head].mayBeThere,
       ![underWay, outstanding].contains(where: { $0.values.contains { $0.contains(firstNumber) } })
-    else { return false }
+    else { return nil }
     removeFirst()
     trouble = nil
     lastProgress = time
     renumber()
     for place in items.indices { items[place].mayBeThere = false }
-    return true
+    return first
   }
 
   /// One of those that came back was early: something is missing before it. Those that were on their way with it are
@@ -215,8 +242,6 @@ struct Outbox {
     return isOverdue || isTrying
   }
 
-  /// How many were accepted before a time.
-  func count(before time: Duration) -> Int {
-    items[head...].prefix { $0.time < time }.count
-  }
+  /// The id of the last that was accepted before a time.
+  func last(before time: Duration) -> UInt64? { items[head...].prefix { $0.time < time }.last?.id }
 }
