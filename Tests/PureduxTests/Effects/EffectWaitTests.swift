@@ -1,8 +1,9 @@
+import Foundation
 import Testing
 
 @testable import Puredux
 
-@Suite struct EffectWaitTests {
+@Suite(.timeLimit(.minutes(5))) struct EffectWaitTests {
   @Test func `what an effect does for others on its way through the tree is no part of it`() async throws {
     let executor = ManualExecutor()
     let (started, goOn, over) = (Gate(), Gate(), Gate())
@@ -29,6 +30,36 @@ import Testing
     await over.wait()
     #expect(isOutside.all == [true, true])
     await root.shutdown()
+  }
+
+  /// Whether a call would close a ring changes all the time here: also between the two waits that it might begin.
+  @Test func `a call that leaves the end of a store to others does not wait for them`() async throws {
+    let limit = InterceptorShutdown.finish(within: .seconds(1000))
+    for _ in 0..<100 {
+      let (started, goOn) = ([Gate(), Gate()], Gate())
+      let runners = Record<EffectRunner>()
+      let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+      root.interceptActions(
+        with: Interceptor { [weak root] action, _ in
+          if let runner = RunningEffect.current?.effectRunner { runners.add(runner) }
+          started[action].open()
+          await goOn.wait()
+          await root?.shutdown(interceptors: limit)
+        })
+      for action in 0...1 { root.dispatch(action) }
+      for gate in started { await gate.wait() }
+      let runner = try #require(runners.all.first)
+      let other = RunningEffect(of: runner)
+      let isOver = LockedValue(false)
+      Thread.detachNewThread {
+        while !isOver.withLock({ $0 }) { EffectWait.begin(of: [other], for: [runner])?.end() }
+      }
+      async let end: Void = root.shutdown(interceptors: limit)
+      while root.dispatch(0) == .enqueued { await Task.yield() }
+      goOn.open()
+      await end
+      isOver.withLock { $0 = true }
+    }
   }
 
   private func effects(_ count: Int) -> [RunningEffect] {

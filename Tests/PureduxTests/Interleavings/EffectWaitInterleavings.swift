@@ -101,6 +101,149 @@ private struct WaitSystem: Interleaved {
   }
 }
 
+/// Calls of `shutdown` that let the effects of a store finish, as `StoreCore.finishEffects` does.
+private struct FinishSystem: Interleaved {
+  enum Participant: Hashable {
+    /// An effect of a store, which finishes another, or the same.
+    case effect(of: Int, finishing: Int? = nil)
+    /// A task that an effect does not wait for.
+    case left(by: Int, finishing: Int)
+    case outsider(finishing: Int)
+  }
+
+  enum Step: AtomicStep {
+    case began
+    case looked
+    case untilIdle(by: Int, number: Int?)
+    case wasIdle(number: Int?)
+    case waited(isOver: Bool)
+    case closed
+    case awaitsEnd
+    case untilEnded(by: Int, number: Int?)
+    case hasEnded(number: Int?)
+    case ended
+
+    var place: StepPlace { .anywhere }
+  }
+
+  enum Mistake {
+    case whoCannotWaitAwaitsTheEnd
+    case whoCannotWaitLeavesTheStoreOpen
+  }
+
+  struct Record: Hashable {
+    /// The effects that have ended.
+    var ended: Set<Int> = []
+    /// How many calls wait for the effects of a store to finish.
+    var finishing: [Int: Int] = [:]
+    var closed: Set<Int> = []
+  }
+
+  var printed = Printed(EffectWaits<Int, Int>())
+  var record = Record()
+  var crowd = Crowd<Step>()
+  let participants: [Participant]
+  let mistake: Mistake?
+
+  init(_ participants: [Participant], mistake: Mistake? = nil) {
+    self.participants = participants
+    self.mistake = mistake
+    for participant in participants {
+      switch participant {
+      case .effect(_, finishing: nil): crowd.join("effect", .step(.ended))
+      case .effect: crowd.join("effect", .step(.began))
+      case .left: crowd.join("what an effect left", .step(.began))
+      case .outsider: crowd.join("outsider", .step(.began))
+      }
+    }
+  }
+
+  private func store(finishedBy participant: Int) -> Int? {
+    switch participants[participant] {
+    case .effect(_, let store): store
+    case .left(_, let store), .outsider(let store): store
+    }
+  }
+
+  /// The effect that a call is part of.
+  private func caller(_ participant: Int) -> EffectWaits<Int, Int>.Caller? {
+    let effect = if case .left(let effect, _) = participants[participant] { effect } else { participant }
+    guard case .effect(let store, _) = participants[effect], !record.ended.contains(effect) else { return nil }
+    return (effect, store)
+  }
+
+  /// Whether effects of the store that a call finishes run, except the one that it is part of.
+  private func areOthersRunning(_ participant: Int) -> Bool {
+    let caller = caller(participant)
+    return participants.indices.contains { effect in
+      guard case .effect(let store, _) = participants[effect], store == self.store(finishedBy: participant) else {
+        return false
+      }
+      return effect != caller?.effect && !record.ended.contains(effect)
+    }
+  }
+
+  func isReady(_ step: Step) -> Bool {
+    switch step {
+    case .untilIdle(let participant, _): !areOthersRunning(participant)
+    case .untilEnded(let participant, _):
+      !areOthersRunning(participant) && record.closed.contains(store(finishedBy: participant) ?? -1)
+    default: true
+    }
+  }
+
+  mutating func perform(_ step: Step, by me: Int) throws(Violation) -> Next<Step> {
+    let store = store(finishedBy: me) ?? -1
+    switch step {
+    case .began:
+      record.finishing[store, default: 0] += 1
+      return .step(.looked)
+    case .looked:
+      if !areOthersRunning(me) { return .step(.waited(isOver: true)) }
+      guard let caller = caller(me) else { return .step(.untilIdle(by: me, number: nil)) }
+      guard let number = begin(of: caller, for: store) else { return .step(.waited(isOver: false)) }
+      return .step(.untilIdle(by: me, number: number))
+    case .untilIdle(_, let number): return .step(.wasIdle(number: number))
+    case .wasIdle(let number):
+      if let number { _ = machine.end(number) }
+      return .step(.looked)
+    case .waited(let isOver):
+      let left = record.finishing[store, default: 1] - 1
+      record.finishing[store] = left > 0 ? left : nil
+      if isOver || left == 0 && mistake != .whoCannotWaitLeavesTheStoreOpen { return .step(.closed) }
+      return mistake == .whoCannotWaitAwaitsTheEnd ? .step(.awaitsEnd) : returned(me)
+    case .closed:
+      record.closed.insert(store)
+      return .step(.awaitsEnd)
+    case .awaitsEnd:
+      guard let caller = caller(me) else { return .step(.untilEnded(by: me, number: nil)) }
+      return begin(of: caller, for: store).map { .step(.untilEnded(by: me, number: $0)) } ?? returned(me)
+    case .untilEnded(_, let number): return .step(.hasEnded(number: number))
+    case .hasEnded(let number):
+      if let number { _ = machine.end(number) }
+      return returned(me)
+    case .ended:
+      record.ended.insert(me)
+      return .end
+    }
+  }
+
+  private mutating func begin(of caller: EffectWaits<Int, Int>.Caller, for store: Int) -> Int? {
+    machine.begin(of: [caller], for: [store]) { [record] in record.ended.contains($0) }
+  }
+
+  private func returned(_ participant: Int) -> Next<Step> {
+    if case .effect = participants[participant] { .step(.ended) } else { .end }
+  }
+
+  func checkEnd() throws(Violation) {
+    guard machine.isEmpty, record.finishing.isEmpty else { throw Violation("a wait is left") }
+    guard record.closed == Set(participants.indices.compactMap { store(finishedBy: $0) }) else {
+      throw Violation("a store is left open")
+    }
+  }
+}
+
 @Suite(.timeLimit(.minutes(5))) struct EffectWaitInterleavings {
   @Test func `effects that shut each other's stores down all end, and only who closes a cycle does not wait`() async {
     await explore { WaitSystem(stores: [0, 1], [[[1], [0]], [[0], [1]]]) }.expectNoFailure(atLeast: 2)
@@ -129,6 +272,36 @@ private struct WaitSystem: Interleaved {
     ] as [(WaitSystem.Mistake, String)])
   fileprivate func `a mistake is found`(mistake: WaitSystem.Mistake, reason: String) async {
     let exploration = await explore { WaitSystem(stores: [0, 1], [[[1], [0]], [[0], [1]]], mistake: mistake) }
+    #expect(exploration.failures.keys.contains(reason), "\(exploration.failures.keys)")
+  }
+
+  @Test func `calls that let effects finish all return, and close the stores`() async {
+    await explore {
+      FinishSystem([.effect(of: 0, finishing: 0), .effect(of: 0, finishing: 0), .outsider(finishing: 0)])
+    }.expectNoFailure(atLeast: 100)
+    await explore {
+      FinishSystem([.effect(of: 0, finishing: 0), .effect(of: 0), .left(by: 1, finishing: 0), .outsider(finishing: 0)])
+    }.expectNoFailure(atLeast: 100)
+    await explore {
+      FinishSystem([.effect(of: 0, finishing: 1), .effect(of: 1, finishing: 0), .left(by: 1, finishing: 1)])
+    }.expectNoFailure(atLeast: 100)
+  }
+
+  @Test(
+    arguments: [
+      (
+        .whoCannotWaitAwaitsTheEnd, [.effect(of: 0, finishing: 0), .effect(of: 0), .left(by: 1, finishing: 0)],
+        "effect, what an effect left: waits for ever"
+      ),
+      (
+        .whoCannotWaitLeavesTheStoreOpen, [.effect(of: 0, finishing: 1), .effect(of: 1, finishing: 0)],
+        "a store is left open"
+      ),
+    ] as [(FinishSystem.Mistake, [FinishSystem.Participant], String)])
+  fileprivate func `a mistake in finishing is found`(
+    mistake: FinishSystem.Mistake, participants: [FinishSystem.Participant], reason: String
+  ) async {
+    let exploration = await explore { FinishSystem(participants, mistake: mistake) }
     #expect(exploration.failures.keys.contains(reason), "\(exploration.failures.keys)")
   }
 }
