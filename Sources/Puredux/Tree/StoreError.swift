@@ -20,7 +20,7 @@ public enum StoreError: Error, Sendable, Equatable {
 }
 
 /// Why a store that follows a log takes no more actions and commits none.
-public enum LogStop: Sendable, Hashable {
+public enum LogStop: Sendable, Hashable, Codable {
   /// The state is not the one that another replica had at that position: a reducer is not deterministic, or the engine
   /// has changed an order that it had confirmed.
   case diverged(position: UInt64)

@@ -636,6 +636,7 @@ private struct Sending {
       }
       let isReplayed = applying.withLock { position <= $0.goal }
       turn.setReplaying(isReplayed)
+      if isReplayed { options.replaying?(position) }
       if isReplayed, !isSkipped, let recovery {
         if recovery.isFatal(position), isToBeCommitted(outline) {
           interruption = .failure(.poisoned, position: position)

@@ -60,6 +60,9 @@ public struct LogOptions: Sendable {
     print("Puredux: \(report)", to: &errors)
   }
 
+  /// Called before each entry that is replayed, with its position, on the tree's executor: for who watches a replay.
+  package var replaying: (@Sendable (UInt64) -> Void)?
+
   public init() {}
 
   var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }

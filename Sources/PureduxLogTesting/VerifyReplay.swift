@@ -1,0 +1,159 @@
+public import Puredux
+public import PureduxLog
+
+/// A program as far as it makes a state of a log: for `verifyReplay`.
+public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
+  let open: @Sendable (any OrderedLog, LogOptions, Middleware<State, Action>) async throws -> RootStore<State, Action>
+  let options: LogOptions
+
+  /// - Parameters: As those of `RootStore(following:)`. Of the options those count that say what the program reads.
+  public init(
+    initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?, options: LogOptions = LogOptions(),
+    fingerprint: (@Sendable (State) -> UInt64)? = nil, middleware: [Middleware<State, Action>] = [],
+    reducers: [Reducer<State, Action>]
+  ) {
+    self.options = options
+    open = { log, options, counting in
+      try await RootStore(
+        following: log, initialState: initialState, reducers: reducers, actions: actions, states: states,
+        options: options, fingerprint: fingerprint, middleware: [counting] + middleware)
+    }
+  }
+
+  /// With actions and states as JSON, and one reducer.
+  public init(
+    initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
+    fingerprint: (@Sendable (State) -> UInt64)? = nil, middleware: [Middleware<State, Action>] = [],
+    reducer: @escaping @Sendable (inout State, Action) -> Void
+  ) where State: Codable, Action: Codable {
+    self.init(
+      initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema), options: options,
+      fingerprint: fingerprint, middleware: middleware, reducers: [Reducer(reducer)])
+  }
+}
+
+/// What a program makes of a log.
+public struct ReplayReport: Sendable, Hashable, Codable {
+  /// The first entry that the program would stop at; nil where it comes to the same as those who wrote the log, as far
+  /// as entries say what that was (`fingerprint:`). `.poisoned` where the entry ends the process, or does not end.
+  public var stop: LogStop?
+  /// The position of the snapshot that the replay began with, as the log is truncated; 0 where it has all of its
+  /// entries.
+  public var start: UInt64 = 0
+  /// The position of the last entry that was replayed.
+  public var position: UInt64 = 0
+  /// How many actions the program's middleware stopped, and the position of the first: those that it stopped when they
+  /// were given are among them.
+  public var rejected: UInt64 = 0
+  public var firstRejection: UInt64?
+  /// What an operator would be told, as text.
+  public var reports: [String] = []
+
+  public init(
+    stop: LogStop? = nil, start: UInt64 = 0, position: UInt64 = 0, rejected: UInt64 = 0, firstRejection: UInt64? = nil,
+    reports: [String] = []
+  ) {
+    (self.stop, self.start, self.position) = (stop, start, position)
+    (self.rejected, self.firstRejection, self.reports) = (rejected, firstRejection, reports)
+  }
+}
+
+/// Replays a log with a program, and changes nothing of either: whether the next version of a program makes of the past
+/// what the one before has acknowledged, for a test, or a job that tries last night's logs.
+///
+///     let report = try await verifyReplay(
+///       of: log["boards/17"],
+///       by: ReplayedProgram(initialState: Board(), fingerprint: { $0.version }) { $0.apply($1) })
+///     #expect(report.stop == nil)
+///
+/// In this process: an entry that traps the reducer ends it. `verifyReplay(opening:by:)` finds that out, too.
+///
+/// It costs what a replay does. Entries that carry no fingerprint, as their writer had none or one by another number,
+/// are not compared; that the number of rejections differs between two versions says something about those.
+///
+/// - Throws: What opening a store throws but for a stop: that the log is damaged, for instance.
+public func verifyReplay<State, Action>(
+  of log: any OrderedLog, by program: ReplayedProgram<State, Action>
+) async throws -> ReplayReport {
+  try await report(of: log, by: program) { _ in }
+}
+
+func report<State, Action>(
+  of log: any OrderedLog, by program: ReplayedProgram<State, Action>, entering: @escaping @Sendable (UInt64) -> Void
+) async throws -> ReplayReport {
+  do {
+    return try await report(of: UnchangedLog(log, hasSnapshots: false), program, from: 0, entering)
+  } catch LogError.truncated {
+    let start = try await log.snapshots?.newest()?.position ?? 0
+    return try await report(of: UnchangedLog(log, hasSnapshots: true), program, from: start, entering)
+  }
+}
+
+private func report<State, Action>(
+  of log: UnchangedLog, _ program: ReplayedProgram<State, Action>, from start: UInt64,
+  _ entering: @escaping @Sendable (UInt64) -> Void
+) async throws -> ReplayReport {
+  let found = LockedValue((position: start, rejected: UInt64(0), first: UInt64?.none, reports: [String]()))
+  var options = program.options
+  options.opensWhereStopped = true
+  options.ignoresSnapshots = false
+  options.snapshotBytes = nil
+  options.recoveryDirectory = nil
+  options.reporting = { report in found.withLock { $0.reports.append("\(report)") } }
+  options.replaying = { position in
+    found.withLock { $0.position = position }
+    entering(position)
+  }
+  let counting = Middleware<State, Action> { action, context, next in
+    next(action)
+    guard context.isReplay, !context.isCommitted else { return }
+    found.withLock { found in
+      found.rejected += 1
+      found.first = found.first ?? found.position
+    }
+  }
+  // A recovery that begins anew, for what was decided, counts anew.
+  let store: RootStore<State, Action>
+  do {
+    store = try await program.open(log, options, counting)
+  } catch StoreError.stopped(let stop) {
+    let reports = found.withLock { $0.reports }
+    return ReplayReport(stop: stop, start: start, position: start, reports: reports)
+  }
+  let figures = await store.statistics.log
+  await store.shutdown()
+  let (rejected, first, reports) = found.withLock { ($0.rejected, $0.first, $0.reports) }
+  var report = ReplayReport(
+    start: start, position: figures?.position ?? start, rejected: rejected, firstRejection: first, reports: reports)
+  if case .stopped(let stop) = figures?.phase { report.stop = stop }
+  return report
+}
+
+/// A log that can only be read.
+private final class UnchangedLog: OrderedLog, SnapshotStore {
+  private let log: any OrderedLog
+  private let hasSnapshots: Bool
+
+  init(_ log: any OrderedLog, hasSnapshots: Bool) {
+    self.log = log
+    self.hasSnapshots = hasSnapshots
+  }
+
+  private static var refusal: LogError { .refused("The log is only read.") }
+
+  var name: String? { log.name }
+  var entryLimit: Int { log.entryLimit }
+  var snapshots: (any SnapshotStore)? { hasSnapshots ? self : nil }
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    Task { outcome(.failure(Self.refusal)) }
+  }
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { throw Self.refusal }
+  func newest() async throws(LogError) -> LogSnapshot? {
+    guard let snapshots = log.snapshots else { return nil }
+    return try await snapshots.newest()
+  }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) { throw Self.refusal }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { throw Self.refusal }
+}

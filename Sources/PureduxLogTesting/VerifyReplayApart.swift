@@ -1,0 +1,149 @@
+import Puredux
+public import PureduxLog
+
+#if os(Linux) || os(macOS)
+  import Foundation
+
+  /// As `verifyReplay(of:by:)`, in a process of its own, so that an entry that traps the program, or that it never comes
+  /// to an end with, is found as well: `.poisoned`, with its position.
+  ///
+  ///     let report = try await verifyReplay {
+  ///       try FileLog(directory: "last-night")["boards/17"]
+  ///     } by: {
+  ///       ReplayedProgram(initialState: Board(), fingerprint: { $0.version }) { $0.apply($1) }
+  ///     }
+  ///
+  /// The process is this program, started once more with the same arguments: when it comes to this very call it replays
+  /// the log, and ends. So a program that calls this does nothing before that it should not do twice; in a test, pass
+  /// arguments that run this test alone.
+  ///
+  /// - Parameters:
+  ///   - log: Opens the log, in the other process.
+  ///   - stallLimit: How long one entry may take.
+  ///   - arguments: What the other process is started with; without it, what this one was.
+  /// - Throws: `ReplayFailure` where the other process could not be started, or ended without a word before the first
+  ///   entry, or what it threw; `CancellationError`.
+  public func verifyReplay<State, Action>(
+    opening log: @escaping @Sendable () async throws -> any OrderedLog,
+    by program: @Sendable () -> ReplayedProgram<State, Action>, stallLimit: Duration = .seconds(60),
+    arguments: [String]? = nil, fileID: String = #fileID, line: Int = #line
+  ) async throws -> ReplayReport {
+    let call = "\(fileID):\(line)"
+    let environment = ProcessInfo.processInfo.environment
+    if let place = environment[OtherProcess.variable], place.hasPrefix(call + "\n") {
+      await OtherProcess(directory: String(place.dropFirst(call.count + 1))).run {
+        let program = program()
+        return { entering in try await report(of: log(), by: program, entering: entering) }
+      }
+    }
+    // Another call's process has not come to that call yet: this one is not what it is for.
+    if environment[OtherProcess.variable] != nil { throw ReplayFailure(text: "This process replays another log.") }
+    let directory = FileManager.default.temporaryDirectory.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let other = OtherProcess(directory: directory.path)
+    return try await other.start(
+      arguments ?? Array(CommandLine.arguments.dropFirst()), for: call, stallLimit: stallLimit.clamped)
+  }
+
+  /// Why a replay in another process came to nothing.
+  public struct ReplayFailure: Error, CustomStringConvertible {
+    let text: String
+    public var description: String { text }
+  }
+
+  /// The process in which a log is replayed, and what it tells this one: two files in a directory.
+  private struct OtherProcess {
+    static let variable = "PUREDUX_VERIFY_REPLAY"
+    private let outcome: URL
+    private let progress: URL
+    private let directory: String
+
+    init(directory: String) {
+      self.directory = directory
+      outcome = URL(fileURLWithPath: directory).appendingPathComponent("outcome")
+      progress = URL(fileURLWithPath: directory).appendingPathComponent("progress")
+    }
+
+    // MARK: Here
+
+    func start(_ arguments: [String], for call: String, stallLimit: Duration) async throws -> ReplayReport {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: Self.executable)
+      process.arguments = arguments
+      process.environment = ProcessInfo.processInfo.environment.merging([Self.variable: call + "\n" + directory]) { $1 }
+      process.standardOutput = FileHandle.nullDevice
+      process.standardError = FileHandle.nullDevice
+      let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
+      process.terminationHandler = { _ in continuation.finish() }
+      try process.run()
+      let watching = Task { await kill(process, whenStalledFor: stallLimit) }
+      await withTaskCancellationHandler {
+        for await _ in ends {}
+      } onCancel: {
+        process.terminate()
+      }
+      watching.cancel()
+      try Task.checkCancellation()
+      if let data = try? Data(contentsOf: outcome) { return try Self.report(data) }
+      guard let position else { throw ReplayFailure(text: "The process that replays has ended without a word.") }
+      return ReplayReport(stop: .poisoned(position: position), position: position - 1)
+    }
+
+    private static func report(_ data: Data) throws -> ReplayReport {
+      let told = try JSONDecoder().decode(Told.self, from: data)
+      if let failure = told.failure { throw ReplayFailure(text: failure) }
+      return told.report
+    }
+
+    private static var executable: String {
+      #if os(Linux)
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
+      #else
+        Bundle.main.executablePath ?? CommandLine.arguments[0]
+      #endif
+    }
+
+    /// The entry that it is at; nil before the first.
+    private var position: UInt64? {
+      guard let bytes = try? Data(contentsOf: progress), bytes.count == 8 else { return nil }
+      return bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    private func kill(_ process: Process, whenStalledFor limit: Duration) async {
+      var last: (position: UInt64?, time: ContinuousClock.Instant) = (nil, .now)
+      while (try? await Task.sleep(for: .milliseconds(100))) != nil {
+        let position = position
+        if position == nil || position != last.position { last = (position, .now) }
+        if ContinuousClock.now - last.time >= limit { return process.terminate() }
+      }
+    }
+
+    // MARK: There
+
+    func run(
+      _ replay: () -> (@escaping @Sendable (UInt64) -> Void) async throws -> ReplayReport
+    ) async -> Never {
+      var told = Told(report: ReplayReport())
+      do {
+        guard FileManager.default.createFile(atPath: progress.path, contents: nil),
+          let file = FileHandle(forWritingAtPath: progress.path)
+        else { exit(1) }
+        told.report = try await replay()() { position in
+          try? file.seek(toOffset: 0)
+          file.write(Data((0..<8).map { UInt8(truncatingIfNeeded: position >> (8 * $0)) }))
+        }
+      } catch {
+        told.failure = "\(error)"
+      }
+      try? JSONEncoder().encode(told).write(to: outcome, options: .atomic)
+      exit(0)
+    }
+
+    /// What passes from one process to the other.
+    private struct Told: Codable {
+      var report: ReplayReport
+      var failure: String?
+    }
+  }
+#endif

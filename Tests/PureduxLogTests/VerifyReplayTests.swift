@@ -1,0 +1,114 @@
+import Foundation
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// What a replay in a test, or a job, says of a program.
+@Suite(.timeLimit(.minutes(4))) struct VerifyReplayTests {
+  private static let hash: @Sendable (Ledger) -> UInt64 = { ledger in
+    ledger.entries.reduce(7) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
+  }
+
+  private static func write(
+    _ actions: [String], to log: any OrderedLog, truncating: Bool = false, refusing: String = ""
+  ) async throws {
+    let store = try await ledger(
+      log, options: .once, fingerprint: hash,
+      middleware: [Middleware { action, _, next in if action != refusing { next(action) } }])
+    for action in actions { try? await store.send(action) }
+    if truncating {
+      try await store.saveSnapshot()
+      try await store.truncateLog()
+      try await store.send("last")
+    }
+    await store.shutdown()
+  }
+
+  private static func program(
+    suffix: @escaping @Sendable (String) -> String = { _ in "" }, refusing: String = "", options: LogOptions = .once
+  ) -> ReplayedProgram<Ledger, String> {
+    ReplayedProgram(
+      initialState: Ledger(), options: options, fingerprint: hash,
+      middleware: [Middleware { action, _, next in if action != refusing { next(action) } }]
+    ) {
+      switch $1 {
+      case "trap": exit(1)
+      case "forever": while true { usleep(1000) }
+      default: $0.entries.append($1 + suffix($1))
+      }
+    }
+  }
+
+  @Test(
+    "a program that comes to the same has nothing to report, and the log stays as it is", arguments: LogPlace.allCases)
+  func same(place: LogPlace) async throws {
+    try await place.withLog { log in
+      try await Self.write(["a", "b", "no", "c"], to: log, refusing: "no")
+      let head = try await log.head()
+      let report = try await verifyReplay(of: log, by: Self.program(refusing: "no"))
+      #expect(report == ReplayReport(position: head, rejected: 1, firstRejection: 3))
+      #expect(try await log.head() == head)
+      #expect(try await log.snapshots?.newest() == nil)
+    }
+  }
+
+  @Test("the first entry that another program would make something else of is named", arguments: 1...6)
+  func first(different: Int) async throws {
+    let log = MemoryLog()
+    try await Self.write((1...6).map { "\($0)" }, to: log)
+    let report = try await verifyReplay(of: log, by: Self.program { Int($0) == different ? "!" : "" })
+    #expect(report.stop == .diverged(position: UInt64(different)))
+    #expect(report.reports.count == 1)
+  }
+
+  @Test("what cannot be decoded is named, and an empty log is nothing to report")
+  func undecodable() async throws {
+    let log = MemoryLog()
+    #expect(try await verifyReplay(of: log, by: Self.program()) == ReplayReport())
+    try await Self.write(["a"], to: log)
+    let position = try await log.head() + 1
+    log.append(LogEntry.encode(.init(writer: 9, first: 1, seen: .init(), schema: 1), actions: [[1]])) { _ in }
+    let report = try await verifyReplay(of: log, by: Self.program())
+    #expect(report.stop == .undecodable(position: position))
+    #expect(report.position == position - 1)
+    try await log.skip(position: position, reason: "a test")
+    #expect(try await verifyReplay(of: log, by: Self.program()).stop == nil)
+  }
+
+  @Test("a log that was truncated is replayed from its snapshot on")
+  func truncated() async throws {
+    let log = MemoryLog()
+    try await Self.write(["a", "b"], to: log, truncating: true)
+    let report = try await verifyReplay(of: log, by: Self.program())
+    #expect(report == ReplayReport(start: 2, position: 4))
+    #expect(try await verifyReplay(of: log, by: Self.program { _ in "!" }).stop == .diverged(position: 3))
+    #expect(try await log.newest()?.position == 2)
+  }
+
+  @Test("in a process of its own a replay finds what ends it, and what has no end")
+  func apart() async throws {
+    // The other process comes here, too, and to the call below. It reads what this one has written.
+    let isOther = ProcessInfo.processInfo.environment["PUREDUX_VERIFY_REPLAY"] != nil
+    let path = FileManager.default.temporaryDirectory.path + "/puredux-apart-\(isOther ? getppid() : getpid())"
+    let arguments = ["--testing-library", "swift-testing", "--filter", "PureduxLogTests.VerifyReplayTests/apart"]
+    for (actions, stop) in [
+      (["a", "trap", "b"], .poisoned(position: 2)), (["trap"], .poisoned(position: 1)), (["a", "b"], nil),
+      (["a", "forever"], .poisoned(position: 2)),
+    ] as [([String], LogStop?)] {
+      if !isOther {
+        let log = try FileLog(directory: path)
+        let store = try await ledger(log["tree"], options: .once, fingerprint: Self.hash)
+        for action in actions { try await store.send(action) }
+        await store.shutdown()
+        await log.close()
+      }
+      defer { if !isOther { try? FileManager.default.removeItem(atPath: path) } }
+      let report = try await verifyReplay(
+        opening: { try FileLog(directory: path)["tree"] }, by: { Self.program() }, stallLimit: .seconds(1),
+        arguments: arguments)
+      #expect(report.stop == stop, "\(actions)")
+    }
+  }
+}
