@@ -166,6 +166,30 @@ import Testing
     }
   }
 
+  @Test("the reason can be made of the state at the commit, by the child before the log or by the root behind it")
+  func reasonAtRunTime() async throws {
+    let bidding = Middleware<Ledger, String> { action, context, next in
+      if action.count <= context.state.entries.last?.count ?? 0 {
+        return context.reject("A bid has more than \(context.state.entries.last?.count ?? 0) letters.")
+      }
+      next(action)
+    }
+    let log = MemoryLog()
+    let root = try await ledger(log, middleware: [bidding])
+    let child = root.childStore(
+      initialState: 0, stateMapping: { $0.entries.count + $1 },
+      middleware: [.guarding { action, count in action.isEmpty ? "Bid \(count + 1) is empty." : nil }]
+    ) { count, _ in count += 1 }
+    try await root.send("two")
+    await #expect(throws: StoreError.rejected(reason: "Bid 2 is empty.")) { try await child.send("") }
+    #expect(try await log.head() == 1)
+    let error = await #expect(throws: StoreError.self) { try await child.send("one") }
+    guard case .rejected(let reason?) = error else { return #expect(Bool(false), "\(error as Any)") }
+    #expect(reason.description == "A bid has more than 3 letters.")
+    #expect(try await log.head() == 2)
+    await root.shutdown()
+  }
+
   @Test("what is carried is there in the commit and its effects")
   func carried() async throws {
     let seen = Events<Int>()

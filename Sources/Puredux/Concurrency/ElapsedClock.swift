@@ -2,18 +2,32 @@
 package struct ElapsedClock: Sendable {
   private let elapsed: @Sendable () -> Duration
   private let sleep: @Sendable (_ until: Duration) async throws -> Void
+  private let wall: @Sendable () -> WallTime
   /// Nil unless the clock is told of each sleep before it begins.
   private let announce: (@Sendable (_ until: Duration) -> Void)?
 
   package init(_ clock: some Clock<Duration>) {
     let start = clock.now
+    let elapsed = { @Sendable in
+      // A clock that is set by hand may show any time. What is added to this one's does not overflow.
+      min(max(start.duration(to: clock.now), .longest * -1_000), .longest * 1_000)
+    }
+    self.elapsed = elapsed
     announce = (clock as? any AnnouncedClock)?.announcing(from: start)
-    // A clock that is set by hand may show any time. What is added to this one's does not overflow.
-    elapsed = { min(max(start.duration(to: clock.now), .longest * -1_000), .longest * 1_000) }
     sleep = { try await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
+    if let clock = clock as? any WallClock {
+      wall = { clock.wallTime }
+    } else if clock is ContinuousClock || clock is SuspendingClock {
+      wall = { .now }
+    } else {
+      // Somebody's clock goes as fast as it goes.
+      wall = { [start = WallTime.now] in start + elapsed() }
+    }
   }
 
   package var now: Duration { elapsed() }
+
+  package var wallTime: WallTime { wall() }
 
   /// Returns when this clock reaches a time, or, if it cannot sleep, when the continuous clock does; at once when the
   /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
@@ -45,6 +59,18 @@ package struct ElapsedClock: Sendable {
 
   func wait(_ duration: Duration, in effect: RunningEffect? = nil) async {
     if duration > .zero { await wait(until: now + duration.clamped, in: effect) }
+  }
+
+  /// Returns when it is that time or later by the wall clock; at once when the caller is cancelled. A wall clock that
+  /// has been set back in the meantime is waited for once more.
+  func wait(until time: WallTime, in effect: RunningEffect? = nil) async {
+    var rest = time - wallTime
+    while rest > .zero {
+      let end = now + rest.clamped
+      await wait(until: end, in: effect)
+      if Task.isCancelled || now < end { return }
+      rest = time - wallTime
+    }
   }
 
   /// Returns when a duration has passed, as above, and lets others run even if it is none. False if the task is

@@ -46,6 +46,35 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// The keys of the stores that there are, those that are being made or shut down included.
   public var keys: [Key] { get async { await table.keys } }
 
+  /// The statistics of the stores that there are, those of stores that have stopped included; not of those that are
+  /// just being made or shut down. It is no use of the stores: it makes none, and keeps none from being let go.
+  ///
+  /// It costs a visit to each tree, one after the other, and waits where one is at work. So the figures of two stores
+  /// are not of one moment.
+  public func statistics(isolation: isolated (any Actor)? = #isolation) async -> [Key: StoreStatistics] {
+    var statistics: [Key: StoreStatistics] = [:]
+    for (key, store) in await table.openStores { statistics[key] = await store.statistics }
+    return statistics
+  }
+
+  /// Runs a body with the store of a key if there is one, which is used, and kept, while the body runs. Returns nil, and
+  /// makes none, if there is none: also where it is just being made or shut down, has stopped or ended, or
+  /// `shutdown` was called.
+  public func withStoreIfOpen<Result>(
+    _ key: Key, isolation: isolated (any Actor)? = #isolation,
+    _ body: nonisolated(nonsending) (Root) async throws -> Result
+  ) async rethrows -> Result? {
+    guard let store = await table.acquireIfOpen(key) else { return nil }
+    do {
+      let result = try await body(store)
+      await table.release(store, of: key)
+      return result
+    } catch {
+      await table.release(store, of: key)
+      throw error
+    }
+  }
+
   /// Runs a body with the store of a key, which is kept for as long as the body runs.
   ///
   /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
@@ -194,6 +223,17 @@ extension StoreDirectory {
       // In a task of the caller's that is not cancelled with it: that would cut short what others let finish.
       await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
       if store.hasNoTasks { await task.value }
+    }
+
+    var openStores: [(Key, Root)] {
+      entries.compactMap { key, entry in if case .open(let store) = entry.phase { (key, store) } else { nil } }
+    }
+
+    func acquireIfOpen(_ key: Key) -> Root? {
+      guard !hasEnded, case .open(let store) = entries[key]?.phase, store.takesActions else { return nil }
+      entries[key]?.useCount += 1
+      entries[key]?.generation = nextGeneration()
+      return store
     }
 
     func acquire(_ key: Key) async throws -> Root {

@@ -4,6 +4,10 @@ public struct TimedOut: Error, Sendable, Equatable {
 }
 
 extension StoreType {
+  /// The time of day and year, by the clock that the store is made with, as `Dispatch.now`. What is dispatched takes it
+  /// from here, as a reducer must not look at a clock; a test provides another (`ManualClock`).
+  public var now: WallTime { store().route.node.wallTime }
+
   /// Returns the first state for which a condition holds: the present one, or one of those that the store publishes
   /// later.
   ///

@@ -43,27 +43,3 @@ public enum LogStop: Sendable, Hashable, Codable {
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)
 }
-
-/// Why middleware stopped an action: a literal text, to be shown or compared.
-///
-///     extension RejectionReason {
-///       static let roomClosed: Self = "The room is closed."
-///     }
-///
-/// Literals only, so that a `StoreError` is a plain value: the compiler (6.3) crashes on code that catches some of a
-/// typed error's cases if one of them holds something reference-counted.
-public struct RejectionReason: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringConvertible {
-  private let text: StaticString
-
-  public init(stringLiteral text: StaticString) {
-    self.text = text
-  }
-
-  public var description: String { text.description }
-
-  public static func == (lhs: RejectionReason, rhs: RejectionReason) -> Bool { lhs.description == rhs.description }
-
-  public func hash(into hasher: inout Hasher) {
-    hasher.combine(description)
-  }
-}

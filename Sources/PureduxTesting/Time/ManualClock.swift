@@ -10,7 +10,7 @@ public import Testing
 ///
 /// What sleeps on it is woken in the order of the deadlines. An effect that sleeps on it in its own task is at rest for
 /// `settled()`, whether it sleeps by `Dispatch.sleep(for:)` or on the clock itself.
-public final class ManualClock: AnnouncedClock, Sendable {
+public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   public typealias Duration = Swift.Duration
 
   public struct Instant: InstantProtocol {
@@ -26,6 +26,8 @@ public final class ManualClock: AnnouncedClock, Sendable {
 
   private struct Sleepers: Sendable {
     var now = Instant()
+    /// The time of day and year when `now` was zero.
+    var start: WallTime
     var count = 0
     var asleep: [Int: (until: Instant, continuation: CheckedContinuation<Void, any Error>)] = [:]
     /// Those that were cancelled and are not asleep.
@@ -46,13 +48,25 @@ public final class ManualClock: AnnouncedClock, Sendable {
     }
   }
 
-  private let sleepers = LockedValue(Sleepers())
+  private let sleepers: LockedValue<Sleepers>
 
   /// Its time is zero.
-  public init() {}
+  ///
+  /// - Parameter wallTime: The time of day and year, which moves with it: where the clock of a process that was started
+  ///   later begins.
+  public init(wallTime: WallTime = WallTime(since1970: .zero)) {
+    sleepers = LockedValue(Sleepers(start: wallTime))
+  }
 
   /// The time to which it has been advanced.
   public var now: Instant { sleepers.withLock { $0.now } }
+
+  /// The time of day and year.
+  public var wallTime: WallTime { sleepers.withLock { $0.start + $0.now.time } }
+
+  /// Sets the time of day and year, as that of a machine is set: `now` stays, and nobody is woken.
+  public func set(_ wallTime: WallTime) { sleepers.withLock { $0.start = wallTime - $0.now.time } }
+
   public var minimumResolution: Swift.Duration { .zero }
 
   /// Returns when the clock has reached the deadline; at once if it has.

@@ -110,6 +110,25 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
+  func `the reason can be made at run time`(kind: Kind) async throws {
+    let guarded = Subject(
+      kind,
+      middleware: [
+        .guarding { action, state in action < state.root.last ? "\(action) is less than \(state.root.last)." : nil }
+      ])
+    try await guarded.store.send(5)
+    let error = await #expect(throws: StoreError.self) { try await guarded.store.send(3) }
+    #expect(error == .rejected(reason: "3 is less than 5."))
+    #expect(error.map { "\($0)" }?.contains("3 is less than 5.") == true)
+    try await guarded.store.send(7)
+    await #expect(throws: StoreError.rejected(reason: RejectionReason("6 is less than \(3 + 4)."))) {
+      try await guarded.store.send(6) { $0 }
+    }
+    #expect(try await guarded.store.state == guarded.expected(after: [5, 7]))
+    await guarded.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
   func `an action that is stopped without a reason is rejected without one`(kind: Kind) async throws {
     let subject = Subject(kind, middleware: [Middleware { _, _, _ in }])
     await #expect(throws: StoreError.rejected(reason: nil)) { try await subject.store.send(1) }

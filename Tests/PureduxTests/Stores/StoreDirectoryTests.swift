@@ -96,6 +96,86 @@ import Testing
     #expect(await made.counts == [1: 2, 2: 1])
   }
 
+  @Test func `statistics make no store, and keep none`() async throws {
+    let (made, clock) = (Made(), ManualClock())
+    let directory = directory(made, idleLimit: .seconds(10), clock: clock)
+    #expect(await directory.statistics().isEmpty)
+    let kept = try await directory.open(2)
+    try await directory.withStore(1) { try await $0.send(1) }
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(9))
+    let statistics = await directory.statistics()
+    #expect(statistics.mapValues(\.commits) == [1: 1, 2: 0])
+    // Its ten seconds are over in spite of that.
+    clock.advance(by: .seconds(1))
+    while await directory.keys != [2] { await Task.yield() }
+    #expect(await directory.statistics().mapValues(\.commits) == [2: 0])
+    #expect(await made.counts == [1: 1, 2: 1])
+    withExtendedLifetime(kept) {}
+    await directory.shutdown()
+    #expect(await directory.statistics().isEmpty)
+  }
+
+  @Test func `a store that is open is used, one that is not is not made`() async throws {
+    let (made, clock, gate) = (Made(), ManualClock(), Gate())
+    let directory = directory(made, idleLimit: .seconds(10), clock: clock)
+    #expect(await directory.withStoreIfOpen(1) { await $0.state } == nil)
+    #expect(await made.counts.isEmpty)
+    try await directory.withStore(1) { _ in }
+    await clock.untilAsleep(1)
+    let entered = Gate()
+    let using = Task {
+      await directory.withStoreIfOpen(1) { store in
+        entered.open()
+        await gate.wait()
+        return await store.state
+      }
+    }
+    await entered.wait()
+    clock.advance(by: .seconds(60))
+    // The sweeper has looked: nothing sleeps any more, as nothing is idle.
+    await clock.untilAsleep(0)
+    #expect(await directory.withStoreIfOpen(1) { await $0.state } == 1)
+    gate.open()
+    #expect(await using.value == 1)
+    await #expect(throws: Refused.self) { try await directory.withStoreIfOpen(1) { _ in throw Refused() } }
+    await clock.untilAsleep(1)
+    clock.advance(by: .seconds(10))
+    while await !directory.keys.isEmpty { await Task.yield() }
+    #expect(await made.counts == [1: 1])
+  }
+
+  @Test func `one that is being made, shut down, or has ended, is not open`() async throws {
+    let (making, ending, began) = (Gate(), Gate(), Gate())
+    let directory = Directory(idleLimit: .zero, clock: ManualClock(), interceptors: .finish(within: .seconds(60))) {
+      key in
+      if key == 1 { await making.wait() }
+      return RootStore(
+        initialState: key,
+        interceptor: { _, _ in
+          began.open()
+          await ending.wait()
+        }
+      ) { $0 += $1 }
+    }
+    let asking = Task { try await directory.withStore(1) { await $0.state } }
+    while await directory.table.waiterCount(of: 1) < 1 { await Task.yield() }
+    #expect(await directory.withStoreIfOpen(1) { _ in true } == nil)
+    #expect(await directory.statistics().isEmpty)
+    making.open()
+    #expect(try await asking.value == 1)
+    let handle = try await directory.open(2)
+    handle.store.dispatch(1)
+    await began.wait()
+    let shutdown = Task { await directory.shutdown() }
+    while handle.store.dispatch(0) != .terminated { await Task.yield() }
+    #expect(await directory.withStoreIfOpen(2) { _ in true } == nil)
+    #expect(await directory.statistics()[2] == nil)
+    ending.open()
+    await shutdown.value
+    #expect(await directory.withStoreIfOpen(2) { _ in true } == nil)
+  }
+
   @Test(arguments: [false, true])
   func `a store is kept until the last of those who use it leaves, whenever they have asked`(together: Bool)
     async throws

@@ -1,0 +1,73 @@
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#else
+  import Darwin
+#endif
+
+/// A time of day and year, as everybody means it: what an instant of a `ContinuousClock`, which tells nothing in
+/// another process, is not. It can be part of a state or an action, and means the same after a restart.
+///
+///     try await auction.send(.open(until: auction.now + .seconds(3600)))
+///
+/// Of a date of Foundation: `WallTime(since1970: .seconds(date.timeIntervalSince1970))`, and
+/// `Date(timeIntervalSince1970: time.since1970 / .seconds(1))` is the way back.
+public struct WallTime: Sendable, Hashable, Comparable {
+  /// Leap seconds are not counted. Up to 100,000 years before or after: what is farther away counts as that.
+  public let since1970: Duration
+
+  public init(since1970: Duration) {
+    self.since1970 = since1970.within(.longest * 1_000)
+  }
+
+  /// The present time by the system's clock, which may be set. A store has its own, `now`, which a test can provide.
+  public static var now: WallTime {
+    var time = timespec()
+    // SAFETY: the function writes one value of that type, and keeps nothing.
+    unsafe clock_gettime(CLOCK_REALTIME, &time)
+    return WallTime(since1970: .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec)))
+  }
+
+  public static func < (lhs: WallTime, rhs: WallTime) -> Bool { lhs.since1970 < rhs.since1970 }
+
+  public static func + (time: WallTime, duration: Duration) -> WallTime {
+    // More would lead beyond either end, and might overflow.
+    WallTime(since1970: time.since1970 + duration.within(.longest * 2_000))
+  }
+
+  public static func - (time: WallTime, duration: Duration) -> WallTime {
+    WallTime(since1970: time.since1970 - duration.within(.longest * 2_000))
+  }
+
+  /// How much later the first is.
+  public static func - (lhs: WallTime, rhs: WallTime) -> Duration { lhs.since1970 - rhs.since1970 }
+}
+
+extension Duration {
+  fileprivate func within(_ limit: Duration) -> Duration { min(max(self, .zero - limit), limit) }
+}
+
+/// Two integers: the seconds since 1970, and the attoseconds, 10^-18 seconds, beyond those.
+extension WallTime: Codable {
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.unkeyedContainer()
+    try container.encode(since1970.components.seconds)
+    try container.encode(since1970.components.attoseconds)
+  }
+
+  public init(from decoder: any Decoder) throws {
+    var container = try decoder.unkeyedContainer()
+    let seconds = try container.decode(Int64.self)
+    let attoseconds = try container.decode(Int64.self)
+    self.init(since1970: Duration(secondsComponent: seconds, attosecondsComponent: attoseconds))
+  }
+}
+
+/// A clock that knows the time of day and year, too: a store that is made with one goes by it (`now`). `ManualClock` of
+/// `PureduxTesting` is one.
+public protocol WallClock<Duration>: Clock {
+  var wallTime: WallTime { get }
+}

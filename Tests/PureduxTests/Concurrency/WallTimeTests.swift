@@ -1,0 +1,137 @@
+import Foundation
+import PureduxTesting
+import Testing
+
+@testable import Puredux
+
+@Suite("Wall time") struct WallTimeTests {
+  private let evening = WallTime(since1970: .seconds(1_764_093_600))
+
+  @Test("it is added to, compared, and measured")
+  func arithmetic() {
+    #expect(evening + .seconds(60) > evening)
+    #expect(evening + .seconds(60) - .seconds(60) == evening)
+    #expect((evening + .milliseconds(1)) - evening == .milliseconds(1))
+    let date = Date(timeIntervalSince1970: 1_764_093_600)
+    #expect(WallTime(since1970: .seconds(date.timeIntervalSince1970)) == evening)
+    #expect(Date(timeIntervalSince1970: evening.since1970 / .seconds(1)) == date)
+    #expect(abs((WallTime.now.since1970 / .seconds(1)) - Date().timeIntervalSince1970) < 60)
+  }
+
+  @Test("no duration traps")
+  func extremes() throws {
+    let most = Duration(attoseconds: .max)
+    let least = Duration(attoseconds: .min)
+    let last = WallTime(since1970: most)
+    let first = WallTime(since1970: least)
+    #expect(last + most == last)
+    #expect(last - least == last)
+    #expect(first - most == first)
+    #expect(first + least == first)
+    #expect(first + most == last)
+    #expect(last - first == first.since1970 * -2)
+    for time in [first, last, evening + .nanoseconds(1), evening - .seconds(2_000_000_000) - .nanoseconds(1)] {
+      #expect(try JSONDecoder().decode(WallTime.self, from: JSONEncoder().encode(time)) == time)
+    }
+    #expect(String(decoding: try JSONEncoder().encode(evening), as: UTF8.self) == "[1764093600,0]")
+    let far = Data("[9223372036854775807,9223372036854775807]".utf8)
+    #expect(try JSONDecoder().decode(WallTime.self, from: far) == last)
+    let back = Data("[-9223372036854775808,-9223372036854775808]".utf8)
+    #expect(try JSONDecoder().decode(WallTime.self, from: back) == first)
+  }
+
+  @Test("a store's time is its clock's, in all that belongs to it")
+  func ofTheClock() async throws {
+    let clock = ManualClock(wallTime: evening)
+    let (ofContext, ofDispatch) = (LockedTime(), LockedTime())
+    let store = RootStore<Int, Int>(
+      initialState: 0, clock: clock,
+      interceptors: .effects { _, context in
+        ofContext.set(context.now)
+        return .run { ofDispatch.set($0.now) }
+      }
+    ) { $0 += $1 }
+    clock.advance(by: .seconds(60))
+    try await store.send(1)
+    await store.settled()
+    #expect(ofContext.time == evening + .seconds(60))
+    #expect(ofDispatch.time == evening + .seconds(60))
+    #expect(store.now == evening + .seconds(60))
+    #expect(store.scope(to: \.self).now == evening + .seconds(60))
+    #expect(store.childStore(initialState: 0) { $0 += $1 }.now == evening + .seconds(60))
+    await store.shutdown()
+    #expect(store.now == evening + .seconds(60), "also after the end")
+    let plain = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    #expect(abs((plain.now - .now) / .seconds(1)) < 60)
+  }
+
+  @Test("who sleeps until a time wakes then, and not where it has come", arguments: [-1, 0, 1, 90])
+  func sleeping(seconds: Int) async {
+    let clock = ManualClock(wallTime: evening)
+    let time = evening + .seconds(seconds)
+    let store = RootStore<Int, Int>(
+      initialState: 0, clock: clock,
+      interceptors: .effects(
+        ofState: .onChange(of: { $0 == 0 }) { isOpen in
+          isOpen
+            ? .run { dispatch in
+              try await dispatch.sleep(until: time); dispatch(1)
+            } : nil
+        })
+    ) { $0 += $1 }
+    await store.settled()
+    if seconds > 0 {
+      await clock.advance(by: .seconds(seconds) - .nanoseconds(1), settling: store)
+      #expect(await store.state == 0)
+      await clock.advance(by: .nanoseconds(1), settling: store)
+    }
+    #expect(await store.state == 1)
+  }
+
+  @Test("where the machine's clock is set back, the time is waited for again; where it is set forward, the rest is")
+  func setMeanwhile() async {
+    for (change, total) in [(Duration.seconds(-30), 90), (.seconds(30), 60)] {
+      let clock = ManualClock(wallTime: evening)
+      let time = evening + .seconds(60)
+      let store = RootStore<Int, Int>(
+        initialState: 0, clock: clock,
+        interceptors: .effects { action, _ in
+          action == 0
+            ? .run { dispatch in
+              try await dispatch.sleep(until: time); dispatch(1)
+            } : nil
+        }
+      ) { $0 += $1 }
+      store.dispatch(0)
+      await store.settled()
+      clock.set(clock.wallTime + change)
+      await clock.advance(by: .seconds(total - 1), settling: store)
+      #expect(await store.state == 0)
+      await clock.advance(by: .seconds(1), settling: store)
+      #expect(await store.state == 1)
+    }
+  }
+
+  @Test("a sleep until a time ends with its store, however far the time is")
+  func cancelled() async {
+    let clock = ManualClock(wallTime: evening)
+    let far = evening + Duration(attoseconds: .max)
+    let store = RootStore<Int, Int>(
+      initialState: 0, clock: clock,
+      interceptors: .effects { _, _ in
+        .run { try await $0.sleep(until: far) }
+      }
+    ) { $0 += $1 }
+    store.dispatch(0)
+    await store.settled()
+    #expect(clock.nextDeadline != nil)
+    await store.shutdown()
+    #expect(clock.nextDeadline == nil)
+  }
+
+  private final class LockedTime: Sendable {
+    private let value = LockedValue<WallTime?>(nil)
+    var time: WallTime? { value.withLock { $0 } }
+    func set(_ time: WallTime) { value.withLock { $0 = time } }
+  }
+}
