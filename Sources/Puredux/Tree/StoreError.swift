@@ -29,6 +29,8 @@ public enum LogStop: Sendable, Hashable {
   case undecodable(position: UInt64)
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)
+  /// The tree was removed (`LogDirectory.remove`): its log is gone.
+  case removed
 }
 
 /// Why middleware stopped an action: a literal text, to be shown or compared.

@@ -2,6 +2,8 @@
 enum FileNames {
   static let lock = "lock"
   static let mark = "acknowledged"
+  /// Where the directories of trees are that were removed, until their files have been deleted.
+  static let removed = "removed"
   /// Says which tree a directory is of.
   static let identity = "tree"
   static let newIdentity = "tree.new"
