@@ -50,7 +50,7 @@ public func checkOrderedLog(
 }
 
 /// Runs a part, and does not wait for one that does not end.
-private func run(
+func run(
   _ check: @escaping @Sendable () async throws -> Void, _ part: String, within limit: Duration,
   by clock: any Clock<Duration>
 ) async throws {

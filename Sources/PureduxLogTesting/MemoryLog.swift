@@ -14,6 +14,8 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     /// The position of the last entry that was removed.
     var truncated: UInt64 = 0
     var snapshot: LogSnapshot?
+    /// Why nothing is taken or delivered any more.
+    var end: LogError?
 
     var head: UInt64 { truncated + UInt64(records.count) }
   }
@@ -21,18 +23,23 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
   private let contents = LockedValue(Contents())
   private let arrivals = Arrivals()
 
-  public init() {}
+  public let name: String?
+
+  public init() { name = nil }
+
+  fileprivate init(name: String) { self.name = name }
 
   public var snapshots: (any SnapshotStore)? { self }
 
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    let position = contents.withLock { contents in
+    let result = contents.withLock { contents -> Result<UInt64, LogError> in
+      if let end = contents.end { return .failure(end) }
       let position = contents.head + 1
       contents.records.append(LogRecord(position: position, bytes: entry))
-      return position
+      return .success(position)
     }
     arrivals.notify()
-    Task { outcome(.success(position)) }
+    Task { outcome(result) }
   }
 
   public func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
@@ -52,7 +59,8 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
   }
 
   private func next(after position: UInt64) throws(LogError) -> [LogRecord]? {
-    let (records, truncated) = contents.withLock { contents -> ([LogRecord], UInt64) in
+    let (records, truncated) = try contents.withLock { contents throws(LogError) -> ([LogRecord], UInt64) in
+      if let end = contents.end { throw end }
       let start = position > contents.truncated ? Int(min(position - contents.truncated, UInt64(Int.max))) : 0
       return (Array(contents.records.dropFirst(start).prefix(512)), contents.truncated)
     }
@@ -60,10 +68,18 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     return records.isEmpty ? nil : records
   }
 
-  public func head() async throws(LogError) -> UInt64 { contents.withLock { $0.head } }
+  /// Does something with what is there, as long as the log has not come to its end.
+  private func withContents<Result>(_ body: (inout Contents) -> Result) throws(LogError) -> Result {
+    try contents.withLock { contents throws(LogError) in
+      if let end = contents.end { throw end }
+      return body(&contents)
+    }
+  }
+
+  public func head() async throws(LogError) -> UInt64 { try withContents { $0.head } }
 
   public func truncate(through position: UInt64) async throws(LogError) {
-    contents.withLock { contents in
+    try withContents { contents in
       guard position > contents.truncated else { return }
       let count = min(UInt64(contents.records.count), position - contents.truncated)
       contents.records.removeFirst(Int(count))
@@ -71,16 +87,91 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     }
   }
 
-  public func newest() async throws(LogError) -> LogSnapshot? { contents.withLock { $0.snapshot } }
+  public func newest() async throws(LogError) -> LogSnapshot? { try withContents { $0.snapshot } }
 
   public func save(_ snapshot: LogSnapshot) async throws(LogError) {
-    contents.withLock { contents in
+    try withContents { contents in
       if let kept = contents.snapshot, kept.position >= snapshot.position { return }
       contents.snapshot = snapshot
     }
   }
 
   public func replace(with snapshot: LogSnapshot) async throws(LogError) {
-    contents.withLock { $0.snapshot = snapshot }
+    try withContents { $0.snapshot = snapshot }
+  }
+
+  // MARK: In a directory
+
+  /// Whether something was written to it.
+  fileprivate var isUsed: Bool { contents.withLock { $0.head > 0 || $0.snapshot != nil } }
+
+  fileprivate func end(_ error: LogError) {
+    contents.withLock { $0 = Contents(end: error) }
+    arrivals.notify()
+  }
+}
+
+/// Logs in memory, by key: for tests of what follows logs of a directory.
+///
+///     let logs = MemoryLogs()
+///     let board = try await RootStore(following: logs["boards/17"], initialState: Board()) { $0.apply($1) }
+///     try await logs.remove("boards/17")  // The store stops.
+public final class MemoryLogs: LogDirectory {
+  private struct Contents {
+    var logs: [String: MemoryLog] = [:]
+    var isClosed = false
+  }
+
+  private static let closed = LogError.unavailable("The logs are closed.")
+  private let contents = LockedValue(Contents())
+
+  public init() {}
+
+  public subscript(key: String) -> any OrderedLog {
+    contents.withLock { contents in
+      if let log = contents.logs[key] { return log }
+      let log = MemoryLog(name: key)
+      if contents.isClosed { log.end(Self.closed) } else { contents.logs[key] = log }
+      return log
+    }
+  }
+
+  /// In their order as texts. They are looked for once, when the first one is asked for.
+  public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
+    let keys = LockedValue<[String]?>(nil)
+    return AsyncThrowingStream { [self] in
+      if keys.withLock({ $0 == nil }) {
+        let found = try found(prefix)
+        keys.withLock { $0 = found }
+      }
+      return keys.withLock { $0?.popLast() }
+    }
+  }
+
+  /// The last one first.
+  private func found(_ prefix: String) throws(LogError) -> [String] {
+    let logs = try contents.withLock { contents throws(LogError) in
+      if contents.isClosed { throw Self.closed }
+      return contents.logs
+    }
+    return logs.filter { $0.value.isUsed && $0.key.isKey(beginningWith: prefix) }.keys.sorted(by: >)
+  }
+
+  public func remove(_ key: String) async throws(LogError) {
+    let log = try contents.withLock { contents throws(LogError) -> MemoryLog? in
+      if contents.isClosed { throw Self.closed }
+      guard let log = contents.logs[key], log.isUsed else { return nil }
+      contents.logs[key] = nil
+      return log
+    }
+    log?.end(.removed)
+  }
+
+  public func close() async {
+    let logs = contents.withLock { contents in
+      contents.isClosed = true
+      return contents.logs.values
+    }
+    for log in logs { log.end(Self.closed) }
   }
 }

@@ -12,6 +12,7 @@
   ///     <tree>.<name>.<part>   its parts, as large as a message may be
   ///     <tree>.truncated       how far the log is truncated, and the first entry that is to be there; from the tree's
   ///                            first entry on
+  ///     <key>/removed          how many trees of the key have been removed: the next one is called <key>/<number>
   ///
   /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
   struct Bucket {
@@ -40,7 +41,13 @@
     private func value<Value: Decodable>(
       _ name: String, as type: Value.Type
     ) async throws(LogError) -> (value: Value?, revision: UInt64, isUnreadable: Bool) {
-      guard let message = try await jetStream.last(of: subject(name), in: stream) else { return (nil, 0, false) }
+      try await value(at: subject(name), as: type)
+    }
+
+    private func value<Value: Decodable>(
+      at subject: String, as type: Value.Type
+    ) async throws(LogError) -> (value: Value?, revision: UInt64, isUnreadable: Bool) {
+      guard let message = try await jetStream.last(of: subject, in: stream) else { return (nil, 0, false) }
       guard let data = message.data, !data.isEmpty else { return (nil, message.seq, false) }
       let value = try? JSONDecoder().decode(Value.self, from: data)
       return (value, message.seq, value == nil)
@@ -48,8 +55,14 @@
 
     /// Puts a value in place of the one at a revision. False where there is another one meanwhile.
     private func put(_ value: some Encodable, as name: String, over revision: UInt64) async throws(LogError) -> Bool {
-      guard let bytes = try? JSONEncoder().encode(value) else { throw .refused("The value of \(name).") }
-      let answer = try await jetStream.put(subject(name), Array(bytes), revision: revision)
+      try await put(value, at: subject(name), over: revision)
+    }
+
+    private func put(
+      _ value: some Encodable, at subject: String, over revision: UInt64
+    ) async throws(LogError) -> Bool {
+      guard let bytes = try? JSONEncoder().encode(value) else { throw .refused("The value of \(subject).") }
+      let answer = try await jetStream.put(subject, Array(bytes), revision: revision)
       if case .failure(let failure) = answer, JetStream.Failure.wrongLastSequence.contains(failure.errCode ?? 0) {
         return false
       }
@@ -102,6 +115,51 @@
         if try await put(new, as: Self.extentName, over: revision) { return }
       }
     }
+
+    // MARK: Removed trees
+
+    /// What has become of the trees that a key has had.
+    struct Removals: Codable, Equatable, Sendable {
+      var stream: String
+      /// How many have been removed: the number of the one that there is.
+      var removed: UInt64
+      /// Of so many nothing is left.
+      var cleared: UInt64
+    }
+
+    static func removalsKey(of base: String) -> String { base + "/removed" }
+
+    /// Of the key that the bucket's name is of.
+    func removals() async throws(LogError) -> Removals { try await foundRemovals().value }
+
+    private func foundRemovals() async throws(LogError) -> (value: Removals, revision: UInt64) {
+      let subject = jetStream.bucketSubject(Self.removalsKey(of: token))
+      let (found, revision, isUnreadable) = try await value(at: subject, as: Removals.self)
+      if isUnreadable { throw .damaged(position: 0, "It cannot be read how many trees of the key were removed.") }
+      if let found, found.stream == jetStream.prefix { return (found, revision) }
+      return (Removals(stream: jetStream.prefix, removed: 0, cleared: 0), revision)
+    }
+
+    /// Notes that a tree is removed, or that nothing is left of it, unless that is noted.
+    func noteRemoval(of number: UInt64, isCleared: Bool = false) async throws(LogError) {
+      while true {
+        var (removals, revision) = try await foundRemovals()
+        let before = removals
+        removals.removed = max(removals.removed, number + 1)
+        if isCleared { removals.cleared = max(removals.cleared, number + 1) }
+        if removals == before { return }
+        let subject = jetStream.bucketSubject(Self.removalsKey(of: token))
+        if try await put(removals, at: subject, over: revision) { return }
+      }
+    }
+
+    /// Whether there is nothing of the tree.
+    func isEmpty() async throws(LogError) -> Bool {
+      try await jetStream.subjects(subject(">"), in: stream).isEmpty
+    }
+
+    /// Removes all that there is of the tree.
+    func clear() async throws(LogError) { try await jetStream.purge(subject(">"), in: stream) }
 
     // MARK: Snapshots
 

@@ -336,12 +336,30 @@
         var lastSeq: UInt64
       }
       var state: State
+      /// How many subjects there are; none from servers that leave out those that do not fit.
+      var total: Int?
+    }
+
+    private func info(
+      of pattern: String, from offset: Int = 0, in stream: String
+    ) async throws(LogError) -> SubjectsInfo {
+      try await request(
+        "STREAM.INFO.\(stream)", SubjectsRequest(subjectsFilter: pattern, offset: offset), for: SubjectsInfo.self
+      ).get()
     }
 
     private func state(of pattern: String, in stream: String) async throws(LogError) -> SubjectsInfo.State {
-      try await request(
-        "STREAM.INFO.\(stream)", SubjectsRequest(subjectsFilter: pattern, offset: 0), for: SubjectsInfo.self
-      ).get().state
+      try await info(of: pattern, in: stream).state
+    }
+
+    /// Some of the subjects that have messages, in order, from a place in that order on: a server gives 100,000 at a
+    /// time. And how many there are.
+    func page(
+      of pattern: String, from offset: Int, in stream: String
+    ) async throws(LogError) -> (subjects: [String], total: Int) {
+      let info = try await info(of: pattern, from: offset, in: stream)
+      let subjects = (info.state.subjects ?? [:]).keys.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+      return (subjects, info.total ?? 0)
     }
 
     /// The subjects that have messages, as far as they fit into one answer.

@@ -30,7 +30,7 @@
   /// One connection serves all trees, with about six threads in the whole process. No call to libnats is made on the
   /// cooperative pool, and JetStream is spoken by its own messages: libnats' functions for it wait for the answer, and
   /// have a thread for each subscription.
-  public final class NATSLog: Sendable {
+  public final class NATSLog: LogDirectory {
     public struct Options: Sendable {
       /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
       /// subjects `<stream>.<a number of its own>.*`; the snapshots are in the bucket `<stream>-snapshots`.
@@ -159,6 +159,82 @@
     public func close() async {
       await jetStream.connection.close()
     }
+
+    /// In the order of their names on the servers, of which 100,000 are asked for and are in memory at a time; beside
+    /// them are the names of those keys of which a tree has been removed.
+    public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
+      struct Found: Sendable {
+        var pages = Pages()
+        /// The last one first.
+        var keys: [String] = []
+        /// The names of the keys of which a tree has been removed.
+        var removed: Set<String>?
+        var isWhole = false
+      }
+      let found = LockedValue(Found())
+      return AsyncThrowingStream { [self] () async throws -> String? in
+        while true {
+          var now = found.withLock { $0 }
+          if let key = now.keys.popLast() {
+            found.withLock { _ = $0.keys.popLast() }
+            return key
+          }
+          if now.isWhole { return nil }
+          let removed = if let removed = now.removed { removed } else { try await removedNames() }
+          let tokens = try await now.pages.next { [jetStream] offset throws(LogError) in
+            let (subjects, total) = try await jetStream.page(
+              of: jetStream.prefix + "*", from: offset, in: jetStream.stream)
+            return (subjects, total)
+          }
+          var keys: [String] = []
+          for token in tokens {
+            let name = token.dropFirst(jetStream.prefix.count)
+            if let key = try await key(of: name, removed, prefix) { keys.append(key) }
+          }
+          let next = Found(pages: now.pages, keys: keys.reversed(), removed: removed, isWhole: tokens.isEmpty)
+          found.withLock { $0 = next }
+        }
+      }
+    }
+
+    /// The names of the keys of which a tree has been removed.
+    private func removedNames() async throws(LogError) -> Set<String> {
+      var (names, pages) = (Set<String>(), Pages())
+      while true {
+        let subjects = try await pages.next { [jetStream] offset throws(LogError) in
+          let (subjects, total) = try await jetStream.page(
+            of: jetStream.bucketSubject("*"), from: offset, in: jetStream.bucketStream)
+          return (subjects, total)
+        }
+        if subjects.isEmpty { return names }
+        for subject in subjects {
+          let name = subject.dropFirst(jetStream.bucketSubject("").count)
+          if let base = name.split(separator: "/").first, name == Bucket.removalsKey(of: String(base)) {
+            names.insert(String(base))
+          }
+        }
+      }
+    }
+
+    /// The key of a tree that there is, if it begins with a text.
+    private func key(
+      of token: some StringProtocol, _ removed: Set<String>, _ prefix: String
+    ) async throws(LogError) -> String? {
+      guard let (base, number) = Subjects.parts(ofToken: token), let key = Subjects.key(ofToken: base),
+        key.isKey(beginningWith: prefix)
+      else { return nil }
+      // What is left of one that is removed goes later. An older version's name may be that of another spelling.
+      let name = Subjects.token(of: key.composed) ?? base
+      guard removed.contains(name) else { return number == 0 ? key : nil }
+      return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
+    }
+
+    /// Notes in the bucket that the tree is removed: as of that who uses the key begins a new one, under another name.
+    /// Then an entry that says so is appended to the old one, behind which nobody reads, whoever follows it, and what
+    /// lies before that is purged, as are the snapshots; that entry, and what others had on their way, ten seconds
+    /// later. Who dies before that leaves it to whoever uses the key next. A process that does not know yet that the
+    /// tree is gone may be told that an entry was appended, which is nobody's.
+    public func remove(_ key: String) async throws(LogError) { try await NATSTree(of: key, in: self).remove() }
 
     /// Makes the stream and the bucket for the snapshots, where they are not there. Tries as long as it may: servers
     /// that have just started agree on nothing yet.

@@ -27,35 +27,73 @@
       }
     }
 
+    private typealias Append = (entry: [UInt8], outcome: @Sendable (Result<UInt64, LogError>) -> Void)
+
+    /// What the tree is called.
+    private struct Naming: Sendable {
+      /// Nil until that is known.
+      var token: String?
+      /// How many trees of the key have been removed before it.
+      var number: UInt64 = 0
+      /// What is appended before that is known, and whether somebody finds out.
+      var waiting: [Append] = []
+      var isAsking = false
+    }
+
+    /// The last entry of a tree that is removed, behind which nobody reads. An older version takes it for one of a newer
+    /// format, and stops there.
+    static let end: [UInt8] = [0x50, 0x44, 0x58, 0xFF] + Array("removed".utf8)
+
     let owner: NATSLog
     private let key: String
-    private let token: LockedValue<String?>
+    /// The names of the key's first tree: one, and those that older versions may have given it, where the key can be
+    /// spelled in several ways. None where the key is too long.
+    private let tokens: [String]
+    private let naming = LockedValue(Naming())
     private let knowledge = LockedValue(Known())
-    /// The names that older versions may have given the tree, where the key can be spelled in several ways; none as
-    /// soon as it is known which one it has.
-    private let spellings: LockedValue<[String]>
 
     init(of key: String, in owner: NATSLog) {
       self.owner = owner
       self.key = key
-      let tokens = Subjects.tokens(of: key)
-      token = LockedValue(tokens.first)
-      spellings = LockedValue(tokens.count > 1 ? tokens : [])
+      tokens = Subjects.tokens(of: key)
     }
 
     var name: String? { key }
     private var jetStream: JetStream { owner.jetStream }
     private var stream: String { jetStream.stream }
 
+    private func base() throws(LogError) -> String {
+      guard let base = tokens.first else { throw .refused("The key of a log is too long: \(key)") }
+      return base
+    }
+
     private func named() throws(LogError) -> String {
-      guard let token = token.withLock({ $0 }) else { throw .refused("The key of a log is too long: \(key)") }
+      guard let token = naming.withLock({ $0.token }) else {
+        throw .unavailable("It is not known yet what the log is called.")
+      }
       return token
     }
 
-    /// Looks under which spelling of the key there are entries. A store asks for the snapshot and the head first.
-    private func findSpelling() async throws(LogError) {
-      let tokens = spellings.withLock { $0 }
-      guard !tokens.isEmpty else { return }
+    /// Finds out what the tree is called, once, and throws where it has been removed since.
+    func learn() async throws(LogError) {
+      if damage == .removed { throw .removed }
+      if naming.withLock({ $0.token != nil }) { return }
+      let base = try base()
+      let removals = try await Bucket(jetStream, token: base).removals()
+      // Who removed it has died, or is still waiting for what others may have on their way.
+      for number in removals.cleared..<max(removals.cleared, removals.removed) { try await finishRemoval(of: number) }
+      let number = removals.removed
+      let token = number > 0 ? Subjects.token(base, number: number) : try await spelling() ?? base
+      naming.withLock { naming in
+        guard naming.token == nil else { return }
+        naming.token = token
+        naming.number = number
+      }
+    }
+
+    /// The spelling of the key under which there are entries.
+    private func spelling() async throws(LogError) -> String? {
+      guard tokens.count > 1 else { return nil }
       var found: [String] = []
       for token in tokens where try await jetStream.last(of: jetStream.prefix + token, in: stream) != nil {
         found.append(token)
@@ -66,11 +104,10 @@
             + "\(found.map { jetStream.prefix + $0 }.joined(separator: ", ")). Keys that are equal texts are one log: "
             + "purge all but one.")
       }
-      if let found = found.first { token.withLock { $0 = found } }
-      spellings.withLock { $0 = [] }
+      return found.first
     }
 
-    private func subject() throws(LogError) -> String { jetStream.prefix + (try named()) }
+    func subject() throws(LogError) -> String { jetStream.prefix + (try named()) }
 
     var entryLimit: Int { jetStream.entryLimit }
     var snapshots: (any SnapshotStore)? { self }
@@ -82,6 +119,24 @@
 
     /// There is an entry at that position.
     func saw(_ position: UInt64) { knowledge.withLock { $0.position = max($0.position, position) } }
+
+    /// The tree has been removed.
+    func noteRemoved() { knowledge.withLock { $0.damage = .removed } }
+
+    /// Throws where a message is the end of a tree that was removed.
+    private func entry(_ message: JetStream.StoredMessage?) throws(LogError) -> JetStream.StoredMessage? {
+      guard let data = message?.data, data.elementsEqual(Self.end) else { return message }
+      noteRemoved()
+      throw .removed
+    }
+
+    /// Throws where the tree has been removed: to be asked where less is there than there should be.
+    private func checkRemoval() async throws(LogError) {
+      let removals = try await Bucket(jetStream, token: base()).removals()
+      guard removals.removed > naming.withLock({ $0.number }) else { return }
+      noteRemoved()
+      throw .removed
+    }
 
     /// Throws where the stream is not the one that it was when the log was opened.
     func checkIdentity() async throws(LogError) {
@@ -108,16 +163,50 @@
     // MARK: Entries
 
     func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-      let target: String
       do throws(LogError) {
         if entry.count > entryLimit { throw .refused("An entry of \(entry.count) bytes is too large.") }
-        target = try subject()
+        if entry == Self.end { throw .refused("An entry of these bytes ends a log.") }
+        if damage == .removed { throw .removed }
+        _ = try base()
       } catch {
         Task.detached { outcome(.failure(error)) }
         return
       }
+      let (token, asks) = naming.withLock { naming -> (String?, Bool) in
+        if let token = naming.token, !naming.isAsking { return (token, false) }
+        naming.waiting.append((entry, outcome))
+        defer { naming.isAsking = true }
+        return (nil, !naming.isAsking)
+      }
+      if let token { return publish((entry, outcome), to: token) }
+      if asks { Task.detached { await self.publishWaiting() } }
+    }
+
+    /// Appends what was given before it was known where it belongs, and what comes meanwhile.
+    private func publishWaiting() async {
+      let learned = await result { () async throws(LogError) in try await self.learn() }
+      while true {
+        let (token, appends) = naming.withLock { naming in
+          defer { naming.waiting = [] }
+          naming.isAsking = !naming.waiting.isEmpty
+          return (naming.token, naming.waiting)
+        }
+        if appends.isEmpty { return }
+        for append in appends {
+          switch (learned, token) {
+          case (.success, let token?): publish(append, to: token)
+          case (.failure(let error), _): append.outcome(.failure(error))
+          case (.success, nil): append.outcome(.failure(.unavailable("It is not known what the log is called.")))
+          }
+        }
+      }
+    }
+
+    private func publish(_ append: Append, to token: String) {
       let before = known
-      jetStream.connection.request(target, entry, limit: owner.options.answerLimit) { [self] answer in
+      let outcome = append.outcome
+      let subject = jetStream.prefix + token
+      jetStream.connection.request(subject, append.entry, limit: owner.options.answerLimit) { [self] answer in
         outcome(
           answer.flatMap(JetStream.position).flatMap { position in
             appended(at: position, behind: before).map { .failure($0) } ?? .success(position)
@@ -126,17 +215,14 @@
     }
 
     func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-      guard let subject = try? subject() else {
-        return AsyncThrowingStream { throw LogError.refused("The key of a log is too long: \(self.key)") }
-      }
-      let reader = Reader(self, subject: subject, after: position)
+      let reader = Reader(self, after: position)
       return AsyncThrowingStream { try await reader.next() }
     }
 
     func head() async throws(LogError) -> UInt64 {
       try await checkIdentity()
-      try await findSpelling()
-      let head = try await jetStream.last(of: subject(), in: stream)?.seq ?? 0
+      try await learn()
+      let head = try entry(try await jetStream.last(of: subject(), in: stream))?.seq ?? 0
       if head == 0 { _ = try await checkEntries(behind: 0) }
       saw(head)
       return head
@@ -153,17 +239,20 @@
     ///
     /// - Returns: How far the log was truncated: behind that nothing is removed within the time that truncations wait.
     func checkEntries(behind position: UInt64) async throws(LogError) -> UInt64 {
+      try await learn()
       let subject = try subject()
       // What changes meanwhile is there at a second look.
       for _ in 0..<2 {
         async let noted = result { () async throws(LogError) in try await self.extent() }
         // The entry at the position, which shows that none behind it is gone. It was sent a moment ago; the first one
         // may be large.
-        let nearest = try await jetStream.first(of: subject, from: max(1, position), in: stream)?.seq
+        let nearest = try entry(try await jetStream.first(of: subject, from: max(1, position), in: stream))?.seq
         var extent = try await noted.get()
         if let extent, nearest == position { return extent.truncated }
-        let first = position > 1 ? try await jetStream.first(of: subject, from: 1, in: stream)?.seq : nearest
+        let first =
+          position > 1 ? try entry(try await jetStream.first(of: subject, from: 1, in: stream))?.seq : nearest
         guard let first else {
+          try await checkRemoval()
           guard let extent else { return 0 }
           if try await isEmpty(extent) { throw loss(behind: position, nil) }
           continue
@@ -210,11 +299,12 @@
     // MARK: Truncation
 
     func truncate(through position: UInt64) async throws(LogError) {
+      try await learn()
       let subject = try subject()
       // The last entry stays, as the head's position; and what is no entry's position says nothing of what is missing.
       guard position > 0, position < .max,
         try await jetStream.first(of: subject, from: position, in: stream)?.seq == position,
-        let first = try await jetStream.first(of: subject, from: position + 1, in: stream)?.seq
+        let first = try entry(try await jetStream.first(of: subject, from: position + 1, in: stream))?.seq
       else { return }
       try await bucket().truncate(through: position, to: first)
       let grace = owner.options.truncationGrace
@@ -229,10 +319,58 @@
     private func bucket() throws(LogError) -> Bucket { Bucket(jetStream, token: try named()) }
 
     func newest() async throws(LogError) -> LogSnapshot? {
-      try await findSpelling()
+      try await learn()
       return try await bucket().newest()
     }
-    func save(_ snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot, always: false) }
-    func replace(with snapshot: LogSnapshot) async throws(LogError) { try await bucket().save(snapshot, always: true) }
+
+    func save(_ snapshot: LogSnapshot) async throws(LogError) {
+      try await learn()
+      try await bucket().save(snapshot, always: false)
+    }
+
+    func replace(with snapshot: LogSnapshot) async throws(LogError) {
+      try await learn()
+      try await bucket().save(snapshot, always: true)
+    }
+
+    // MARK: Removal
+
+    /// Removes the tree: it is as soon as that is noted, and then the rest of it goes.
+    func remove() async throws(LogError) {
+      try await learn()
+      let hasEntries = try await jetStream.last(of: subject(), in: stream) != nil
+      if !hasEntries, try await bucket().isEmpty() { return }
+      let number = naming.withLock { $0.number }
+      try await Bucket(jetStream, token: base()).noteRemoval(of: number)
+      try await finishRemoval(of: number)
+    }
+
+    /// Tells those who follow a tree that is removed, and removes what there is of it; later also what was on its way.
+    private func finishRemoval(of number: UInt64) async throws(LogError) {
+      let base = try base()
+      let names = number == 0 ? tokens : [Subjects.token(base, number: number)]
+      for token in names {
+        let subject = jetStream.prefix + token
+        if let last = try await jetStream.last(of: subject, in: stream) {
+          let isEnded = last.data?.elementsEqual(Self.end) ?? false
+          let end = isEnded ? last.seq : try await jetStream.put(subject, Self.end).get()
+          try await jetStream.purge(subject, before: end, in: stream)
+        }
+        try await Bucket(jetStream, token: token).clear()
+      }
+      let grace = owner.options.truncationGrace
+      Task.detached { [weak jetStream, stream] in
+        guard (try? await Task.sleep(for: grace)) != nil, let jetStream else { return }
+        do {
+          for token in names {
+            try await jetStream.purge(jetStream.prefix + token, in: stream)
+            try await Bucket(jetStream, token: token).clear()
+          }
+          try await Bucket(jetStream, token: base).noteRemoval(of: number, isCleared: true)
+        } catch {
+          // Who uses the key next does it.
+        }
+      }
+    }
   }
 #endif

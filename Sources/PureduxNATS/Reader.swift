@@ -21,13 +21,11 @@
     }
 
     private let tree: NATSTree
-    private let subject: String
     private let state: LockedValue<State>
     private let arrivals = Arrivals()
 
-    init(_ tree: NATSTree, subject: String, after position: UInt64) {
+    init(_ tree: NATSTree, after position: UInt64) {
       self.tree = tree
-      self.subject = subject
       state = LockedValue(State(consumption: Consumption(after: position)))
     }
 
@@ -55,10 +53,13 @@
         let (step, failure) = state.withLock { ($0.consumption.next(), $0.failure) }
         answerQuestion()
         switch step {
-        case .records(let records, let after):
+        case .records(let all, let after):
+          let records = all.prefix { $0.bytes != NATSTree.end }
+          if records.count < all.count { tree.noteRemoved() }
+          guard let last = records.last else { throw .removed }
           try await checkEntries(behind: after)
-          tree.saw(records[records.count - 1].position)
-          return records
+          tree.saw(last.position)
+          return Array(records)
         case .makeConsumer(let position):
           if let failure { throw failure }
           try await makeConsumer(after: position)
@@ -76,6 +77,7 @@
     }
 
     private func makeConsumer(after position: UInt64) async throws(LogError) {
+      try await tree.learn()
       // After a silence the stream may be another one.
       if state.withLock({ $0.hasConsumed }) { try await tree.checkIdentity() }
       let connection = jetStream.connection
@@ -85,7 +87,7 @@
       dropAbandoned()
       do throws(LogError) {
         try await jetStream.consume(
-          subject, from: position == .max ? .max : position + 1, as: connection.inbox.consumer(token),
+          tree.subject(), from: position == .max ? .max : position + 1, as: connection.inbox.consumer(token),
           to: connection.inbox.subject(token), heartbeat: tree.owner.heartbeat)
       } catch {
         state.withLock { $0.consumption.lose() }

@@ -30,6 +30,35 @@
       return token.utf8.count <= 1001 ? token : nil
     }
 
+    /// The name of the tree of a key after so many of that key have been removed.
+    static func token(_ base: String, number: UInt64) -> String { number == 0 ? base : "\(base)/\(number)" }
+
+    /// The name of a tree without its number, and that.
+    static func parts(ofToken token: some StringProtocol) -> (base: String, number: UInt64)? {
+      let parts = token.split(separator: "/", omittingEmptySubsequences: false)
+      guard parts.count > 1 else { return (String(token), 0) }
+      guard parts.count == 2, let number = UInt64(parts[1]) else { return nil }
+      return (String(parts[0]), number)
+    }
+
+    /// The key whose name that is, without a number.
+    static func key(ofToken token: String) -> String? {
+      guard token.first == "k" else { return nil }
+      var bytes: [UInt8] = []
+      var rest = token.utf8.dropFirst()
+      while let byte = rest.popFirst() {
+        if byte == UInt8(ascii: "=") {
+          guard let byte = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16) else { return nil }
+          bytes.append(byte)
+          rest = rest.dropFirst(2)
+        } else {
+          bytes.append(byte)
+        }
+      }
+      let key = String(decoding: bytes, as: UTF8.self)
+      return self.token(of: key) == token ? key : nil
+    }
+
     /// The number behind the last dot of a subject.
     static func lastNumber(of subject: some BidirectionalCollection<CChar>) -> UInt64? {
       let digits = subject.reversed().prefix { 0x30...0x39 ~= $0 }

@@ -298,7 +298,7 @@ import Testing
       }
     }
     let told = Record<LogReport>()
-    var options = LogOptions.quick
+    var options = LogOptions.once
     options.reporting = { told.add($0) }
     let store = try await ledger(log["tree"], options: options)
     try await store.send("kept")

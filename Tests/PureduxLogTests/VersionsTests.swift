@@ -182,6 +182,7 @@ extension LogStop {
     case .diverged(let position), .newerSchema(let position), .undecodable(let position), .unreadable(let position),
       .newerRules(let position), .olderRules(let position), .poisoned(let position):
       position
+    case .removed: nil
     }
   }
 }

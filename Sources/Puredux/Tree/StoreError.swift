@@ -42,4 +42,6 @@ public enum LogStop: Sendable, Hashable, Codable {
   case poisoned(position: UInt64)
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)
+  /// The tree was removed (`LogDirectory.remove`): its log is gone.
+  case removed
 }

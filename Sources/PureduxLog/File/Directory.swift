@@ -42,6 +42,12 @@ final class Directory: Sendable {
   }
 
   func names() throws(Failure) -> [String] {
+    var names: [String] = []
+    try forEachName { names.append($0) }
+    return names
+  }
+
+  func forEachName(_ body: (String) -> Void) throws(Failure) {
     let copy = openFile(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard copy >= 0 else { throw failure("open", ".") }
     guard let directory = unsafe fdopendir(copy) else {
@@ -49,7 +55,6 @@ final class Directory: Sendable {
       close(copy)
       throw failure
     }
-    var names: [String] = []
     errno = 0
     // SAFETY: the directory is open until the end of this function; an entry is valid until the next one is read, and
     // its name ends with zero and is copied at once.
@@ -57,12 +62,12 @@ final class Directory: Sendable {
       let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
         unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
       }
-      if name != ".", name != ".." { names.append(name) }
+      if name != ".", name != ".." { body(name) }
+      errno = 0
     }
     let code = errno
     unsafe closedir(directory)
     if code != 0 { throw Failure(call: "readdir", path: path, code: code) }
-    return names
   }
 
   /// Returns when the names in it are on the disk.
@@ -76,6 +81,11 @@ final class Directory: Sendable {
 
   func remove(_ name: String) throws(Failure) {
     guard unsafe unlinkat(descriptor, name, 0) == 0 || errno == ENOENT else { throw failure("unlink", name) }
+  }
+
+  /// Removes an empty directory in it.
+  func removeDirectory(_ name: String) throws(Failure) {
+    guard unsafe unlinkat(descriptor, name, AT_REMOVEDIR) == 0 || errno == ENOENT else { throw failure("rmdir", name) }
   }
 
   /// The file that a name has at present; nil where there is none.

@@ -3,7 +3,7 @@ final class DiskFaults: Sendable {
   /// What a call fails with; nil where it is done.
   let failure: @Sendable (_ call: Call, _ bytes: Int) -> Int32?
 
-  enum Call: Sendable { case write, sync, truncate }
+  enum Call: Sendable { case write, sync, truncate, remove }
 
   init(failure: @escaping @Sendable (_ call: Call, _ bytes: Int) -> Int32?) { self.failure = failure }
 }

@@ -30,7 +30,7 @@ import Synchronization
 /// removed nothing is acknowledged any more, and the stores that follow the tree stop (`LogStop.unreadable`).
 ///
 /// The disk is waited for on at most 17 threads of Dispatch, and never on those of the cooperative pool.
-public final class FileLog: Sendable {
+public final class FileLog: LogDirectory {
   public struct Options: Sendable {
     /// A file of entries is begun when the last one has so many bytes. Truncation removes whole files.
     public var segmentBytes = 8 << 20
@@ -115,6 +115,8 @@ public final class FileLog: Sendable {
     } catch {
       throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
     }
+    // What is not deleted now, as the disk fails, is the next time.
+    try? deleteRemoved()
   }
 
   /// The log of a tree. Asks nothing of the disk until it is used, and makes its directory with the first entry.
@@ -234,6 +236,105 @@ public final class FileLog: Sendable {
   public func keys() throws(LogError) -> [String] {
     do {
       return try Directory(path).names().compactMap(FileNames.key(ofDirectory:)).sorted()
+    } catch {
+      throw error.logError
+    }
+  }
+
+  /// In their order as texts. At most 200,000 are in memory at a time, and 100,000 of them come from one look at the
+  /// names in the directory: with a million trees it is looked at eleven times, for about a second each.
+  public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { keys(prefix: prefix, batch: 100_000) }
+
+  func keys(prefix: String, batch: Int) -> AsyncThrowingStream<String, any Error> {
+    struct Found: Sendable {
+      /// The last one first.
+      var keys: [String] = []
+      var last: String?
+      var isWhole = false
+    }
+    let found = LockedValue(Found())
+    let queue = lane()
+    return AsyncThrowingStream { [self] in
+      let (key, isWhole, last) = found.withLock { ($0.keys.popLast(), $0.isWhole, $0.last) }
+      if key != nil || isWhole { return key }
+      let next: Result<[String], LogError> = await withCheckedContinuation { continuation in
+        queue.async {
+          continuation.resume(
+            returning: Result { () throws(LogError) in try self.keys(after: last, prefix: prefix, batch: batch) })
+        }
+      }
+      let keys = try next.get()
+      return found.withLock { found in
+        found = Found(keys: keys.reversed(), last: keys.last, isWhole: keys.count < batch)
+        return found.keys.popLast()
+      }
+    }
+  }
+
+  /// The next keys in order: fewer than a batch only where there are no more.
+  private func keys(after last: String?, prefix: String, batch: Int) throws(LogError) -> [String] {
+    let home = try home()
+    var keys: Set<String> = []
+    func first() -> [String] { Array(keys.sorted().prefix(batch)) }
+    try onDisk { () throws(Disk.Failure) in
+      try home.forEachName { name in
+        guard let key = FileNames.key(ofDirectory: name), key.isKey(beginningWith: prefix) else { return }
+        if let last, key <= last { return }
+        keys.insert(key)
+        if keys.count >= 2 * batch { keys = Set(first()) }
+      }
+    }
+    return first()
+  }
+
+  // MARK: Removing
+
+  /// As a log of before is not written to any more, the directory of a tree is renamed first; who opens the `FileLog`
+  /// the next time deletes what was not deleted here.
+  ///
+  /// - Throws: Also where the tree is removed, and not all of its files could be deleted: that is tried again with each
+  ///   removal, and when the log is opened.
+  public func remove(_ key: String) async throws(LogError) {
+    let tree = trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
+    try await tree.remove()
+  }
+
+  /// Takes the directory of a tree out of the log: as of that the tree is removed, whatever becomes of its files. False
+  /// where there is none.
+  func setAside(_ key: String) throws(LogError) -> Bool {
+    try checkPlace(position: 1)
+    let (home, name) = (try home(), try directoryName(of: key))
+    // Whatever had become of the one that was there: it is to begin anew.
+    lost.withLock { $0[key] = nil }
+    return try onDisk { () throws(Disk.Failure) in
+      guard try home.place(of: name) != nil else { return false }
+      try home.make(FileNames.removed)
+      try home.move(name, to: FileNames.removed + "/" + String(UInt64.random(in: .min ... .max), radix: 16))
+      return true
+    }
+  }
+
+  /// Returns when it is on the disk that trees were removed, and their files are gone. Not while a snapshot is written.
+  func deleteRemoved() throws(LogError) {
+    let home = try home()
+    do throws(Disk.Failure) {
+      let removed: Directory
+      do throws(Disk.Failure) {
+        removed = try home.directory(FileNames.removed)
+      } catch {
+        if error.isMissing { return }
+        throw error
+      }
+      try removed.sync()
+      try home.sync()
+      for name in try removed.names() {
+        let tree = try removed.directory(name)
+        for file in try tree.names() {
+          try fail(.remove, nil, 0)
+          try tree.remove(file)
+        }
+        try removed.removeDirectory(name)
+      }
     } catch {
       throw error.logError
     }

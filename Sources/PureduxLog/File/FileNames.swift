@@ -4,6 +4,8 @@ enum FileNames {
   static let mark = "acknowledged"
   /// Which entry a recovery is at.
   static let recovery = "recovering"
+  /// Where the directories of trees are that were removed, until their files have been deleted.
+  static let removed = "removed"
   /// Says which tree a directory is of.
   static let identity = "tree"
   static let newIdentity = "tree.new"

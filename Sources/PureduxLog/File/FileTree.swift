@@ -130,6 +130,23 @@ final class FileTree: LocalLog, SnapshotStore {
     }
   }
 
+  /// Removes the tree, and returns when nothing is left of it.
+  func remove() async throws(LogError) {
+    try await onQueue { () throws(LogError) in
+      self.appends.performAll { self.writeAll($0) }
+      let isRemoved = try self.files.segments.withLock { files throws(LogError) in
+        // They are opened again where it is not removed.
+        files = nil
+        guard try self.owner.setAside(self.key) else { return false }
+        self.waiting.withLock { $0 = Waiting(loss: .removed) }
+        return true
+      }
+      if isRemoved { self.arrivals.notify() }
+    }
+    // On the queue of snapshots: none is written meanwhile.
+    try await onQueue(owner.snapshotQueue) { () throws(LogError) in try self.owner.deleteRemoved() }
+  }
+
   /// Nothing more is taken or delivered: what is written would not be where it is looked for.
   private func lose(_ identity: TreeIdentity?, _ loss: LogError) {
     // Of an older version's, which has no number, any that has none.
@@ -263,13 +280,17 @@ final class FileTree: LocalLog, SnapshotStore {
     // Not on the queue of the entries, which do not wait for it.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       let home = try self.owner.home()
-      let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
-      // What has taken its place since is not written to.
-      guard try TreeIdentity.read(in: directory) == identity else {
-        throw .damaged(position: snapshot.position, "\(directory.path) is the directory of another log by now.")
+      do throws(LogError) {
+        let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
+        // What has taken its place since is not written to.
+        guard try TreeIdentity.read(in: directory) == identity else {
+          throw .damaged(position: snapshot.position, "\(directory.path) is the directory of another log by now.")
+        }
+        try SnapshotFile.write(
+          snapshot, in: directory, of: identity, always: always, syncs: self.owner.options.syncs)
+      } catch {
+        throw self.waiting.withLock { $0.loss } ?? error
       }
-      try SnapshotFile.write(
-        snapshot, in: directory, of: identity, always: always, syncs: self.owner.options.syncs)
     }
   }
 }

@@ -232,7 +232,7 @@ private struct Sending {
       // One that cannot be read is none. Of one that cannot be reached this is not known; and where there is one of
       // another log, so may be its entries.
       switch error {
-      case .unavailable, .damaged: throw error
+      case .unavailable, .damaged, .removed: throw error
       case .full, .inUse, .refused, .truncated: return nil
       }
     }
@@ -446,6 +446,9 @@ private struct Sending {
       hasFailed = true
       sending.withLock { $0.delivery += 1 }
       switch problem {
+      case .removed:
+        endRecovery(problem)
+        return await tree.turn { self.stop(.removed, in: $0) }
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } &+ 1
         // A replica that lags behind a truncation is to be opened anew, and that is all. Of anything else an operator
@@ -1091,7 +1094,7 @@ private struct Sending {
   private func snapshotFailed(_ error: LogError) {
     let isPassing =
       switch error {
-      case .unavailable, .full: true
+      case .unavailable, .full, .removed: true
       case .inUse, .refused, .truncated, .damaged: false
       }
     let isTold = sending.withLock { sending in

@@ -18,7 +18,8 @@ public protocol OrderedLog: Sendable {
 
   /// The entries after a position, in order, and then those that come, until the consumer stops. Delivers them as they
   /// are there, several at a time; may deliver some again. Throws where it cannot go on: `LogError.truncated` where the
-  /// next one has been removed, `.damaged` where it cannot be read, and `.unavailable` where it may be tried again.
+  /// next one has been removed, `.damaged` where it cannot be read, `.removed` where the tree was removed, and
+  /// `.unavailable` where it may be tried again.
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error>
 
   /// The position of the last entry that was appended before this call; 0 where there is none.
@@ -95,6 +96,8 @@ public enum LogError: Error, Sendable, Hashable {
   /// What is stored is not what was written, or not where it was, or another log's: from this position on it cannot be
   /// read. Nothing has been changed.
   case damaged(position: UInt64, String)
+  /// The tree has been removed (`LogDirectory.remove`) since this log of it was asked for. Its key's log is another one.
+  case removed
 
   /// The end of the process that has the log open, as a test plays it: nobody is left to be told.
   package static let deathOfProcess = LogError.inUse("The process has died.")
@@ -104,6 +107,7 @@ public enum LogError: Error, Sendable, Hashable {
     switch self {
     case .unavailable(let text), .full(let text), .inUse(let text), .refused(let text), .damaged(_, let text): text
     case .truncated(let first): "Entries were removed; the first one left is \(first)."
+    case .removed: "The log was removed."
     }
   }
 
@@ -112,7 +116,7 @@ public enum LogError: Error, Sendable, Hashable {
     switch self {
     case .full: .full
     case .refused: .refused
-    case .unavailable, .inUse, .truncated, .damaged: .unavailable
+    case .unavailable, .inUse, .truncated, .damaged, .removed: .unavailable
     }
   }
 }

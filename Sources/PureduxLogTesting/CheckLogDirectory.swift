@@ -1,0 +1,179 @@
+import Puredux
+public import PureduxLog
+
+/// Checks that an engine keeps the contract of `LogDirectory`: which keys there are, removal, what becomes of those who
+/// follow a tree that is removed, and the end.
+///
+///     try await checkLogDirectory(FileLog(directory: directory))
+///
+/// - Parameters:
+///   - limit: How long each part of the contract may take, by the clock, before it counts as violated.
+///   - directory: An empty one, which is closed at the end.
+/// - Throws: `LogViolation`, also where the directory throws something; and `CancellationError`.
+public func checkLogDirectory(
+  _ directory: any LogDirectory, within limit: Duration = .seconds(60),
+  clock: any Clock<Duration> = ContinuousClock()
+) async throws {
+  let parts: [(name: String, check: @Sendable () async throws -> Void)] = [
+    ("keys", { try await checkKeys(directory) }),
+    ("equal keys", { try await checkEqualKeys(directory) }),
+    ("removal", { try await checkRemoval(directory) }),
+    ("removed stores", { try await checkRemovedStores(directory) }),
+    ("removed beside appends", { try await checkRemovalBesideAppends(directory) }),
+    ("end", { try await checkEnd(directory) }),
+  ]
+  for part in parts { try await run(part.check, part.name, within: limit, by: clock) }
+}
+
+private func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
+  var all: [String] = []
+  for try await key in keys { all.append(key) }
+  return all
+}
+
+private func checkKeys(_ logs: any LogDirectory) async throws {
+  let found = try await all(logs.keys(prefix: ""))
+  guard found.isEmpty else { throw LogViolation("keys", "an empty directory has \(found)") }
+  let keys = ["boards/1", "boards/2", "board", "", "Größe", "a=2fb", "a/b", "a.b", "=", "🏳️‍🌈"]
+  for key in keys {
+    _ = try await logs[key].append([1])
+    // One that nothing is written to.
+    _ = try await logs[key + " unused"].head()
+  }
+  let listed = try await all(logs.keys(prefix: ""))
+  guard listed.count == keys.count, Set(listed) == Set(keys) else {
+    throw LogViolation("keys", "of \(keys) there are \(listed)")
+  }
+  for (prefix, count) in [("boards/", 2), ("board", 3), ("a", 3), ("boards/1", 1), ("none", 0), ("Gr", 1)] {
+    let some = try await all(logs.keys(prefix: prefix))
+    guard some.count == count, some.allSatisfy({ $0.hasPrefix(prefix) }) else {
+      throw LogViolation("keys", "\(some) are said to begin with \(prefix)")
+    }
+  }
+  for key in keys { try await logs.remove(key) }
+  let left = try await all(logs.keys(prefix: ""))
+  guard left.isEmpty else { throw LogViolation("keys", "after their removal there are \(left)") }
+}
+
+private func checkEqualKeys(_ logs: any LogDirectory) async throws {
+  let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
+  let position = try await logs[decomposed].append([1])
+  guard try await logs[composed].head() == position else {
+    throw LogViolation("equal keys", "the same text in another spelling is another key")
+  }
+  guard try await all(logs.keys(prefix: decomposed)) == [composed] else {
+    throw LogViolation("equal keys", "a key is not found by another spelling")
+  }
+  guard try await all(logs.keys(prefix: "cafe")).isEmpty else {
+    throw LogViolation("equal keys", "a key begins with a text that its own, composed, does not begin with")
+  }
+  try await logs.remove(composed)
+  guard try await logs[decomposed].head() == 0 else {
+    throw LogViolation("equal keys", "a key is not removed by another spelling")
+  }
+}
+
+private func checkRemoval(_ logs: any LogDirectory) async throws {
+  try await logs.remove("removed")
+  for round in 0..<3 {
+    let log = logs["removed"]
+    guard try await log.head() == 0, try await log.snapshots?.newest() == nil else {
+      throw LogViolation("removal", "a tree that begins anew has something")
+    }
+    let positions = try await log.append([[UInt8(round)], [2]])
+    try await log.snapshots?.save(LogSnapshot(position: positions[0], bytes: [3]))
+    let read = try await logs["removed"].read(after: 0, through: positions[1])
+    guard read.map(\.bytes) == [[UInt8(round)], [2]] else {
+      throw LogViolation("removal", "a tree that has begun anew has \(read)")
+    }
+    try await logs.remove("removed")
+    try await logs.remove("removed")
+    // Who has the log of before gets nothing of the next one.
+    for _ in 0..<2 {
+      try await expectRemoved("head") { _ = try await log.head() }
+      try await expectRemoved("append") { _ = try await log.append([9]) }
+      try await expectRemoved("records") { _ = try await log.read(after: 0, through: .max) }
+      if let snapshots = log.snapshots {
+        try await expectRemoved("newest") { _ = try await snapshots.newest() }
+        try await expectRemoved("save") { try await snapshots.save(LogSnapshot(position: 1, bytes: [])) }
+      }
+      try await expectRemoved("truncate") { try await log.truncate(through: positions[0]) }
+    }
+  }
+  guard try await all(logs.keys(prefix: "")).isEmpty else { throw LogViolation("removal", "a key is left") }
+}
+
+private func expectRemoved(_ call: String, _ body: () async throws -> Void) async throws {
+  do {
+    try await body()
+  } catch LogError.removed {
+    return
+  } catch {
+    throw LogViolation("removal", "\(call) of a removed tree throws \(error)")
+  }
+  throw LogViolation("removal", "\(call) of a removed tree throws nothing")
+}
+
+private func checkRemovedStores(_ logs: any LogDirectory) async throws {
+  let stores = StoreDirectory<String, [String], String> { key in
+    try await RootStore(following: logs[key], initialState: []) { $0.append($1) }
+  }
+  for round in 0..<2 {
+    let handle = try await stores.open("stores")
+    let beside = try await RootStore<[String], String>(following: logs["stores"], initialState: []) { $0.append($1) }
+    try await handle.store.send("\(round)")
+    for await list in beside.states() where list == ["\(round)"] { break }
+    try await logs.remove("stores")
+    for store in [handle.store, beside] {
+      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+      guard case .stopped(.removed)? = await store.statistics.log?.phase else {
+        throw LogViolation("removed stores", "a store of a removed tree has not stopped as that")
+      }
+    }
+    await beside.shutdown()
+    // The directory of stores makes another one.
+    let state = try await stores.withStore("stores") { await $0.state }
+    guard state.isEmpty else { throw LogViolation("removed stores", "the next store has \(state)") }
+  }
+  await stores.shutdown()
+  try await logs.remove("stores")
+}
+
+private func checkRemovalBesideAppends(_ logs: any LogDirectory) async throws {
+  for _ in 0..<5 {
+    let log = logs["busy"]
+    _ = try await log.append([0])
+    async let appended = log.append((0..<100).map { [UInt8($0)] })
+    async let read = log.read(after: 0, through: .max)
+    try await logs.remove("busy")
+    // What came before the removal was removed, and what came after it was refused.
+    do { _ = try await appended } catch LogError.removed {}
+    do { _ = try await read } catch LogError.removed {}
+    guard try await logs["busy"].head() == 0 else {
+      throw LogViolation("removed beside appends", "what was appended to a removed tree is in the next one")
+    }
+  }
+}
+
+private func checkEnd(_ logs: any LogDirectory) async throws {
+  let log = logs["end"]
+  _ = try await log.append([1])
+  await logs.close()
+  await logs.close()
+  let calls: [(String, () async throws -> Void)] = [
+    ("head", { _ = try await log.head() }), ("append", { _ = try await log.append([2]) }),
+    ("records", { _ = try await log.read(after: 1, through: .max) }),
+    ("a new log", { _ = try await logs["another"].head() }), ("keys", { _ = try await all(logs.keys(prefix: "")) }),
+    ("remove", { try await logs.remove("end") }),
+  ]
+  for (name, call) in calls {
+    do {
+      try await call()
+    } catch LogError.unavailable {
+      continue
+    } catch {
+      throw LogViolation("end", "\(name) of what is closed throws \(error)")
+    }
+    throw LogViolation("end", "\(name) of what is closed throws nothing")
+  }
+}

@@ -1,0 +1,198 @@
+import Foundation
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// Logs by key: which there are, and what is left of one that is removed.
+@Suite(.timeLimit(.minutes(4))) struct LogDirectoryTests {
+  @Test("logs in memory and in files keep the contract of directories of logs", arguments: LogPlace.allCases)
+  func contract(place: LogPlace) async throws {
+    switch place {
+    case .memory: try await checkLogDirectory(MemoryLogs())
+    case .files:
+      let directory = try TemporaryDirectory()
+      try await checkLogDirectory(FileLog(directory: directory.path))
+    }
+  }
+
+  @Test("a directory of logs that breaks its contract is found", arguments: FaultyLogs.Fault.allCases)
+  func finds(fault: FaultyLogs.Fault) async throws {
+    let violation = await #expect(throws: LogViolation.self) { try await checkLogDirectory(FaultyLogs(fault)) }
+    #expect(violation?.part == fault.part, "\(String(describing: violation))")
+  }
+
+  func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
+    var all: [String] = []
+    for try await key in keys { all.append(key) }
+    return all
+  }
+
+  @Test("the keys of files come in order, however few are in memory", arguments: [1, 2, 7, 40])
+  func batches(batch: Int) async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    let keys = (0..<20).map { "tree \($0)" }.sorted()
+    for key in keys { _ = try await log[key].append([1]) }
+    #expect(try await all(log.keys(prefix: "", batch: batch)) == keys)
+    #expect(try await all(log.keys(prefix: "tree 1", batch: batch)) == keys.filter { $0.hasPrefix("tree 1") })
+    // What is there all the while comes, whatever else goes.
+    var found: [String] = []
+    for try await key in log.keys(prefix: "", batch: batch) {
+      found.append(key)
+      if found.count == 3 { for key in keys[..<10] { try await log.remove(key) } }
+    }
+    #expect(found.starts(with: keys[..<3]) && found.suffix(10) == keys[10...])
+    await log.close()
+    await #expect(throws: LogError.self) { _ = try await all(log.keys(prefix: "")) }
+  }
+
+  @Test("a removal that is cut short has removed the tree, and its files go when the log is opened")
+  func cutShort() async throws {
+    let directory = try TemporaryDirectory()
+    let fails = Flag()
+    let faults = DiskFaults { call, _ in call == .remove && fails.isRaised ? EIO : nil }
+    let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
+    let store = try await ledger(log["tree"])
+    try await store.send("old and secret")
+    try await store.saveSnapshot()
+    fails.raise()
+    await #expect(throws: LogError.self) { try await log.remove("tree") }
+    for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+    await store.shutdown()
+    #expect(try await all(log.keys(prefix: "")) == [])
+    let next = try await ledger(log["tree"])
+    try await next.send("new")
+    await next.shutdown()
+    #expect(try holds(directory.path, "secret"))
+    await log.close()
+    let again = try FileLog(directory: directory.path)
+    #expect(try !holds(directory.path, "secret"))
+    let opened = try await ledger(again["tree"])
+    #expect(await opened.state.entries == ["new"])
+    await opened.shutdown()
+    // Nothing is left of one that is removed without a fault, either; and what was left is tried again.
+    try await again.remove("tree")
+    #expect(try !holds(directory.path, "new"))
+    await again.close()
+  }
+
+  @Test("what a removal leaves is deleted with the next one")
+  func deletedLater() async throws {
+    let directory = try TemporaryDirectory()
+    let fails = Flag()
+    let faults = DiskFaults { call, _ in call == .remove && fails.isRaised ? EIO : nil }
+    let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
+    _ = try await log["tree"].append(Array("secret".utf8))
+    fails.raise()
+    await #expect(throws: LogError.self) { try await log.remove("tree") }
+    fails.lower()
+    try await log.remove("tree")
+    #expect(try !holds(directory.path, "secret"))
+    await log.close()
+  }
+
+  @Test("a tree whose files somebody has moved away can be removed, and begins anew")
+  func moved() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    let tree = log["tree"]
+    _ = try await tree.append([1])
+    try FileManager.default.moveItem(atPath: directory.path + "/=tree", toPath: directory.path + "/away")
+    await #expect(throws: LogError.self) { _ = try await tree.append([2]) }
+    await #expect(throws: LogError.self) { _ = try await log["tree"].append([2]) }
+    try await log.remove("tree")
+    #expect(try await log["tree"].append([3]) == 1)
+    await log.close()
+  }
+
+  @Test("who opens a store of a tree that is just being removed gets one of the old or the new, or is told")
+  func opening() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    for round in 0..<20 {
+      let old = try await ledger(log["tree"])
+      try await old.send("\(round)")
+      try await old.saveSnapshot()
+      async let opening = ledger(log["tree"])
+      async let removing: Void = log.remove("tree")
+      do {
+        let store = try await opening
+        let entries = await store.state.entries
+        #expect(entries == [] || entries == ["\(round)"])
+        await store.shutdown()
+      } catch {
+        #expect(error as? LogError == .removed)
+      }
+      try await removing
+      await old.shutdown()
+      #expect(try await log["tree"].head() == 0)
+    }
+    await log.close()
+  }
+}
+
+/// Whether one of the files in a directory, or below it, has a text.
+func holds(_ directory: String, _ text: String) throws -> Bool {
+  for name in try FileManager.default.subpathsOfDirectory(atPath: directory) {
+    guard let data = FileManager.default.contents(atPath: directory + "/" + name) else { continue }
+    if data.range(of: Data(text.utf8)) != nil { return true }
+  }
+  return false
+}
+
+/// Logs in memory with a fault.
+final class FaultyLogs: LogDirectory {
+  enum Fault: CaseIterable {
+    case listsNothing, listsUnused, comparesBytes, removesNothing, goesOn, staysOpen
+
+    /// The part of the contract that is broken.
+    var part: String {
+      switch self {
+      case .listsNothing, .listsUnused, .removesNothing: "keys"
+      case .comparesBytes: "equal keys"
+      case .goesOn: "removal"
+      case .staysOpen: "end"
+      }
+    }
+  }
+
+  private let fault: Fault
+  private let logs = LockedValue(MemoryLogs())
+  private let asked = LockedValue<Set<String>>([])
+
+  init(_ fault: Fault) { self.fault = fault }
+
+  private var current: MemoryLogs { logs.withLock { $0 } }
+
+  private func stored(_ key: String) -> String {
+    fault == .comparesBytes && key.hasPrefix("caf") ? key.unicodeScalars.map { "\($0.value)" }.joined() : key
+  }
+
+  subscript(key: String) -> any OrderedLog {
+    asked.withLock { _ = $0.insert(key) }
+    return current[stored(key)]
+  }
+
+  func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
+    switch fault {
+    case .listsNothing: return AsyncThrowingStream { nil }
+    case .listsUnused:
+      let keys = LockedValue(asked.withLock { $0.filter { $0.hasPrefix(prefix) } })
+      return AsyncThrowingStream { keys.withLock { $0.popFirst() } }
+    default: return current.keys(prefix: prefix)
+    }
+  }
+
+  func remove(_ key: String) async throws(LogError) {
+    switch fault {
+    case .removesNothing: return
+    // Of the other trees, too, nobody is told.
+    case .goesOn: logs.withLock { $0 = MemoryLogs() }
+    default: try await current.remove(stored(key))
+    }
+  }
+
+  func close() async { if fault != .staysOpen { await current.close() } }
+}

@@ -1,0 +1,163 @@
+#if NATS
+  import Puredux
+  import PureduxLog
+  import PureduxLogTesting
+  import Testing
+
+  @testable import PureduxNATS
+
+  @Suite struct PagesTests {
+    @Test("names that come page by page all come once, whatever goes meanwhile", arguments: [2, 3, 5, 100])
+    func pages(size: Int) async throws {
+      let names = LockedValue((0..<30).map { "\($0 + 100)" })
+      let fetch: Pages.Fetch = { offset throws(LogError) in
+        let all = names.withLock { $0 }
+        return (Array(all.dropFirst(offset).prefix(size)), all.count)
+      }
+      var (pages, found) = (Pages(), [String]())
+      while true {
+        let page = try await pages.next(fetch)
+        if page.isEmpty { break }
+        found += page
+        // Those that come first go: the others move up.
+        names.withLock { $0.removeFirst(min(2, max(0, $0.count - 12))) }
+      }
+      #expect(Set(found).count == found.count && found == found.sorted())
+      #expect(found.suffix(12) == (118..<130).map { "\($0)" })
+    }
+
+    @Test("a token is decoded to the key that it was made of", arguments: ["", "a", "b/1", "caf\u{E9}", "=", "k.*>"])
+    func tokens(key: String) throws {
+      let token = try #require(Subjects.token(of: key))
+      #expect(Subjects.key(ofToken: token) == key)
+      let parts = try #require(Subjects.parts(ofToken: Subjects.token(token, number: 12)))
+      #expect(parts.base == token && parts.number == 12)
+      for other in ["x", "k=", "k=4", "k=zz", "k=41", "k/1"] { #expect(Subjects.key(ofToken: other) == nil) }
+    }
+  }
+
+  /// What is left of a tree that is removed, and who is told.
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  struct RemovalTests {
+    func list(_ log: any OrderedLog) async throws -> ListStore {
+      try await ListStore(following: log, initialState: [], options: .silent) { $0.append($1) }
+    }
+
+    func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
+      var all: [String] = []
+      for try await key in keys { all.append(key) }
+      return all
+    }
+
+    @Test("the logs on NATS keep the contract of directories of logs")
+    func contract() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      try await checkLogDirectory(NATSLogTests.open(server))
+    }
+
+    @Test("stores of other processes stop, and what they still write is nobody's")
+    func others() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let (here, there) = (try await NATSLogTests.open(server), try await NATSLogTests.open(server))
+      let tree = there["list"]
+      let store = try await list(tree)
+      for number in 0..<3 { try await store.send("\(number)") }
+      try await store.saveSnapshot()
+      try await here.remove("list")
+      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+      await #expect(throws: StoreError.stopped(.removed)) { try await store.send("late") }
+      await store.shutdown()
+      // One that has not noticed yet.
+      let unaware = try #require(here["list"] as? NATSTree)
+      _ = try await unaware.append([1])
+      try await there.remove("list")
+      _ = try await unaware.append([2])
+      await #expect(throws: LogError.removed) { try await unaware.read(after: 0, through: .max) }
+      await #expect(throws: LogError.removed) { try await unaware.append([3]) }
+      let next = try await list(here["list"])
+      #expect(await next.state == [])
+      try await next.send("next")
+      #expect(try await all(there.keys(prefix: "")) == ["list"])
+      await next.shutdown()
+      await here.close()
+      await there.close()
+    }
+
+    @Test("what others have on their way goes after a while, and nothing is left then")
+    func clears() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) { $0.truncationGrace = .zero }
+      let store = try await list(log["list"])
+      try await store.send("a")
+      try await store.saveSnapshot()
+      await store.shutdown()
+      try await log.remove("list")
+      let bucket = Bucket(log.jetStream, token: "klist")
+      while try await bucket.removals().cleared == 0 { await Task.yield() }
+      #expect(try await log.jetStream.subjects(log.jetStream.prefix + ">", in: "puredux") == [])
+      #expect(try await bucket.isEmpty())
+      try await log.remove("list")
+      #expect(try await bucket.removals().removed == 1)
+      await log.close()
+    }
+
+    @Test("a removal that was only noted is completed by whoever uses the key next", arguments: [true, false])
+    func cutShort(opens: Bool) async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      let store = try await list(log["list"])
+      try await store.send("a")
+      try await store.saveSnapshot()
+      // As who dies right behind that.
+      let bucket = Bucket(log.jetStream, token: "klist")
+      try await bucket.noteRemoval(of: 0)
+      #expect(try await all(log.keys(prefix: "")) == [])
+      if opens { #expect(try await log["list"].head() == 0) } else { try await log.remove("list") }
+      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+      #expect(try await bucket.isEmpty())
+      #expect(try await log.jetStream.entries(of: log.jetStream.prefix + "klist").count == 1)
+      await store.shutdown()
+      await log.close()
+    }
+
+    @Test("a tree whose entries were purged can be removed, and begins anew")
+    func purged() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      let store = try await list(log["list"])
+      try await store.send("a")
+      await store.shutdown()
+      _ = try await (log["list"] as? NATSTree)?.checkEntries(behind: 0)
+      try await log.jetStream.purge(log.jetStream.prefix + "klist", in: "puredux")
+      await #expect(throws: LogError.self) { try await list(log["list"]) }
+      try await log.remove("list")
+      let next = try await list(log["list"])
+      try await next.send("b")
+      #expect(await next.state == ["b"])
+      await next.shutdown()
+      await log.close()
+    }
+
+    @Test("who has missed the end of a removed tree finds out, also where nothing is left of it")
+    func missed() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) { $0.truncationGrace = .zero }
+      let tree = log["list"]
+      let position = try await tree.append([1])
+      try await log.remove("list")
+      let bucket = Bucket(log.jetStream, token: "klist")
+      while try await bucket.removals().cleared == 0 { await Task.yield() }
+      await #expect(throws: LogError.removed) { try await tree.head() }
+      let other = try #require(log["list"] as? NATSTree)
+      #expect(try await other.head() == 0)
+      #expect(try await other.append([2]) > position)
+      await log.close()
+    }
+  }
+#endif
