@@ -66,6 +66,8 @@ import Testing
     #expect(await store.state.entries == ["a", "b"])
     #expect(!FileManager.default.fileExists(atPath: Self.mark(in: directory.path)))
     await store.shutdown()
+    // And stays decided, also where nothing is known of those who died.
+    #expect(try await Self.open(log["tree"], traps: true).state.entries == ["a", "b"])
     await log.close()
   }
 

@@ -154,15 +154,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
         stateBefore: before, steps: made))
   }
 
-  /// What was recorded counts no more: it is recorded anew.
-  @usableFromInline package func forget() {
-    // Released outside the lock.
-    _ = contents.withLock { contents in
-      defer { contents.entries = SegmentedQueue(segmentLength: contents.entries.segmentLength) }
-      return contents.entries
-    }
-  }
-
   @inlinable func add(_ entry: Entry) {
     var scratch = Channel<Entry>.Scratch()
     let (channel, dropped) = contents.withLock { contents in

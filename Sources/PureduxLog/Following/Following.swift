@@ -11,9 +11,10 @@ private struct Applying {
   /// The position that the store is up to date at.
   var goal: UInt64
   let start: UInt64
-  /// The entries that are skipped, as far as is known, and where that was decided: known from here on, if not before
-  /// the entry, as all that comes before the decision is replayed with it.
-  var decisions: [UInt64: UInt64]
+  /// The entries that are skipped, as far as is known, and where that was decided.
+  var decisions: [UInt64: UInt64] = [:]
+  /// How far the log has been looked through for decisions: to the goal, before anything is applied.
+  var searched: UInt64
   /// Whether actions have been applied behind the last entry that says what state they have led to.
   var isUnattested = false
 
@@ -48,11 +49,6 @@ private enum Interruption: Sendable {
 private struct UndecodableSnapshot: Error {
   let position: UInt64
   let text: String
-}
-
-/// The end of a recovery that is to be begun anew, with what has been decided.
-private struct Overruled: Error {
-  let decisions: [UInt64: UInt64]
 }
 
 /// An entry as it comes from the log, without its actions.
@@ -113,8 +109,6 @@ private struct Sending {
   /// Who follows the phase.
   var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
   var nextObserver = 0
-  /// Whether another recovery begins in place of this one: of this one's end nobody is told.
-  var isAbandoned = false
 }
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
@@ -141,8 +135,7 @@ private struct Sending {
   private let admission = Atomic<UInt8>(0)
 
   init(
-    log: any OrderedLog, head: UInt64, stored: Fold, decisions: [UInt64: UInt64] = [:],
-    recovery: RecoveryMark? = nil, actions: LogCoding<Action>,
+    log: any OrderedLog, head: UInt64, stored: Fold, recovery: RecoveryMark? = nil, actions: LogCoding<Action>,
     states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (Phase) -> Void)?
   ) {
@@ -159,15 +152,14 @@ private struct Sending {
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
         phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
     applying = LockedValue(
-      Applying(fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position, decisions: decisions))
+      Applying(
+        fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position,
+        searched: stored.position))
   }
 
   /// Reads what there is: the newest snapshot, and how far the log goes.
-  ///
-  /// - Parameter decisions: The entries that are known to be skipped, and where that was decided.
   @usableFromInline static func open(
-    _ log: any OrderedLog, initialState: State, decisions: [UInt64: UInt64], actions: LogCoding<Action>,
-    states: LogCoding<State>?,
+    _ log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
@@ -189,7 +181,7 @@ private struct Sending {
     stored.fold.restate(fingerprint.map { max(1, $0(stored.state)) })
     let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
     let following = Following(
-      log: log, head: head, stored: stored.fold, decisions: decisions, recovery: recovery, actions: actions,
+      log: log, head: head, stored: stored.fold, recovery: recovery, actions: actions,
       states: states, options: options, clock: elapsed, fingerprint: fingerprint, onPhase: onPhase)
     return (following, stored.state)
   }
@@ -389,26 +381,19 @@ private struct Sending {
     sending.withLock { $0.follower = follower }
   }
 
-  /// Returns when the store is up to date. Where an entry has been applied which, as a decision behind it says, is
-  /// skipped, it returns what has been decided: another store is to be made then, and to begin with that.
-  @usableFromInline func untilRecovered() async throws -> [UInt64: UInt64]? {
-    do {
-      try await withTaskCancellationHandler {
-        try await withCheckedThrowingContinuation { continuation in
-          let outcome = sending.withLock { sending -> Result<Void, any Error>? in
-            if sending.recovered == nil { sending.recovery = continuation }
-            return sending.recovered
-          }
-          if let outcome { continuation.resume(with: outcome) }
+  /// Returns when the store is up to date.
+  @usableFromInline func untilRecovered() async throws {
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let outcome = sending.withLock { sending -> Result<Void, any Error>? in
+          if sending.recovered == nil { sending.recovery = continuation }
+          return sending.recovered
         }
-      } onCancel: {
-        endRecovery(CancellationError())
+        if let outcome { continuation.resume(with: outcome) }
       }
-    } catch let overruled as Overruled {
-      sending.withLock { $0.isAbandoned = true }
-      return overruled.decisions
+    } onCancel: {
+      endRecovery(CancellationError())
     }
-    return nil
   }
 
   /// Whether it has stopped while it was opened.
@@ -460,7 +445,7 @@ private struct Sending {
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
       case .unavailable, .full:
-        let position = applying.withLock { $0.fold.position }
+        let position = applying.withLock { max($0.fold.position, $0.searched) }
         if position > latest.position { latest = (position, clock.now) }
         // Who opens the store does not wait longer than that; it makes no difference once it is open.
         if clock.now - latest.time >= options.openingLimit { endRecovery(problem) }
@@ -507,6 +492,7 @@ private struct Sending {
   /// Applies what the log delivers until it cannot go on.
   private func applyAll(of tree: SequencedTree<State, Action>) async -> Ending {
     do {
+      try await findDecisions()
       for try await records in log.records(after: applying.withLock { $0.fold.position }) {
         let (outlines, actions) = decode(records)
         let interruption = LockedValue<Interruption?>(nil)
@@ -523,6 +509,36 @@ private struct Sending {
     return Task.isCancelled ? .over : .failed(.unavailable("The log's entries have come to an end."))
   }
 
+  /// Looks for what has been decided of the entries that are replayed, before they are: one that ends every process that
+  /// applies it is not applied.
+  private func findDecisions() async throws {
+    let (searched, goal) = applying.withLock { ($0.searched, $0.goal) }
+    guard searched < goal else { return }
+    for try await records in log.records(after: searched) {
+      let found = Self.decisions(in: records)
+      guard let last = records.last?.position else { continue }
+      applying.withLock { applying in
+        // One of an entry that lies in the snapshot is met in its place: this store has applied it.
+        applying.decisions.merge(found.filter { $0.key > applying.start }) { $1 }
+        applying.searched = max(applying.searched, last)
+      }
+      if last >= goal { return }
+    }
+    if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
+  }
+
+  /// The entries that it is decided to skip, and where that is.
+  private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
+    var found: [UInt64: UInt64] = [:]
+    for record in records where LogEntry.isDecision(record.bytes) {
+      guard case .decision(let decision) = LogEntry.decode(record.bytes), decision.skipped < record.position else {
+        continue
+      }
+      found[decision.skipped] = record.position
+    }
+    return found
+  }
+
   private func resolve(_ interruption: Interruption, of tree: SequencedTree<State, Action>) async throws -> Ending {
     switch interruption {
     case .failure(let failure, let position):
@@ -530,7 +546,7 @@ private struct Sending {
       if Task.isCancelled { return .over }
       let isOpening = sending.withLock { $0.recovered == nil }
       applying.withLock { applying in
-        applying.decisions.merge(found) { $1 }
+        applying.decisions.merge(found.filter { $0.key >= position }) { $1 }
         // Whoever opens the store may have a snapshot of it saved then.
         if isOpening { applying.goal = max(applying.goal, found.values.max() ?? 0) }
       }
@@ -549,13 +565,8 @@ private struct Sending {
         await tree.turn { self.stop(.undecodable(position: position), in: $0) }
       }
     case .overruled(let position, let decision):
-      let (start, decisions) = applying.withLock { ($0.start, $0.decisions.merging([position: decision]) { $1 }) }
-      if start < position, sending.withLock({ $0.recovered == nil }) {
-        endRecovery(Overruled(decisions: decisions))
-      } else {
-        options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
-        await tree.turn { self.stop(.diverged(position: position), in: $0) }
-      }
+      options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
+      await tree.turn { self.stop(.diverged(position: position), in: $0) }
     case .sealed(let position):
       await saveSealed(through: position)
       await tree.turn { self.stop(.newerRules(position: position), in: $0) }
@@ -570,10 +581,7 @@ private struct Sending {
     var found: [UInt64: UInt64] = [:]
     guard head > position else { return found }
     for try await records in log.records(after: position) {
-      for record in records {
-        guard case .decision(let decision) = LogEntry.decode(record.bytes) else { continue }
-        if decision.skipped < record.position { found[decision.skipped] = record.position }
-      }
+      found.merge(Self.decisions(in: records)) { $1 }
       if let last = records.last, last.position >= head { break }
     }
     return found
@@ -903,7 +911,7 @@ private struct Sending {
     _ = tree.withLock { $0.take() }
     for task in tasks { task?.cancel() }
     tellArrivals()
-    if !sending.withLock({ $0.isAbandoned }) { onPhase?(.ended) }
+    onPhase?(.ended)
     endRecovery(StoreError.terminated)
   }
 
@@ -912,7 +920,7 @@ private struct Sending {
   private func attest() {
     guard fingerprint != nil, applying.withLock({ $0.isUnattested && $0.canSave }) else { return }
     let header = sending.withLock { sending -> LogEntry.Header? in
-      guard sending.stop == nil, !sending.isAbandoned, sending.outbox.isEmpty else { return nil }
+      guard sending.stop == nil, sending.outbox.isEmpty else { return nil }
       return LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
         fingerprintVersion: options.fingerprintVersion, rules: options.rules)

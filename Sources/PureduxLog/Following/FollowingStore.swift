@@ -143,8 +143,7 @@ extension RootStore {
     if !interceptors.isEmpty, !hasStopped { interceptActions(with: Interceptor(combining: interceptors)) }
   }
 
-  /// The tree of the store, when it is up to date. A recovery begins anew, with another tree, where it finds out that
-  /// it has applied what it was decided to skip.
+  /// The tree of the store, when it is up to date.
   @inlinable static func recovered(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
@@ -153,28 +152,21 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
     middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?
   ) async throws -> (tree: SequencedTree<State, Action>, hasStopped: Bool) {
-    var decisions: [UInt64: UInt64] = [:]
-    while true {
-      let (following, state) = try await Following<State, Action>.open(
-        log, initialState: initialState, decisions: decisions, actions: actions, states: states, options: options,
-        clock: clock, fingerprint: fingerprint, onPhase: onPhase)
-      let tree = SequencedTree(
-        initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
-        reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-        sequencer: Sequencer(following.side))
-      following.begin(tree)
-      do {
-        guard let decided = try await following.untilRecovered() else {
-          try await following.replaceSnapshots()
-          return (tree, hasStopped: following.hasStopped)
-        }
-        decisions = decided
-      } catch {
-        tree.release()
-        throw error
-      }
+    let (following, state) = try await Following<State, Action>.open(
+      log, initialState: initialState, actions: actions, states: states, options: options, clock: clock,
+      fingerprint: fingerprint, onPhase: onPhase)
+    let tree = SequencedTree(
+      initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
+      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
+      sequencer: Sequencer(following.side))
+    following.begin(tree)
+    do {
+      try await following.untilRecovered()
+      try await following.replaceSnapshots()
+      return (tree, hasStopped: following.hasStopped)
+    } catch {
       tree.release()
-      history?.forget()
+      throw error
     }
   }
 

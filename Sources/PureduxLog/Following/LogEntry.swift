@@ -108,6 +108,11 @@ enum LogEntry {
     case unreadable
   }
 
+  /// Whether it begins as a decision: without looking at all of it.
+  static func isDecision(_ bytes: [UInt8]) -> Bool {
+    bytes.count > 5 && bytes[3] == sortedFormat && bytes[4] == Sort.skipping.rawValue && bytes.starts(with: kind)
+  }
+
   static func decode(_ bytes: [UInt8]) -> Decoded {
     guard bytes.starts(with: kind), bytes.count > kind.count else { return .unreadable }
     var reader = ByteReader(bytes, at: kind.count + 1)
