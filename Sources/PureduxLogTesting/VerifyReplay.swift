@@ -37,8 +37,8 @@ public struct ReplayReport: Sendable, Hashable, Codable {
   /// The first entry that the program would stop at; nil where it comes to the same as those who wrote the log, as far
   /// as entries say what that was (`fingerprint:`). `.poisoned` where the entry ends the process, or does not end.
   public var stop: LogStop?
-  /// The position of the snapshot that the replay began with, as the log is truncated; 0 where it has all of its
-  /// entries.
+  /// The position of the snapshot that the replay began with, as the log is truncated, or sealed for the program's
+  /// rules; 0 where all entries are replayed.
   public var start: UInt64 = 0
   /// The position of the last entry that was replayed.
   public var position: UInt64 = 0
@@ -82,8 +82,12 @@ func report<State, Action>(
   of log: any OrderedLog, by program: ReplayedProgram<State, Action>, entering: @escaping @Sendable (UInt64) -> Void
 ) async throws -> ReplayReport {
   do {
-    return try await report(of: UnchangedLog(log, hasSnapshots: false), program, from: 0, entering)
-  } catch LogError.truncated {
+    let report = try await report(of: UnchangedLog(log, hasSnapshots: false), program, from: 0, entering)
+    // The past of a log that is sealed is its snapshot.
+    if case .olderRules = report.stop {} else { return report }
+    guard try await log.snapshots?.newest() != nil else { return report }
+  } catch LogError.truncated {}
+  do {
     let start = try await log.snapshots?.newest()?.position ?? 0
     return try await report(of: UnchangedLog(log, hasSnapshots: true), program, from: start, entering)
   }
@@ -112,7 +116,6 @@ private func report<State, Action>(
       found.first = found.first ?? found.position
     }
   }
-  // A recovery that begins anew, for what was decided, counts anew.
   let store: RootStore<State, Action>
   do {
     store = try await program.open(log, options, counting)

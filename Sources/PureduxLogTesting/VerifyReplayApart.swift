@@ -19,7 +19,8 @@ public import PureduxLog
   ///
   /// - Parameters:
   ///   - log: Opens the log, in the other process.
-  ///   - stallLimit: How long one entry may take.
+  ///   - stallLimit: How long one entry may take, and the end of the store behind the last one. What the program does
+  ///     before the first entry may take ten minutes.
   ///   - arguments: What the other process is started with; without it, what this one was.
   /// - Throws: `ReplayFailure` where the other process could not be started, or ended without a word before the first
   ///   entry, or what it threw; `CancellationError`.
@@ -77,11 +78,11 @@ public import PureduxLog
       let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
       process.terminationHandler = { _ in continuation.finish() }
       try process.run()
-      let watching = Task { await kill(process, whenStalledFor: stallLimit) }
+      let watching = Task { await end(process, whenStalledFor: stallLimit) }
       await withTaskCancellationHandler {
         for await _ in ends {}
       } onCancel: {
-        process.terminate()
+        _ = kill(process.processIdentifier, SIGKILL)
       }
       watching.cancel()
       try Task.checkCancellation()
@@ -110,12 +111,15 @@ public import PureduxLog
       return bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    private func kill(_ process: Process, whenStalledFor limit: Duration) async {
+    private func end(_ process: Process, whenStalledFor limit: Duration) async {
       var last: (position: UInt64?, time: ContinuousClock.Instant) = (nil, .now)
       while (try? await Task.sleep(for: .milliseconds(100))) != nil {
         let position = position
-        if position == nil || position != last.position { last = (position, .now) }
-        if ContinuousClock.now - last.time >= limit { return process.terminate() }
+        if position != last.position { last = (position, .now) }
+        // Before the first entry it does whatever the program does.
+        if ContinuousClock.now - last.time >= (position == nil ? max(limit, .seconds(600)) : limit) {
+          return _ = kill(process.processIdentifier, SIGKILL)
+        }
       }
     }
 

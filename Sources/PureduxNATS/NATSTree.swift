@@ -259,6 +259,8 @@
         }
         // Read once more where it does not agree: it may have changed before the entries did.
         if !(extent?.isWhole(behind: position, beginningWith: first) ?? false) {
+          // What a process that has missed a removal writes there begins no tree.
+          try await checkRemoval()
           extent = try await bucket().begin(with: first)
         }
         guard let extent else { continue }

@@ -133,7 +133,13 @@ import Testing
     #expect(try mark().isFatal(7))
     let failed = try mark()
     failed.begin(5)
+    failed.pause(behind: 5)
     failed.end(isComplete: false)
+    #expect(try mark().isFatal(7))
+    // One that is given up in the middle of an entry leaves that noted: it may have no end.
+    let endless = try mark()
+    endless.begin(7)
+    endless.end(isComplete: false)
     #expect(try mark().isFatal(7))
     let passed = try mark()
     passed.begin(7)
@@ -152,12 +158,12 @@ import Testing
   @Test("a log that is not on this machine has its marks where the options say")
   func elsewhere() async throws {
     let place = try TemporaryDirectory()
-    let log = MemoryLog()
+    let log = MemoryLogs()["a/b"]
     try await Self.fill(log)
     let path = place.path + "/a/b"
     do {
       try Directory.make(path: path)
-      for _ in 0..<2 { try RecoveryMark("=", in: Directory(path)).begin(2) }
+      for _ in 0..<2 { try RecoveryMark("=a%2fb", in: Directory(path)).begin(2) }
     }
     var options = LogOptions.once
     options.recoveryDirectory = path

@@ -48,7 +48,7 @@ enum LogPlace: String, CaseIterable, Sendable {
 
   func withLog(_ body: (any OrderedLog) async throws -> Void) async throws {
     switch self {
-    case .memory: try await body(MemoryLog())
+    case .memory: try await body(MemoryLogs()["tree"])
     case .files:
       let directory = try TemporaryDirectory()
       let log = try FileLog(directory: directory.path)

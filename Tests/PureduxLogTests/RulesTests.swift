@@ -179,6 +179,16 @@ import Testing
     let store = try await Self.open(log, Self.options(1))
     try await store.send("b")
     #expect(await store.state.entries == ["a", "b"])
+    // Where the snapshot has the seal, it is left aside once.
+    let position = try await store.sealLog(forRules: 2, reason: "a mistake")
+    try await log.skip(position: position, reason: "it was one")
+    await #expect(throws: StoreError.self) { try await Self.open(log, Self.options(1)) }
+    var options = Self.options(1)
+    options.ignoresSnapshots = true
+    let other = try await Self.open(log, options)
+    try await other.send("c")
+    await other.shutdown()
+    #expect(try await Self.open(log, Self.options(1)).state.entries == ["a", "b", "c"])
   }
 
   @Test("a log is sealed by who knows the new rules as well, and goes on")
@@ -189,9 +199,16 @@ import Testing
     #expect(try await store.sealLog(forRules: 2, reason: "from now on") == 2)
     #expect(try await log.newest()?.position == 2)
     await #expect(throws: LogError.self) { try await store.sealLog(forRules: 1, reason: "no newer ones") }
+    // It goes on under the new ones, also when it is opened anew.
+    try await store.send("b")
+    #expect(await store.state.entries == ["a", "b!"])
+    let again = try await Self.open(log, Self.options(1, newest: 2))
+    try await again.send("c")
     let new = try await Self.openNew(log)
-    try await new.send("b")
-    #expect(await store.state(where: { $0.entries.count == 2 }).entries == ["a", "b!"])
+    try await new.send("d")
+    for store in [store, again, new] {
+      #expect(await store.state(where: { $0.entries.count == 4 }).entries == ["a", "b!", "c!", "d!"])
+    }
     await store.shutdown()
     await #expect(throws: StoreError.terminated) { try await store.sealLog(forRules: 2, reason: "too late") }
   }

@@ -119,6 +119,36 @@ import Testing
     }
   }
 
+  @Test("an entry that is decided upon twice is skipped, also behind a snapshot", arguments: LogPlace.allCases)
+  func twice(place: LogPlace) async throws {
+    try await place.withLog { log in
+      try await Self.bid(1...3, in: log)
+      try await log.skip(position: 2, reason: "a test")
+      let store = try await Self.first(log)
+      #expect(try await store.saveSnapshot() == 4)
+      await store.shutdown()
+      try await log.skip(position: 2, reason: "nobody had told")
+      #expect(try await Self.first(log).state.amounts == [1, 3])
+    }
+  }
+
+  @Test("who skips what it cannot decode stops all the same at the decision of what it has applied")
+  func both() async throws {
+    let log = MemoryLog()
+    try await Self.bid(1...1, in: log)
+    let store = try await Self.first(log)
+    let undecodable = LogEntry.Header(writer: 7, first: 1, seen: .init(), schema: 1)
+    log.append(LogEntry.encode(undecodable, actions: [[1, 2, 3]])) { _ in }
+    for position in [1, 2] as [UInt64] {
+      log.append(LogEntry.encode(LogEntry.Decision(skipped: position, time: 0, reason: "a test"))) { _ in }
+    }
+    for await phase in store.logPhases() { if case .stopped = phase { break } }
+    // Which of the two it comes to first is a matter of what the log had when it looked.
+    let stop = await store.statistics.log?.phase
+    #expect([.stopped(.diverged(position: 1)), .stopped(.undecodable(position: 2))].contains(stop))
+    #expect(try await Self.first(log).state.amounts == [])
+  }
+
   @Test("an entry of a newer schema is skipped where that is decided, as on the way back to the version before")
   func newerSchema() async throws {
     let log = MemoryLog()

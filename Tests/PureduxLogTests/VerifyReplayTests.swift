@@ -106,7 +106,8 @@ import Testing
       }
       defer { if !isOther { try? FileManager.default.removeItem(atPath: path) } }
       let report = try await verifyReplay(
-        opening: { try FileLog(directory: path)["tree"] }, by: { Self.program() }, stallLimit: .seconds(1),
+        opening: { try FileLog(directory: path)["tree"] }, by: { Self.program() },
+        stallLimit: actions.contains("forever") ? .seconds(1) : .seconds(100),
         arguments: arguments)
       #expect(report.stop == stop, "\(actions)")
     }

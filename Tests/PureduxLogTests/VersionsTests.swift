@@ -153,7 +153,7 @@ import Testing
           for _ in 0..<2 { try RecoveryMark(FileNames.recovery, in: directory).begin(5) }
         } else {
           options.recoveryDirectory = marks.path
-          for _ in 0..<2 { try RecoveryMark("=", in: Directory(marks.path)).begin(5) }
+          for _ in 0..<2 { try RecoveryMark("=tree", in: Directory(marks.path)).begin(5) }
         }
       }
       (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)

@@ -29,7 +29,8 @@ import Synchronization
 /// its file `lock` and the tree's last file are still where they were opened. Where they were moved, replaced or
 /// removed nothing is acknowledged any more, and the stores that follow the tree stop (`LogStop.unreadable`).
 ///
-/// The disk is waited for on at most 17 threads of Dispatch, and never on those of the cooperative pool.
+/// The disk is waited for on at most 17 threads of Dispatch, and never on those of the cooperative pool. (While a store
+/// replays, it notes where it is in a file that nobody waits for.)
 public final class FileLog: LogDirectory {
   public struct Options: Sendable {
     /// A file of entries is begun when the last one has so many bytes. Truncation removes whole files.

@@ -134,6 +134,8 @@ final class FileTree: LocalLog, SnapshotStore {
   func remove() async throws(LogError) {
     try await onQueue { () throws(LogError) in
       self.appends.performAll { self.writeAll($0) }
+      // Removed by another call: what is there by now is the next tree's.
+      if self.isLost { return }
       let isRemoved = try self.files.segments.withLock { files throws(LogError) in
         // They are opened again where it is not removed.
         files = nil

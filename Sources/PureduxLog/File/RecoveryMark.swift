@@ -1,6 +1,9 @@
+import Synchronization
+
 /// Which entry a recovery is at, in a small file: for the one after it, if the process dies of that entry.
 ///
-/// Written before each entry that is replayed, and not waited for: what a process has written outlives it.
+/// Written before each entry that is replayed, and not waited for: what a process has written outlives it. Of two
+/// recoveries of one tree at a time in one process the last one's entry is noted, and deaths may go uncounted.
 final class RecoveryMark: Sendable {
   /// A death at one entry.
   private struct Death: Equatable {
@@ -18,6 +21,8 @@ final class RecoveryMark: Sendable {
   private let program: UInt64
   /// What the recovery before this one died at, if it did.
   private let death: Death?
+  /// Whether an entry is being applied.
+  private let isApplying = Atomic(false)
 
   init(_ name: String, in directory: Directory, program: UInt64 = Program.identity) throws(Disk.Failure) {
     file = try Disk(name, in: directory, .creating)
@@ -32,17 +37,22 @@ final class RecoveryMark: Sendable {
 
   /// An entry is applied now.
   func begin(_ position: UInt64) {
+    isApplying.store(true, ordering: .relaxed)
     let before = death?.position == position ? death?.count ?? 0 : 0
     write(Death(position: position, count: before + 1))
   }
 
   /// Nothing is applied for now.
-  func pause(behind position: UInt64) { write(death.flatMap { $0.position > position ? $0 : nil }) }
+  func pause(behind position: UInt64) {
+    isApplying.store(false, ordering: .relaxed)
+    write(death.flatMap { $0.position > position ? $0 : nil })
+  }
 
-  /// The recovery has ended.
+  /// The recovery has ended. Where it was given up in the middle of an entry that may have no end, that stays noted.
   ///
   /// - Parameter isComplete: Whether all was applied.
   func end(isComplete: Bool) {
+    if !isComplete, isApplying.load(ordering: .relaxed) { return }
     if isComplete || death == nil { try? directory.remove(name) } else { write(death) }
   }
 
@@ -86,7 +96,7 @@ extension RecoveryMark {
     if let log = log as? any LocalLog, let directory = try? await log.localDirectory() {
       return try? RecoveryMark(FileNames.recovery, in: directory)
     }
-    guard let path, let name = FileNames.directory(of: log.name ?? "") else { return nil }
+    guard let path, let name = log.name.flatMap({ FileNames.directory(of: $0.composed) }) else { return nil }
     do throws(Disk.Failure) {
       try Directory.make(path: Directory.absolute(path))
       return try RecoveryMark(name, in: Directory(path))

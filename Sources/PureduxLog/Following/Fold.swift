@@ -19,6 +19,8 @@ struct Fold: Equatable, Sendable {
   private(set) var skipped: UInt64 = 0
   /// The rules of the last seal: an entry of rules before these is void.
   private(set) var sealedRules: UInt32 = 0
+  /// The entries that were skipped as that was decided, where the decision has been met.
+  private(set) var decided: Set<UInt64> = []
   private var writers: [UInt64: Writer] = [:]
   /// The last marks, which lie in a ring. Not part of a snapshot: what is older than that is not compared.
   private var marks: [LogEntry.Mark] = []
@@ -77,6 +79,8 @@ struct Fold: Equatable, Sendable {
   }
 
   mutating func skip() { skipped += 1 }
+
+  mutating func decide(_ position: UInt64) { decided.insert(position) }
 
   mutating func seal(_ rules: UInt32) { sealedRules = max(sealedRules, rules) }
 
@@ -144,13 +148,16 @@ extension Fold {
       bytes.put(writer.last)
       bytes.put(writer.position)
     }
-    if isSealed { bytes.put(sealedRules) }
+    guard hasMore else { return }
+    bytes.put(sealedRules)
+    bytes.put(UInt32(decided.count))
+    for position in decided.sorted() { bytes.put(position) }
   }
 
   /// Whether it has what only the second format has.
-  var isSealed: Bool { sealedRules > 0 }
+  var hasMore: Bool { sealedRules > 0 || !decided.isEmpty }
 
-  init?(_ reader: inout ByteReader, isSealed: Bool) {
+  init?(_ reader: inout ByteReader, hasMore: Bool) {
     guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
       let fingerprint = reader.take(UInt64.self), let commits = reader.take(UInt64.self),
       let skipped = reader.take(UInt64.self),
@@ -162,9 +169,13 @@ extension Fold {
       else { return nil }
       writers[id] = Writer(last: last, position: position)
     }
-    if isSealed {
-      guard let rules = reader.take(UInt32.self) else { return nil }
+    if hasMore {
+      guard let rules = reader.take(UInt32.self), let count = reader.take(UInt32.self) else { return nil }
       sealedRules = rules
+      for _ in 0..<count {
+        guard let position = reader.take(UInt64.self) else { return nil }
+        decided.insert(position)
+      }
     }
     self.position = position
     self.chain = chain

@@ -31,7 +31,7 @@ private struct Applying {
 
   /// Whether an entry lies behind a seal that its writer had not seen: it was acknowledged to nobody.
   func voids(_ outline: Outline) -> Bool {
-    guard fold.isSealed, case .entry(let header) = outline.kind else { return false }
+    guard fold.sealedRules > 0, case .entry(let header) = outline.kind else { return false }
     return header.rules < fold.sealedRules
   }
 }
@@ -84,6 +84,8 @@ private struct Sending {
   var seen: LogEntry.Mark
   /// The last position that is known to exist.
   var head: UInt64
+  /// The rules that are written: the program's, or those that the log is sealed for, where it knows them.
+  var rules: UInt32
   var phase: LogStatistics.Phase
   var hasEnded = false
   var troubleSince: Duration?
@@ -130,7 +132,7 @@ private struct Sending {
   private let tree = LockedValue<SequencedTree<State, Action>?>(nil)
   private let applying: LockedValue<Applying>
   /// For as long as it recovers.
-  private let recovery: RecoveryMark?
+  private let recovery: LockedValue<RecoveryMark?>
   /// What `dispatch` asks: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
   private let admission = Atomic<UInt8>(0)
 
@@ -146,10 +148,11 @@ private struct Sending {
     self.clock = clock
     self.fingerprint = fingerprint
     self.onPhase = onPhase
-    self.recovery = recovery
+    self.recovery = LockedValue(recovery)
     sending = LockedValue(
       Sending(
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
+        rules: options.rules(behindSeal: stored.sealedRules),
         phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
     applying = LockedValue(
       Applying(
@@ -287,16 +290,16 @@ private struct Sending {
     while true {
       // The clock is somebody's code, which is not called under the lock.
       let now = clock.now
-      let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
+      let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark, UInt32)? in
         // A replica that has stopped writes nothing more: what it has applied may be wrong.
         guard sending.stop == nil, !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
         sending.isPumping = true
-        return (entry, sending.writer, sending.seen)
+        return (entry, sending.writer, sending.seen, sending.rules)
       }
-      guard let (entry, writer, seen) = next else { return }
+      guard let (entry, writer, seen, rules) = next else { return }
       let header = LogEntry.Header(
         writer: writer, first: entry.first, seen: seen, schema: actions.schema,
-        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: options.rules)
+        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: rules)
       let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { self.appended(entry.id, $0) }
       sending.withLock { $0.isPumping = false }
@@ -406,7 +409,7 @@ private struct Sending {
       defer { sending.recovered = sending.recovered ?? outcome }
       return (sending.recovered == nil, failure == nil && sending.stop == nil, sending.recovery.take())
     }
-    if isFirst { recovery?.end(isComplete: isComplete) }
+    if isFirst { recovery.withLock { $0.take() }?.end(isComplete: isComplete) }
     waiting?.resume(with: outcome)
   }
 
@@ -648,7 +651,7 @@ private struct Sending {
       let isReplayed = applying.withLock { position <= $0.goal }
       turn.setReplaying(isReplayed)
       if isReplayed { options.replaying?(position) }
-      if isReplayed, !isSkipped, let recovery {
+      if isReplayed, !isSkipped, let recovery = recovery.withLock({ $0 }) {
         if recovery.isFatal(position), isToBeCommitted(outline) {
           interruption = .failure(.poisoned, position: position)
           break
@@ -662,9 +665,14 @@ private struct Sending {
       case .unreadable: applying.withLock { $0.fold.skip() }
       case .seal(let rules): if !isSkipped { applying.withLock { $0.fold.seal(rules) } }
       case .decision(let skipped):
-        if skipped < position, applying.withLock({ $0.decisions[skipped] == nil }) {
-          interruption = .overruled(position: skipped, by: position)
+        guard skipped < position else { break }
+        let isObeyed = applying.withLock { applying in
+          let isObeyed = applying.decisions[skipped] != nil || applying.fold.decided.contains(skipped)
+          // One that is not obeyed keeps snapshots from being saved.
+          if isObeyed { applying.fold.decide(skipped) } else { applying.decisions[skipped] = position }
+          return isObeyed
         }
+        if !isObeyed { interruption = .overruled(position: skipped, by: position) }
       case .entry(let header):
         guard agrees(with: header, at: position) else {
           stop(.diverged(position: header.seen.position), in: turn)
@@ -687,14 +695,15 @@ private struct Sending {
       }
       if interruption != nil { break }
       let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
-      let (mark, skipped) = applying.withLock { applying in
+      let (mark, skipped, rules) = applying.withLock { applying in
         applying.fold.ended(at: position, fingerprint: fingerprint)
         applying.bytesSinceSnapshot += outline.bytes
-        return (applying.fold.mark, applying.fold.skipped)
+        return (applying.fold.mark, applying.fold.skipped, options.rules(behindSeal: applying.fold.sealedRules))
       }
       sending.withLock { sending in
         sending.deliveryTrouble = nil
         sending.seen = mark
+        sending.rules = rules
         sending.skipped = skipped
         sending.head = max(sending.head, position)
       }
@@ -704,9 +713,10 @@ private struct Sending {
       }
     }
     endWithdrawn(in: turn)
-    recovery?.pause(behind: applying.withLock { $0.fold.position })
-    tellArrivals()
+    recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
+    // Who waits for a seal is told by the stop, when there is a snapshot.
     if case .sealed = interruption { return interruption }
+    tellArrivals()
     progress(in: turn)
     saveSnapshot(in: turn, of: tree)
     pump()
@@ -785,7 +795,8 @@ private struct Sending {
     switch (action, own) {
     case (let action?, let own?): turn.commitOwn(action, own)
     case (let action?, nil): turn.commitForeign(action)
-    case (nil, let own?): turn.giveUp(own, .rejected(reason: "It was decided that the action is skipped."))
+    case (nil, let own?):
+      turn.giveUp(own, .rejected(reason: "It was decided that the action is skipped, or the log was sealed before it."))
     case (nil, nil): break
     }
   }
@@ -923,7 +934,7 @@ private struct Sending {
       guard sending.stop == nil, sending.outbox.isEmpty else { return nil }
       return LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
-        fingerprintVersion: options.fingerprintVersion, rules: options.rules)
+        fingerprintVersion: options.fingerprintVersion, rules: sending.rules)
     }
     if let header { log.append(LogEntry.encode(header, actions: [])) { _ in } }
   }
@@ -1086,11 +1097,11 @@ private struct Sending {
     sending.withLock { $0.isSnapshotFailureTold = false }
     // Behind the one before, so that a replica that lags a little still finds what it needs.
     let before = applying.withLock { applying in
-      defer { applying.lastSnapshot = position }
+      defer { applying.lastSnapshot = max(applying.lastSnapshot, position) }
       return applying.lastSnapshot
     }
     // What is kept is looked at: nothing goes that could not be begun behind.
-    guard options.truncatesBehindSnapshots, before > 0, let newest = try? await snapshots.newest(),
+    guard options.truncatesBehindSnapshots, before > 0, before < position, let newest = try? await snapshots.newest(),
       newest.position >= before, let kept = try? SnapshotContent(newest.bytes, by: states),
       kept.fold.position == newest.position, newest.position <= sending.withLock({ $0.head })
     else { return }

@@ -23,8 +23,8 @@ extension RootStore {
   ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
   ///   - options: Limits and times.
   ///   - fingerprint: A hash of the state that is the same in every process, for finding that this replica comes to
-  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called after each
-  ///     entry, on the tree's executor. Without it only the order is compared. What was hashed under another number
+  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once
+  ///     where the store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What was hashed under another number
   ///     (`LogOptions.fingerprintVersion`) is not compared.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another
@@ -35,8 +35,8 @@ extension RootStore {
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
   ///   must not apply, and `CancellationError`; where `atStart` is not committed what `send` throws for it, `.rejected`
   ///   for instance. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled
-  ///   meanwhile, that is `StoreError.outcomeUnknown`: as what any store that is released has accepted, it may be
-  ///   committed later.
+  ///   meanwhile, that is `StoreError.outcomeUnknown`, as what any store that is released has accepted may be committed
+  ///   later; or `.withdrawn`, if the log had not been given it.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
@@ -208,12 +208,13 @@ extension RootStore {
   /// (`LogStop.newerRules`), behind a snapshot that it saves; what such a store still has on its way to the log is void,
   /// and told as `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins behind
   /// the snapshot. If all processes die before there is one, a store of the old program saves it when it is opened once
-  /// more, before it stops.
+  /// more, before it stops, as long as nothing of newer rules lies behind the seal. A program that knows both goes on, and
+  /// writes under the new ones; what it had on its way is rejected.
   ///
   /// - Parameters:
   ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.
   ///   - reason: For who reads the log.
-  /// - Returns: The position of the seal, when there is a snapshot of it.
+  /// - Returns: The position of the seal, when there is a snapshot of it. Waits while the log is away.
   /// - Throws: As `saveSnapshot()`. Where it throws what the log threw for the seal, that may be there or not.
   @discardableResult
   public nonisolated func sealLog(forRules rules: UInt32, reason: String) async throws -> UInt64 {

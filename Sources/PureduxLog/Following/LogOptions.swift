@@ -67,6 +67,9 @@ public struct LogOptions: Sendable {
 
   var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }
 
+  /// What is written where the log is sealed for rules that the program knows.
+  func rules(behindSeal sealed: UInt32) -> UInt32 { max(rules, min(sealed, newestKnownRules)) }
+
   /// With times that can be computed with.
   var clamped: LogOptions {
     var options = self

@@ -4,12 +4,12 @@ struct SnapshotContent<State: Sendable>: Sendable {
   var fold: Fold
 
   private static var format: UInt8 { 1 }
-  /// Of a log that is sealed.
-  private static var sealedFormat: UInt8 { 2 }
+  /// Of a log that has been sealed, or has entries that were skipped.
+  private static var longFormat: UInt8 { 2 }
 
   func encode(by coding: LogCoding<State>) throws -> [UInt8] {
     var bytes = ByteWriter()
-    bytes.put(fold.isSealed ? Self.sealedFormat : Self.format)
+    bytes.put(fold.hasMore ? Self.longFormat : Self.format)
     bytes.put(coding.schema)
     fold.encode(into: &bytes)
     bytes.put(try coding.encode(state))
@@ -29,8 +29,8 @@ struct SnapshotContent<State: Sendable>: Sendable {
     guard let format = reader.take(UInt8.self), format > 0, let schema = reader.take(UInt32.self) else {
       throw .unreadable
     }
-    if format > Self.sealedFormat || schema > coding.newestSchema { throw .newer }
-    guard let fold = Fold(&reader, isSealed: format == Self.sealedFormat), let encoded = reader.takeString(),
+    if format > Self.longFormat || schema > coding.newestSchema { throw .newer }
+    guard let fold = Fold(&reader, hasMore: format == Self.longFormat), let encoded = reader.takeString(),
       reader.isAtEnd
     else { throw .unreadable }
     do {
