@@ -13,7 +13,51 @@ import Testing
     ledger.entries.reduce(0) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
   }
 
-  /// Every kind of entry, a snapshot, and a file of entries that is not the last.
+  /// Rules, a decision, a seal, and a snapshot of all that.
+  private static func writeSealed(to directory: String) async throws {
+    var small = FileLog.Options()
+    (small.segmentBytes, small.preallocatedBytes) = (1, 0)
+    let log = try FileLog(directory: directory, options: small)
+    let tree = log["sealed"]
+    for (rules, actions) in [(1, ["a", "a mistake"]), (2, ["c"])] as [(UInt32, [String])] {
+      var options = LogOptions.once
+      options.rules = rules
+      let store = try await ledger(tree, options: options, fingerprint: rules == 1 ? nil : fingerprint)
+      for action in actions { try await store.send(action) }
+      if rules == 1 {
+        await store.shutdown()
+        try await tree.skip(position: 2, reason: "a mistake")
+        try await (try ledger(tree, options: options)).sealLog(forRules: 2, reason: "other rules")
+      } else {
+        try await store.saveSnapshot()
+        try await store.send("d")
+        await store.shutdown()
+      }
+    }
+    await log.close()
+  }
+
+  @Test("a log with rules and a seal, as an earlier version has left it, is read")
+  func readSealed() async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/log"
+    try FileManager.default.copyItem(at: Self.folder.appending(path: "2"), to: URL(fileURLWithPath: path))
+    let log = try FileLog(directory: path)
+    #expect(try await log["sealed"].snapshots?.newest()?.position == 5)
+    for ignoring in [false, true] {
+      var options = LogOptions.once
+      (options.rules, options.ignoresSnapshots) = (2, ignoring)
+      let store = try await ledger(log["sealed"], options: options, fingerprint: Self.fingerprint)
+      #expect(await store.state.entries == ["a", "c", "d"])
+      await store.shutdown()
+    }
+    await #expect(throws: StoreError.stopped(.newerRules(position: 7))) {
+      try await ledger(log["sealed"], options: .once)
+    }
+    await log.close()
+  }
+
+  /// Entries of a program without rules, a snapshot, and a file of entries that is not the last.
   private static func write(to directory: String) async throws {
     var small = FileLog.Options()
     (small.segmentBytes, small.preallocatedBytes) = (1, 0)
@@ -63,14 +107,18 @@ import Testing
     await log.close()
   }
 
-  @Test("this version writes what is kept as its own, but for what is at random")
-  func written() async throws {
+  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2"])
+  func written(version: String) async throws {
     let directory = try TemporaryDirectory()
-    try await Self.write(to: directory.path)
-    if let path = ProcessInfo.processInfo.environment["PUREDUX_GOLDEN"] {
-      try FileManager.default.copyItem(atPath: directory.path, toPath: path)
+    if version == "1" {
+      try await Self.write(to: directory.path)
+    } else {
+      try await Self.writeSealed(to: directory.path)
     }
-    let kept = Self.folder.appending(path: "1").path
+    if let path = ProcessInfo.processInfo.environment["PUREDUX_GOLDEN"] {
+      try FileManager.default.copyItem(atPath: directory.path, toPath: path + version)
+    }
+    let kept = Self.folder.appending(path: version).path
     let names = try FileManager.default.subpathsOfDirectory(atPath: kept).sorted()
     #expect(try FileManager.default.subpathsOfDirectory(atPath: directory.path).sorted() == names)
     for name in names {

@@ -23,9 +23,9 @@ extension RootStore {
   ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
   ///   - options: Limits and times.
   ///   - fingerprint: A hash of the state that is the same in every process, for finding that this replica comes to
-  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once
-  ///     where the store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What was hashed under another number
-  ///     (`LogOptions.fingerprintVersion`) is not compared.
+  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once where the
+  ///     store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What was
+  ///     hashed under another number (`LogOptions.fingerprintVersion`) is not compared.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another
   ///     process has begun. It is committed before any effect of the state begins, and before anything else that this
