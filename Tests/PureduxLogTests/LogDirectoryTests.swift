@@ -6,20 +6,22 @@ import Testing
 @testable import PureduxLog
 
 /// Logs by key: which there are, and what is left of one that is removed.
-@Suite(.timeLimit(.minutes(4))) struct LogDirectoryTests {
+@Suite(.timeLimit(.minutes(10))) struct LogDirectoryTests {
   @Test("logs in memory and in files keep the contract of directories of logs", arguments: LogPlace.allCases)
   func contract(place: LogPlace) async throws {
     switch place {
-    case .memory: try await checkLogDirectory(MemoryLogs())
+    case .memory: try await checkLogDirectory(MemoryLogs(), within: .seconds(1000))
     case .files:
       let directory = try TemporaryDirectory()
-      try await checkLogDirectory(FileLog(directory: directory.path))
+      try await checkLogDirectory(FileLog(directory: directory.path), within: .seconds(1000))
     }
   }
 
   @Test("a directory of logs that breaks its contract is found", arguments: FaultyLogs.Fault.allCases)
   func finds(fault: FaultyLogs.Fault) async throws {
-    let violation = await #expect(throws: LogViolation.self) { try await checkLogDirectory(FaultyLogs(fault)) }
+    let violation = await #expect(throws: LogViolation.self) {
+      try await checkLogDirectory(FaultyLogs(fault), within: .seconds(1000))
+    }
     #expect(violation?.part == fault.part, "\(String(describing: violation))")
   }
 

@@ -53,7 +53,7 @@
     func contract() async throws {
       let server = try NATSServer()
       defer { server.kill() }
-      try await checkLogDirectory(NATSLogTests.open(server))
+      try await checkLogDirectory(NATSLogTests.open(server), within: .seconds(1000))
     }
 
     @Test("stores of other processes stop, and what they still write is nobody's")

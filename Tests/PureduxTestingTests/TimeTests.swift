@@ -212,10 +212,10 @@ import Testing
       } matching: {
         $0.text.hasPrefix("After 3.0 seconds the store has not settled.")
       }
+      gate.open()
+      #expect(await store.skipReceived() == [1, 10])
+      await store.finish()
     }
-    gate.open()
-    #expect(await store.skipReceived() == [1, 10])
-    await store.finish()
   }
 
   @Test func `two that advance it at once move it by both durations`() async {
