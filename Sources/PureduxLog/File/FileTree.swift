@@ -37,8 +37,12 @@ final class FileTree: LocalLog, SnapshotStore {
   /// The files of a tree, while they are open: of all objects for its key that there are, one of which may just be
   /// going when the next one is made.
   final class Files: Sendable {
+    /// Under which its descriptors are kept.
+    let id: Int
     /// Used on a queue only.
     let segments = LockedValue<Segments?>(nil)
+
+    init(_ id: Int) { self.id = id }
   }
 
   init(of key: String, in owner: FileLog) {
@@ -112,8 +116,13 @@ final class FileTree: LocalLog, SnapshotStore {
       if let files {
         opened = files
       } else {
-        opened = try Segments(in: owner.directoryName(of: key), of: key, for: owner)
-        if !owner.options.syncs { try opened.setSnapshotAside() }
+        do throws(LogError) {
+          opened = try Segments(in: owner.directoryName(of: key), of: key, for: owner, as: self.files.id)
+          if !owner.options.syncs { try opened.setSnapshotAside() }
+        } catch {
+          owner.openFiles.close(self.files.id)
+          throw error
+        }
       }
       waiting.withLock { if $0.head == nil { $0.head = opened.head } }
       files = nil
@@ -137,6 +146,7 @@ final class FileTree: LocalLog, SnapshotStore {
       let isRemoved = try self.files.segments.withLock { files throws(LogError) in
         // They are opened again where it is not removed.
         files = nil
+        self.owner.openFiles.close(self.files.id)
         guard try self.owner.setAside(self.key) else { return false }
         self.waiting.withLock { $0 = Waiting(loss: .removed) }
         return true

@@ -4,19 +4,22 @@ struct Segments {
   /// The directory of the tree, in that of the log.
   let name: String
   private let owner: FileLog
+  /// Under which what is open is kept.
+  private let id: Int
   /// None before anything is written.
   private(set) var identity: TreeIdentity?
   /// The positions that the files begin with, in order.
   private var firsts: [UInt64] = []
-  /// The last file, which is written, and locked; none before the first entry.
-  private var last: (file: Disk, place: FilePlace)?
+  /// The last file, which is written; none before the first entry. It may have been closed for others.
+  private var last: FilePlace?
   /// Where its next record goes.
   private var end = RecordFormat.headerSize
   /// Up to where it consists of zeros behind that.
   private var allocated = 0
   /// Whether something that failed may lie behind that.
   private var hasRemains = false
-  private var mark: Disk?
+  /// How far was acknowledged, as far as that is noted.
+  private var noted: AcknowledgedMark?
   private(set) var head: UInt64 = 0
   /// Whether something was set aside.
   private var wasTorn = false
@@ -24,7 +27,8 @@ struct Segments {
   private(set) var loss: LogError?
 
   /// Looks at the last file, and sets aside what was being written when somebody died.
-  init(in name: String, of key: String, for owner: FileLog) throws(LogError) {
+  init(in name: String, of key: String, for owner: FileLog, as id: Int) throws(LogError) {
+    self.id = id
     self.key = key
     self.name = name
     self.owner = owner
@@ -46,6 +50,7 @@ struct Segments {
     }
     if let lost = owner.lostID(of: key), identity?.id ?? 0 != lost { throw moved() }
     let mark = try AcknowledgedMark.read(in: directory)
+    noted = mark
     if !owner.options.syncs {
       try openWhatIsLeft(mark, in: directory)
     } else if let first = firsts.last {
@@ -78,8 +83,9 @@ struct Segments {
     if !wasTorn { owner.report(FileLog.TornTail(key: key, position: head + 1, bytes: 0, path: directory.path)) }
     if firsts.isEmpty {
       try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.mark) }
-    } else {
-      acknowledge(in: directory)
+      noted = nil
+    } else if var files = owner.openFiles.files(of: id) {
+      acknowledge(&files, in: directory)
     }
   }
 
@@ -113,7 +119,7 @@ struct Segments {
     guard let last, let first = firsts.last else { return true }
     let home = try owner.home()
     return try onDisk { () throws(Disk.Failure) in
-      try home.place(of: name + "/" + FileNames.segment(first)) == last.place
+      try home.place(of: name + "/" + FileNames.segment(first)) == last
     }
   }
 
@@ -146,8 +152,34 @@ struct Segments {
   private func holdsLast(_ directory: Directory) throws(LogError) -> Bool {
     guard let last, let first = firsts.last else { return true }
     return try onDisk { () throws(Disk.Failure) in
-      try directory.place(of: FileNames.segment(first)) == last.place
+      try directory.place(of: FileNames.segment(first)) == last
     }
+  }
+
+  /// The files that are written, which are opened again where they have been closed for others; none before the first
+  /// entry.
+  private mutating func written() throws(LogError) -> OpenFiles.Files? {
+    guard let last, let first = firsts.last else { return nil }
+    if let files = owner.openFiles.files(of: id) { return files }
+    let directory = try checkedDirectory()
+    let file = try onDisk { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.segment(first), in: directory, .writing)
+      try file.lock()
+      return file
+    }
+    let (size, place) = try onDisk { () throws(Disk.Failure) in (try file.size(), try file.place()) }
+    let mark = try AcknowledgedMark.read(in: directory)
+    guard place == last, size >= end, mark == nil || mark == noted else {
+      let error = LogError.damaged(
+        position: head + 1,
+        "The files of the log \(key) in \(directory.path) were changed by somebody else while the log was open. What was "
+          + "appended since has not been acknowledged. Put back what was there, and open the store anew.")
+      loss = error
+      throw error
+    }
+    let files = OpenFiles.Files(last: file)
+    owner.openFiles.keep(files, of: id)
+    return files
   }
 
   /// Which tree it is, to be said in another file of it.
@@ -220,7 +252,8 @@ struct Segments {
         try file.sync()
       }
       end = new.size
-      last = (file, place)
+      last = place
+      owner.openFiles.keep(OpenFiles.Files(last: file), of: id)
       return
     }
     guard isOwn(header) else { throw foreign(file.path, first) }
@@ -243,7 +276,8 @@ struct Segments {
       // Who wrote the last records may have died before they were on the disk. From now on, readers are given them.
       try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
-    last = (file, place)
+    last = place
+    owner.openFiles.keep(OpenFiles.Files(last: file), of: id)
   }
 
   /// Finds the end of what can be read. Returns where what lies behind that ends but for zeros, and whether it may be
@@ -301,11 +335,15 @@ struct Segments {
   /// a process that dies before leaves a tail.
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     if let loss { throw loss }
-    if let last, hasRemains {
-      do { try takeBack(last.file) } catch { throw error.logError }
+    var open = try written()
+    if let open, hasRemains {
+      do { try takeBack(open.last) } catch { throw error.logError }
     }
-    if last == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) { try begin(head + 1) }
-    guard let last else { return [] }
+    if open == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) {
+      open = try begin(head + 1, behind: open)
+    }
+    guard var files = open else { return [] }
+    open = nil
     var bytes: [UInt8] = []
     bytes.reserveCapacity(entries.reduce(0) { $0 + RecordFormat.recordOverhead + $1.count })
     let records = entries.enumerated().map {
@@ -314,16 +352,16 @@ struct Segments {
     for record in records { RecordFormat.append(record, to: &bytes) }
     hasRemains = true
     do throws(LogError) {
-      try write(bytes, to: last.file)
+      try write(bytes, to: files.last)
       try checkPlace()
     } catch {
-      try? takeBack(last.file)
+      try? takeBack(files.last)
       throw error
     }
     hasRemains = false
     end += bytes.count
     head += UInt64(records.count)
-    acknowledge()
+    acknowledge(&files)
     return records
   }
 
@@ -361,14 +399,14 @@ struct Segments {
     if owner.options.syncs { try file.sync() }
   }
 
-  /// Begins a file.
-  private mutating func begin(_ first: UInt64) throws(LogError) {
+  /// Begins a file behind the one that was written.
+  private mutating func begin(_ first: UInt64, behind before: OpenFiles.Files?) throws(LogError) -> OpenFiles.Files {
     do { try owner.fail(.write, nil, RecordFormat.headerSize) } catch { throw error.logError }
     let (directory, identity) = try ownDirectory()
     let header = RecordFormat.Header(first: first, tree: identity.id)
     // What was allocated and is not needed; a log can be read with it, too.
-    try? last?.file.truncate(to: end)
-    last = try onDisk { () throws(Disk.Failure) in
+    try? before?.last.truncate(to: end)
+    let (file, place) = try onDisk { () throws(Disk.Failure) in
       let file = try Disk(FileNames.segment(first), in: directory, .creating)
       try file.lock()
       // What failed here before has left no more than a header.
@@ -382,32 +420,46 @@ struct Segments {
       return (file, try file.place())
     }
     firsts.append(first)
+    last = place
     end = header.size
     allocated = end
-    acknowledge(in: directory)
+    var files = OpenFiles.Files(last: file, mark: before?.mark)
+    owner.openFiles.keep(files, of: id)
+    acknowledge(&files, in: directory)
+    return files
   }
 
   /// Closes the files as they are.
-  mutating func letGo() { (last, mark) = (nil, nil) }
+  mutating func letGo() {
+    last = nil
+    owner.openFiles.close(id)
+  }
 
-  /// Gives back what was allocated and is not needed.
-  func close() { if !hasRemains { try? last?.file.truncate(to: end) } }
+  /// Closes the files, and gives back what was allocated and is not needed, unless they have been closed for others.
+  func close() {
+    if !hasRemains { try? owner.openFiles.files(of: id)?.last.truncate(to: end) }
+    owner.openFiles.close(id)
+  }
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
   /// damage. After the death of a machine it may be older: what was acknowledged since, and is damaged, is set aside
   /// and reported then, as what was not. Of a process that dies it never is: where nothing can be noted, as there are
   /// too few descriptors, the file goes until it can be. Without it, what does not look like a tail is damage.
-  private mutating func acknowledge(in directory: Directory? = nil) {
+  private mutating func acknowledge(_ files: inout OpenFiles.Files, in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
-    if mark == nil, let directory = directory ?? (try? checkedDirectory()) {
-      mark = try? Disk(FileNames.mark, in: directory, .creating)
+    let isOpen = files.mark != nil
+    if !isOpen, let directory = directory ?? (try? checkedDirectory()) {
+      files.mark = try? Disk(FileNames.mark, in: directory, .creating)
     }
-    let isNoted: Void? = try? mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
+    let mark = AcknowledgedMark(first: first, end: UInt64(end))
+    let isNoted: Void? = try? files.mark?.write(mark.bytes, at: 0)
+    noted = mark
     if isNoted == nil {
-      mark = nil
+      files.mark = nil
       // Takes no descriptor. That the tree's directory is there has just been made sure of.
       if loss == nil { try? owner.home().remove(name + "/" + FileNames.mark) }
     }
+    if isOpen != (files.mark != nil) { owner.openFiles.keep(files, of: id) }
   }
 
   // MARK: Reading
