@@ -271,6 +271,36 @@ final class FileTree: LocalLog, SnapshotStore {
     }
   }
 
+  func erase(through position: UInt64) async throws(LogError) {
+    let (name, identity) = try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in
+        try files.erase(through: position)
+        self.waiting.withLock { waiting in
+          waiting.recent.removeAll { $0.position <= position }
+          waiting.recentBytes = waiting.recent.reduce(0) { $0 + $1.bytes.count }
+        }
+        return (files.name, try files.identified())
+      }
+    }
+    // No snapshot is written meanwhile.
+    try await onQueue(owner.snapshotQueue) { () throws(LogError) in
+      if let loss = self.waiting.withLock({ $0.loss }) { throw loss }
+      let home = try self.owner.home()
+      let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
+      guard try TreeIdentity.read(in: directory) == identity else {
+        throw .damaged(position: position, "\(directory.path) is the directory of another log by now.")
+      }
+      try SnapshotFile.erase(in: directory, of: identity, before: position)
+      try onDisk { () throws(Disk.Failure) in
+        for file in try directory.names() where FileNames.isLeftOver(file) {
+          try self.owner.fail(.remove, nil, 0)
+          try directory.remove(file)
+        }
+        try directory.sync()
+      }
+    }
+  }
+
   // MARK: Snapshots
 
   func newest() async throws(LogError) -> LogSnapshot? {

@@ -16,6 +16,8 @@ struct Segments {
   private var end = RecordFormat.headerSize
   /// Up to where it consists of zeros behind that.
   private var allocated = 0
+  /// Whether the name of the last file may not be on the disk yet.
+  private var isUnplaced = false
   /// Whether something that failed may lie behind that.
   private var hasRemains = false
   /// How far was acknowledged, as far as that is noted.
@@ -336,6 +338,7 @@ struct Segments {
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     if let loss { throw loss }
     var open = try written()
+    if isUnplaced { try place(in: checkedDirectory()) }
     if let open, hasRemains {
       do { try takeBack(open.last) } catch { throw error.logError }
     }
@@ -519,10 +522,68 @@ struct Segments {
   mutating func truncate(through position: UInt64) throws(LogError) {
     guard firsts.count > 1, firsts[1] - 1 <= position else { return }
     let directory = try checkedDirectory()
+    if isUnplaced { try place(in: directory) }
     while firsts.count > 1, firsts[1] - 1 <= position {
       do { try directory.remove(FileNames.segment(firsts[0])) } catch { throw error.logError }
       firsts.removeFirst()
     }
+  }
+
+  /// Removes the entries up to a position, and the files that have them: those behind it are in another file by then.
+  mutating func erase(through position: UInt64) throws(LogError) {
+    guard position > 0, position < head else { throw .notErasable(position) }
+    let (directory, identity) = try ownDirectory()
+    if let first = firsts.last(where: { $0 <= position + 1 }), first <= position {
+      try copy(behind: position, from: first, to: directory, of: identity)
+    }
+    try truncate(through: position)
+    try onDisk { () throws(Disk.Failure) in try directory.sync() }
+  }
+
+  /// Has what a file has behind a position in a file of its own. Until the one before is removed both are read as one:
+  /// of each file what comes before the next.
+  private mutating func copy(
+    behind position: UInt64, from first: UInt64, to directory: Directory, of identity: TreeIdentity
+  ) throws(LogError) {
+    let end = firsts.first { $0 > first }.map { $0 - 1 } ?? head
+    var bytes = RecordFormat.Header(first: position + 1, tree: identity.id).bytes
+    var reader = SegmentReader(after: position)
+    while reader.position < end {
+      let (records, next) = try read(reader, atMost: 1 << 20)
+      for record in records where record.position <= end { RecordFormat.append(record, to: &bytes) }
+      reader = next
+    }
+    do { try owner.fail(.write, nil, bytes.count) } catch { throw error.logError }
+    let (file, place) = try onDisk { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.newSegment, in: directory, .creating)
+      try file.lock()
+      try file.truncate(to: 0)
+      try file.write(bytes, at: 0)
+      try sync(file)
+      try directory.move(FileNames.newSegment, to: FileNames.segment(position + 1))
+      return (file, try file.place())
+    }
+    let isLast = first == firsts.last
+    firsts.append(position + 1)
+    firsts.sort()
+    isUnplaced = true
+    var files = OpenFiles.Files(last: file)
+    if isLast {
+      (last, self.end, allocated, hasRemains) = (place, bytes.count, bytes.count, false)
+      owner.openFiles.keep(files, of: id)
+    }
+    try self.place(in: directory)
+    // Not before: what is acknowledged in a file has to be found in it.
+    if isLast { acknowledge(&files, in: directory) }
+  }
+
+  /// Has the name of a file that took what another had on the disk, before it is written to, or that one removed.
+  private mutating func place(in directory: Directory) throws(LogError) {
+    try onDisk { () throws(Disk.Failure) in
+      try owner.fail(.sync, nil, 0)
+      try directory.sync()
+    }
+    isUnplaced = false
   }
 }
 
