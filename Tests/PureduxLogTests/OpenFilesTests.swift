@@ -83,4 +83,51 @@ import Testing
     #expect(try await a.read(after: 0, through: 3).map(\.bytes) == [[1], [2], [3]])
     await log.close()
   }
+
+  // MARK: Opening that waits
+
+  @Test("who opens a log that is open elsewhere waits until that lets go")
+  func waits() async throws {
+    let directory = try TemporaryDirectory()
+    let clock = ManualClock()
+    let first = try FileLog(directory: directory.path)
+    #expect(try await first["tree"].append([1]) == 1)
+    let opening = Task { try await FileLog(directory: directory.path, waitingFor: .seconds(10), clock: clock) }
+    await clock.untilAsleep(1)
+    clock.advance(by: .milliseconds(50))
+    await clock.untilAsleep(1)
+    await first.close()
+    clock.advance(by: .milliseconds(50))
+    let second = try await opening.value
+    #expect(try await second["tree"].head() == 1)
+    await second.close()
+    // Nobody has it: at once.
+    let third = try await FileLog(directory: directory.path, waitingFor: .seconds(10), clock: clock)
+    await third.close()
+  }
+
+  @Test("it waits no longer than it was told, and not when it is cancelled")
+  func waitsNoLonger() async throws {
+    let directory = try TemporaryDirectory()
+    let clock = ManualClock()
+    let first = try FileLog(directory: directory.path)
+    let opening = Task { try await FileLog(directory: directory.path, waitingFor: .milliseconds(70), clock: clock) }
+    for step in [50, 20] {
+      await clock.untilAsleep(1)
+      clock.advance(by: .milliseconds(step))
+    }
+    await #expect(throws: LogError.inUse("\(directory.path) is open already.")) { try await opening.value }
+    let cancelled = Task {
+      try await FileLog(directory: directory.path, waitingFor: Duration(attoseconds: .max), clock: clock)
+    }
+    await clock.untilAsleep(1)
+    cancelled.cancel()
+    await #expect(throws: LogError.unavailable("The task was cancelled.")) { try await cancelled.value }
+    for limit in [Duration.zero, .seconds(-1), Duration(attoseconds: .min)] {
+      await #expect(throws: LogError.self) {
+        try await FileLog(directory: directory.path, waitingFor: limit, clock: clock)
+      }
+    }
+    await first.close()
+  }
 }

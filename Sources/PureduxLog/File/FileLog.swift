@@ -95,6 +95,7 @@ public final class FileLog: LogDirectory {
   ///   - directory: Made where it is not there.
   ///   - onTornTail: Told of each tail that is set aside. Without it, it is printed on standard error.
   /// - Throws: `LogError.inUse` where it is open in another process, or twice in this one.
+  /// - SeeAlso: `init(directory:waitingFor:)`, which waits for the other process.
   public convenience init(
     directory: String, options: Options = Options(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
   ) throws(LogError) {
@@ -108,6 +109,32 @@ public final class FileLog: LogDirectory {
       try Self.lock(directory), directory: directory, options: options, onTornTail: onTornTail, faults: faults)
     // What is not deleted now, as the disk fails, is the next time.
     try? deleteRemoved()
+  }
+
+  /// Opens a log that another process may have open still: the one that this one takes the place of. Waits until that
+  /// has closed it, or has ended, and tries again each 50 ms. No thread is held while it waits.
+  ///
+  ///     let log = try await FileLog(directory: "data", waitingFor: .seconds(30))
+  ///
+  /// - Parameters:
+  ///   - directory: Made where it is not there.
+  ///   - limit: How long it waits; less than zero counts as zero, and more than a hundred years as that.
+  ///   - clock: Measures that.
+  ///   - onTornTail: As above.
+  /// - Throws: `LogError.inUse` where it is open elsewhere until then, `.unavailable` where the task is cancelled while
+  ///   it waits.
+  public convenience init(
+    directory: String, waitingFor limit: Duration, options: Options = Options(),
+    clock: any Clock<Duration> = ContinuousClock(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
+  ) async throws(LogError) {
+    let opened = try await Self.lock(directory, waitingFor: limit.clamped, by: ElapsedClock(clock))
+    self.init(opened, directory: directory, options: options, onTornTail: onTornTail, faults: nil)
+    await withCheckedContinuation { continuation in
+      snapshotQueue.async {
+        try? self.deleteRemoved()
+        continuation.resume()
+      }
+    }
   }
 
   private init(
@@ -137,6 +164,22 @@ public final class FileLog: LogDirectory {
       return Opened(home: home, lock: lock, lockPlace: try lock.place())
     } catch {
       throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
+    }
+  }
+
+  private static func lock(
+    _ directory: String, waitingFor limit: Duration, by clock: ElapsedClock
+  ) async throws(LogError) -> Opened {
+    let end = clock.now + limit
+    while true {
+      let result: Result<Opened, LogError> = await withCheckedContinuation { continuation in
+        DispatchQueue.global().async {
+          continuation.resume(returning: Result { () throws(LogError) in try lock(directory) })
+        }
+      }
+      let rest = end - clock.now
+      guard case .failure(.inUse) = result, rest > .zero else { return try result.get() }
+      guard await clock.sleep(for: min(.milliseconds(50), rest)) else { throw .unavailable("The task was cancelled.") }
     }
   }
 
