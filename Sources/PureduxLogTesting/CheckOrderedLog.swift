@@ -40,6 +40,7 @@ public func checkOrderedLog(
     ("sizes", { try await checkSizes(open("sizes")) }),
     ("cancellation", { try await checkCancellation(open("cancellation")) }),
     ("truncation", { try await checkTruncation(open("truncation")) }),
+    ("erasure", { try await checkErasure(open("erasure")) }),
     ("snapshots", { try await checkSnapshots(open("snapshots")) }),
     ("reopening", { try await checkReopening(open) }),
     ("separation", { try await checkSeparation(open("one"), open("another")) }),
@@ -240,6 +241,47 @@ private func checkTruncation(_ log: any OrderedLog) async throws {
   guard last > positions[99] else { throw LogViolation("truncation", "positions begin anew") }
 }
 
+/// A log need not erase; one that does has nothing left.
+private func checkErasure(_ log: any OrderedLog) async throws {
+  let positions = try await log.append(entries(0..<100))
+  try await log.snapshots?.save(LogSnapshot(position: positions[20], bytes: [1]))
+  // Of any type: who catches some cases of a typed error crashes the compiler (6.3).
+  let erase: (UInt64) async throws -> Void = { try await log.erase(through: $0) }
+  do {
+    try await erase(positions[49])
+  } catch LogError.refused {
+    guard try await log.read(after: 0, through: positions[99]).count == 100 else {
+      throw LogViolation("erasure", "it is refused, and entries are gone")
+    }
+    return
+  }
+  try await erase(positions[49])
+  guard try await log.snapshots?.newest() == nil else {
+    throw LogViolation("erasure", "a snapshot of what was erased is there")
+  }
+  do {
+    _ = try await log.read(after: positions[48], through: positions[99])
+    throw LogViolation("erasure", "the last entry that was erased can be read, or nobody is told")
+  } catch LogError.truncated(let first) {
+    guard first == positions[50] else { throw LogViolation("erasure", "the first entry left is said to be \(first)") }
+  }
+  guard try await log.read(after: positions[49], through: positions[99]).map(\.bytes) == entries(50..<100) else {
+    throw LogViolation("erasure", "entries behind what was erased are gone")
+  }
+  for position in [0, positions[99], positions[99] + 1_000_000] {
+    do {
+      try await erase(position)
+    } catch LogError.refused {
+      continue
+    }
+    throw LogViolation("erasure", "what has no entry, or none behind it, is erased: \(position)")
+  }
+  let last = try await log.append([1])
+  guard last > positions[99], try await log.read(after: positions[99], through: last).map(\.bytes) == [[1]] else {
+    throw LogViolation("erasure", "what is appended afterwards is not there")
+  }
+}
+
 private func checkSnapshots(_ log: any OrderedLog) async throws {
   guard let snapshots = log.snapshots else { return }
   let positions = try await log.append(entries(0..<40))
@@ -349,4 +391,5 @@ private struct WatchedLog: OrderedLog {
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
   func head() async throws(LogError) -> UInt64 { try await log.head() }
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+  func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
 }

@@ -87,6 +87,16 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     }
   }
 
+  public func erase(through position: UInt64) async throws(LogError) {
+    let isThere = try withContents { contents in
+      guard position > 0, position < contents.head else { return false }
+      if let snapshot = contents.snapshot, snapshot.position < position { contents.snapshot = nil }
+      return true
+    }
+    guard isThere else { throw .notErasable(position) }
+    try await truncate(through: position)
+  }
+
   public func newest() async throws(LogError) -> LogSnapshot? { try withContents { $0.snapshot } }
 
   public func save(_ snapshot: LogSnapshot) async throws(LogError) {

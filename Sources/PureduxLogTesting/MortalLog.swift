@@ -136,6 +136,11 @@ public final class MortalLog: OrderedLog {
     try await log.truncate(through: position)
   }
 
+  public func erase(through position: UInt64) async throws(LogError) {
+    try check()
+    try await log.erase(through: position)
+  }
+
   /// Throws where the process has died.
   fileprivate func check() throws(LogError) { if life.withLock({ $0.isDead }) { throw Self.death } }
 }

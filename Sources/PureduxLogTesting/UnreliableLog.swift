@@ -111,6 +111,8 @@ public final class UnreliableLog: OrderedLog {
   public func head() async throws(LogError) -> UInt64 { try await log.head() }
 
   public func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+
+  public func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
 }
 
 /// Random numbers that a seed determines: SplitMix64.

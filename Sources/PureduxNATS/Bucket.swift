@@ -218,6 +218,16 @@
       }
     }
 
+    /// Removes what there is of snapshots before a position.
+    func removeSnapshots(before position: UInt64) async throws(LogError) {
+      let manifest = try await value("snapshot", as: Manifest.self).value
+      if let manifest, manifest.stream == jetStream.prefix, manifest.position >= position {
+        return try await removeParts(before: position)
+      }
+      try await jetStream.purge(subject("snapshot"), in: stream)
+      try await removeParts(before: position)
+    }
+
     /// Removes the parts of older snapshots, and those that were being written when their writer died.
     private func removeParts(before position: UInt64) async throws(LogError) {
       let found = try await jetStream.subjects(subject("*.*"), in: stream)

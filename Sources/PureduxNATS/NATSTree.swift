@@ -316,6 +316,25 @@
       }
     }
 
+    func erase(through position: UInt64) async throws(LogError) {
+      try await learn()
+      let subject = try subject()
+      guard position > 0, position < .max else { throw .notErasable(position) }
+      let first = try entry(try await jetStream.first(of: subject, from: position + 1, in: stream))?.seq
+      let at = try await jetStream.first(of: subject, from: position, in: stream)?.seq
+      let truncated = try await extent()?.truncated ?? 0
+      guard let first, at == position || position <= truncated else { throw .notErasable(position) }
+      try await bucket().truncate(through: position, to: first)
+      // Who reads may have looked a moment ago whether something is missing, and would not see that this is.
+      do {
+        try await Task.sleep(for: owner.options.truncationGrace)
+      } catch {
+        throw .unavailable("The task was cancelled. The entries have not been erased.")
+      }
+      try await jetStream.purge(subject, before: position + 1, in: stream)
+      try await bucket().removeSnapshots(before: position)
+    }
+
     // MARK: Snapshots
 
     private func bucket() throws(LogError) -> Bucket { Bucket(jetStream, token: try named()) }

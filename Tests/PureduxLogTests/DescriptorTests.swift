@@ -9,7 +9,9 @@ import Testing
     await #expect(processExitsWith: .success) {
       let limit = try limitDescriptors()
       let directory = try TemporaryDirectory()
-      let log = try FileLog(directory: directory.path)
+      var options = FileLog.Options()
+      options.openFiles = Int(limit)
+      let log = try FileLog(directory: directory.path, options: options)
       var open: [any OrderedLog] = []
       // More than there could be if no descriptor were inherited.
       for number in 0..<limit {
@@ -31,6 +33,32 @@ import Testing
       open = []
       while (try? await append(to: log["\(limit - 1)"])) == nil { await Task.yield() }
       await log.close()
+    }
+  }
+
+  @Test("trees that are open are as many as one likes, and the files that they have open are not")
+  func manyTrees() async {
+    await #expect(processExitsWith: .success) {
+      let limit = try limitDescriptors()
+      let before = try descriptors()
+      let directory = try TemporaryDirectory()
+      var options = FileLog.Options()
+      (options.syncs, options.preallocatedBytes) = (false, 0)
+      let log = try FileLog(directory: directory.path, options: options)
+      let trees = (0..<400).map { log["\($0)"] }
+      for round in 1...2 as ClosedRange<UInt64> {
+        for (number, tree) in trees.enumerated() {
+          #expect(try await append(to: tree) == round)
+          if number % 100 == 99 { #expect(try descriptors() <= before + Int(limit) / 4 + 16) }
+        }
+      }
+      for tree in trees { #expect(try await tree.head() == 2) }
+      for tree in trees.suffix(50) {
+        for try await records in tree.records(after: 0) where records.last?.position == 2 { break }
+      }
+      #expect(try descriptors() <= before + Int(limit) / 4 + 16)
+      await log.close()
+      #expect(try descriptors() <= before + 16)
     }
   }
 
@@ -62,6 +90,8 @@ import Testing
     }
   }
 }
+
+private func descriptors() throws -> Int { try FileManager.default.contentsOfDirectory(atPath: "/dev/fd").count }
 
 private func append(to log: any OrderedLog) async throws -> UInt64 {
   try await withCheckedThrowingContinuation { continuation in

@@ -35,7 +35,7 @@
     func contract() async throws {
       let server = try NATSServer()
       defer { server.kill() }
-      let log = try await Self.open(server)
+      let log = try await Self.open(server) { $0.truncationGrace = .zero }
       try await checkOrderedLog { log[$0] }
       await log.close()
     }

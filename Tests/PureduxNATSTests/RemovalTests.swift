@@ -143,6 +143,43 @@
       await log.close()
     }
 
+    @Test("what is erased is gone from the stream and the bucket, and stores go on")
+    func erased() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server) {
+        $0.truncationGrace = .zero
+        $0.lossCheck = .zero
+      }
+      let tree = try #require(log["list"] as? NATSTree)
+      let make = { @Sendable () async throws -> ListStore in
+        try await ListStore(following: tree, initialState: [], options: .silent) { list, action in
+          list.append(action)
+          if action == "forget" { list.removeAll { $0.hasPrefix("secret") } }
+        }
+      }
+      let store = try await make()
+      for action in ["kept", "secret"] { try await store.send(action) }
+      try await store.saveSnapshot()
+      for action in ["forget", "more"] { try await store.send(action) }
+      let position = try await store.eraseLog()
+      try await store.send("later")
+      let second = try await make()
+      #expect(await second.state == ["kept", "forget", "more", "later"])
+      // One entry without actions, and the last one; perhaps one that was sent again.
+      let entries = try await tree.read(after: position, through: try await tree.head())
+      #expect(!entries.contains { $0.bytes.contains(Array("secret".utf8)) })
+      #expect(try await log.jetStream.entries(of: tree.subject()).count == entries.count)
+      await #expect(throws: LogError.self) { try await tree.read(after: 0, through: position) }
+      // The manifest, its part, and what is to be there of the log.
+      let bucket = try await log.jetStream.subjects(
+        log.jetStream.bucketSubject("klist.>"), in: log.jetStream.bucketStream)
+      #expect(bucket.count == 3)
+      await second.shutdown()
+      await store.shutdown()
+      await log.close()
+    }
+
     @Test("who has missed the end of a removed tree finds out, also where nothing is left of it")
     func missed() async throws {
       let server = try NATSServer()

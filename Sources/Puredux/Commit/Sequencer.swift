@@ -40,6 +40,7 @@ private struct SubmittedAction {
     /// What an operator asks for; each returns a position.
     package let saveSnapshot: @Sendable () async throws -> UInt64
     package let truncate: @Sendable () async throws -> UInt64
+    package let erase: @Sendable () async throws -> UInt64
     package let seal: @Sendable (_ rules: UInt32, _ reason: String) async throws -> UInt64
     package let rootClosed: @Sendable () -> Void
     package let rootEnded: @Sendable () -> Void
@@ -51,6 +52,7 @@ private struct SubmittedAction {
       phases: @escaping @Sendable () -> AsyncStream<LogStatistics.Phase>,
       saveSnapshot: @escaping @Sendable () async throws -> UInt64,
       truncate: @escaping @Sendable () async throws -> UInt64,
+      erase: @escaping @Sendable () async throws -> UInt64,
       seal: @escaping @Sendable (_ rules: UInt32, _ reason: String) async throws -> UInt64,
       rootClosed: @escaping @Sendable () -> Void,
       rootEnded: @escaping @Sendable () -> Void
@@ -63,6 +65,7 @@ private struct SubmittedAction {
       self.phases = phases
       self.saveSnapshot = saveSnapshot
       self.truncate = truncate
+      self.erase = erase
       self.seal = seal
       self.rootClosed = rootClosed
       self.rootEnded = rootEnded

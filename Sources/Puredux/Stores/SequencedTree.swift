@@ -48,6 +48,7 @@ extension SequencedTree {
   package var phases: AsyncStream<LogStatistics.Phase> { sequencer.log.phases() }
   package func saveSnapshot() async throws -> UInt64 { try await sequencer.log.saveSnapshot() }
   package func truncate() async throws -> UInt64 { try await sequencer.log.truncate() }
+  package func erase() async throws -> UInt64 { try await sequencer.log.erase() }
   package func seal(for rules: UInt32, _ reason: String) async throws -> UInt64 {
     try await sequencer.log.seal(rules, reason)
   }

@@ -69,6 +69,12 @@ final class Disk: Sendable {
   /// Logs use no descriptor from this number on, and leave those to the rest of the process: libdispatch ends a process
   /// in which it gets none.
   private static var descriptorLimit: Int32 {
+    let count = limitOfProcess
+    return count - min(64, count / 4)
+  }
+
+  /// How many descriptors the process may have at present.
+  static var limitOfProcess: Int32 {
     #if canImport(Glibc)
       let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     #else
@@ -77,8 +83,7 @@ final class Disk: Sendable {
     var limit = rlimit()
     // SAFETY: the call writes the structure that it is given, and keeps nothing of it.
     guard unsafe getrlimit(resource, &limit) == 0 else { return .max }
-    let count = Int32(clamping: limit.rlim_cur)
-    return count - min(64, count / 4)
+    return Int32(clamping: limit.rlim_cur)
   }
 
   private func status() throws(Failure) -> (isRegular: Bool, size: Int, place: FilePlace) {

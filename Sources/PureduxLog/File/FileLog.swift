@@ -19,9 +19,11 @@ import Synchronization
 /// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the
 /// store that follows the log tries again until there is room.
 ///
-/// **Descriptors.** A tree that is used has two files open. Where the process has 64 file descriptors left (a quarter,
-/// where it may have fewer than 256), no more files are opened: that is `LogError.unavailable`, and the trees that are
-/// open go on. A process with many trees raises its limit (`ulimit -n`, `setrlimit`) when it starts.
+/// **Descriptors.** A tree that is written to has two files open. At most `Options.openFiles` are, by default a quarter
+/// of those that the process may have: beyond that, the files of the trees that were not used for longest are closed,
+/// and opened again with the next entry, where it is looked whether they are still the same. Where the process has 64
+/// file descriptors left (a quarter, where it may have fewer than 256), no more files are opened: that is
+/// `LogError.unavailable`, and the trees whose files are open go on.
 ///
 /// **Whose the files are.** A directory is open in one `FileLog` at a time. Each tree's directory says which tree it is
 /// of, and its files do: directories that were exchanged, and files of other trees, are not taken
@@ -42,6 +44,10 @@ public final class FileLog: LogDirectory {
     /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left,
     /// is set aside.
     public var syncs = true
+    /// How many files are kept open to be written to: two for each of the trees that were used last. What is being done
+    /// on the log's 17 threads takes up to four more each for the time. Fewer than two count as two; nil, as a quarter
+    /// of the descriptors that the process may have when the log is opened.
+    public var openFiles: Int?
 
     public init() {}
   }
@@ -64,7 +70,7 @@ public final class FileLog: LogDirectory {
   let options: Options
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
-  private struct Opened {
+  private struct Opened: Sendable {
     let home: Directory
     /// Locked for as long as the log is open.
     let lock: Disk
@@ -77,6 +83,7 @@ public final class FileLog: LogDirectory {
   /// The numbers of the trees whose files were found not to be where they were.
   private let lost = LockedValue<[String: UInt64]>([:])
   private let closing = LockedValue<Task<Void, Never>?>(nil)
+  let openFiles: OpenFiles
   private let trees = LockedValue(WeakTable<FileTree>())
   /// The files of the trees that there are objects for, and for how many.
   private let files = LockedValue<[String: (files: FileTree.Files, users: Int)]>([:])
@@ -89,35 +96,92 @@ public final class FileLog: LogDirectory {
   ///   - directory: Made where it is not there.
   ///   - onTornTail: Told of each tail that is set aside. Without it, it is printed on standard error.
   /// - Throws: `LogError.inUse` where it is open in another process, or twice in this one.
+  /// - SeeAlso: `init(directory:waitingFor:)`, which waits for the other process.
   public convenience init(
     directory: String, options: Options = Options(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
   ) throws(LogError) {
     try self.init(directory: directory, options: options, onTornTail: onTornTail, faults: nil)
   }
 
-  init(
+  convenience init(
     directory: String, options: Options, onTornTail: (@Sendable (TornTail) -> Void)?, faults: DiskFaults?
   ) throws(LogError) {
+    self.init(
+      try Self.lock(directory), directory: directory, options: options, onTornTail: onTornTail, faults: faults)
+    // What is not deleted now, as the disk fails, is the next time.
+    try? deleteRemoved()
+  }
+
+  /// Opens a log that another process may have open still: the one that this one takes the place of. Waits until that
+  /// has closed it, or has ended, and tries again each 50 ms. No thread is held while it waits.
+  ///
+  ///     let log = try await FileLog(directory: "data", waitingFor: .seconds(30))
+  ///
+  /// - Parameters:
+  ///   - directory: Made where it is not there.
+  ///   - limit: How long it waits; less than zero counts as zero, and more than a hundred years as that.
+  ///   - clock: Measures that.
+  ///   - onTornTail: As above.
+  /// - Throws: `LogError.inUse` where it is open elsewhere until then, `.unavailable` where the task is cancelled while
+  ///   it waits.
+  public convenience init(
+    directory: String, waitingFor limit: Duration, options: Options = Options(),
+    clock: any Clock<Duration> = ContinuousClock(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
+  ) async throws(LogError) {
+    let opened = try await Self.lock(directory, waitingFor: limit.clamped, by: ElapsedClock(clock))
+    self.init(opened, directory: directory, options: options, onTornTail: onTornTail, faults: nil)
+    await withCheckedContinuation { continuation in
+      snapshotQueue.async {
+        try? self.deleteRemoved()
+        continuation.resume()
+      }
+    }
+  }
+
+  private init(
+    _ opened: Opened, directory: String, options: Options, onTornTail: (@Sendable (TornTail) -> Void)?,
+    faults: DiskFaults?
+  ) {
     self.directory = directory
+    path = opened.home.path
+    self.opened = LockedValue(opened)
     self.options = options
     self.faults = faults
+    openFiles = OpenFiles(limit: max(2, options.openFiles ?? Int(Disk.limitOfProcess / 4)))
     report =
       onTornTail ?? { tail in
         var error = StandardError()
         print("Set aside \(tail.bytes) bytes that nobody was told of, of the log \(tail.key): \(tail.path)", to: &error)
       }
-    do {
-      path = try Directory.absolute(directory)
+  }
+
+  private static func lock(_ directory: String) throws(LogError) -> Opened {
+    do throws(Disk.Failure) {
+      let path = try Directory.absolute(directory)
       try Directory.make(path: path)
       let home = try Directory(path)
       let lock = try Disk(FileNames.lock, in: home, .creating)
       try lock.lock()
-      opened = LockedValue(Opened(home: home, lock: lock, lockPlace: try lock.place()))
+      return Opened(home: home, lock: lock, lockPlace: try lock.place())
     } catch {
       throw error.isLocked ? .inUse("\(directory) is open already.") : error.logError
     }
-    // What is not deleted now, as the disk fails, is the next time.
-    try? deleteRemoved()
+  }
+
+  private static func lock(
+    _ directory: String, waitingFor limit: Duration, by clock: ElapsedClock
+  ) async throws(LogError) -> Opened {
+    let end = clock.now + limit
+    while true {
+      let result: Result<Opened, LogError> = await withCheckedContinuation { continuation in
+        DispatchQueue.global().async {
+          continuation.resume(returning: Result { () throws(LogError) in try lock(directory) })
+        }
+      }
+      let rest = end - clock.now
+      guard case .failure(.inUse) = result, rest > .zero else { return try result.get() }
+      guard await clock.sleep(for: min(.milliseconds(50), rest)) else { throw .unavailable("The task was cancelled.") }
+    }
   }
 
   /// The log of a tree. Asks nothing of the disk until it is used, and makes its directory with the first entry.
@@ -148,7 +212,7 @@ public final class FileLog: LogDirectory {
   func enter(_ key: String) -> FileTree.Files {
     files.withLock { files in
       let users = files[key]?.users ?? 0
-      let found = files[key]?.files ?? FileTree.Files()
+      let found = files[key]?.files ?? FileTree.Files(openFiles.makeID())
       files[key] = (found, users + 1)
       return found
     }
@@ -159,7 +223,11 @@ public final class FileLog: LogDirectory {
     files.withLock { files in
       guard let (found, users) = files[key] else { return }
       files[key] = users > 1 ? (found, users - 1) : nil
-      if users == 1 { found.segments.withLock { $0 = nil } }
+      guard users == 1 else { return }
+      found.segments.withLock { segments in
+        segments = nil
+        openFiles.close(found.id)
+      }
     }
   }
 

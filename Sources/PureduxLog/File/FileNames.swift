@@ -9,6 +9,8 @@ enum FileNames {
   /// Says which tree a directory is of.
   static let identity = "tree"
   static let newIdentity = "tree.new"
+  /// What stays of a file of records of which some are erased.
+  static let newSegment = "segment.new"
   static let snapshot = "snapshot"
   static let newSnapshot = "snapshot.new"
   /// One of more than the log has, set aside.
@@ -55,7 +57,14 @@ enum FileNames {
   }
 
   /// Where a tail that was set aside lies.
-  static func torn(_ position: UInt64) -> String { "torn-" + hex(position, digits: 16) }
+  static func torn(_ position: UInt64) -> String { tornPrefix + hex(position, digits: 16) }
+
+  private static let tornPrefix = "torn-"
+
+  /// Whether a file may have bytes of entries or of states, and is not used any more.
+  static func isLeftOver(_ name: String) -> Bool {
+    name.hasPrefix(tornPrefix) || [newSegment, newSnapshot, strayedSnapshot].contains(name)
+  }
 
   private static func hex(_ value: UInt64, digits: Int) -> String {
     let text = String(value, radix: 16)

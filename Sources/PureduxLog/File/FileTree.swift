@@ -37,8 +37,12 @@ final class FileTree: LocalLog, SnapshotStore {
   /// The files of a tree, while they are open: of all objects for its key that there are, one of which may just be
   /// going when the next one is made.
   final class Files: Sendable {
+    /// Under which its descriptors are kept.
+    let id: Int
     /// Used on a queue only.
     let segments = LockedValue<Segments?>(nil)
+
+    init(_ id: Int) { self.id = id }
   }
 
   init(of key: String, in owner: FileLog) {
@@ -112,8 +116,13 @@ final class FileTree: LocalLog, SnapshotStore {
       if let files {
         opened = files
       } else {
-        opened = try Segments(in: owner.directoryName(of: key), of: key, for: owner)
-        if !owner.options.syncs { try opened.setSnapshotAside() }
+        do throws(LogError) {
+          opened = try Segments(in: owner.directoryName(of: key), of: key, for: owner, as: self.files.id)
+          if !owner.options.syncs { try opened.setSnapshotAside() }
+        } catch {
+          owner.openFiles.close(self.files.id)
+          throw error
+        }
       }
       waiting.withLock { if $0.head == nil { $0.head = opened.head } }
       files = nil
@@ -139,6 +148,7 @@ final class FileTree: LocalLog, SnapshotStore {
       let isRemoved = try self.files.segments.withLock { files throws(LogError) in
         // They are opened again where it is not removed.
         files = nil
+        self.owner.openFiles.close(self.files.id)
         guard try self.owner.setAside(self.key) else { return false }
         self.waiting.withLock { $0 = Waiting(loss: .removed) }
         return true
@@ -260,6 +270,36 @@ final class FileTree: LocalLog, SnapshotStore {
   func truncate(through position: UInt64) async throws(LogError) {
     try await onQueue { () throws(LogError) in
       try self.withFiles { files throws(LogError) in try files.truncate(through: position) }
+    }
+  }
+
+  func erase(through position: UInt64) async throws(LogError) {
+    let (name, identity) = try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in
+        try files.erase(through: position)
+        self.waiting.withLock { waiting in
+          waiting.recent.removeAll { $0.position <= position }
+          waiting.recentBytes = waiting.recent.reduce(0) { $0 + $1.bytes.count }
+        }
+        return (files.name, try files.identified())
+      }
+    }
+    // No snapshot is written meanwhile.
+    try await onQueue(owner.snapshotQueue) { () throws(LogError) in
+      if let loss = self.waiting.withLock({ $0.loss }) { throw loss }
+      let home = try self.owner.home()
+      let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
+      guard try TreeIdentity.read(in: directory) == identity else {
+        throw .damaged(position: position, "\(directory.path) is the directory of another log by now.")
+      }
+      try SnapshotFile.erase(in: directory, of: identity, before: position)
+      try onDisk { () throws(Disk.Failure) in
+        for file in try directory.names() where FileNames.isLeftOver(file) {
+          try self.owner.fail(.remove, nil, 0)
+          try directory.remove(file)
+        }
+        try directory.sync()
+      }
     }
   }
 

@@ -4,19 +4,24 @@ struct Segments {
   /// The directory of the tree, in that of the log.
   let name: String
   private let owner: FileLog
+  /// Under which what is open is kept.
+  private let id: Int
   /// None before anything is written.
   private(set) var identity: TreeIdentity?
   /// The positions that the files begin with, in order.
   private var firsts: [UInt64] = []
-  /// The last file, which is written, and locked; none before the first entry.
-  private var last: (file: Disk, place: FilePlace)?
+  /// The last file, which is written; none before the first entry. It may have been closed for others.
+  private var last: FilePlace?
   /// Where its next record goes.
   private var end = RecordFormat.headerSize
   /// Up to where it consists of zeros behind that.
   private var allocated = 0
+  /// Whether the name of the last file may not be on the disk yet.
+  private var isUnplaced = false
   /// Whether something that failed may lie behind that.
   private var hasRemains = false
-  private var mark: Disk?
+  /// How far was acknowledged, as far as that is noted.
+  private var noted: AcknowledgedMark?
   private(set) var head: UInt64 = 0
   /// Whether something was set aside.
   private var wasTorn = false
@@ -24,7 +29,8 @@ struct Segments {
   private(set) var loss: LogError?
 
   /// Looks at the last file, and sets aside what was being written when somebody died.
-  init(in name: String, of key: String, for owner: FileLog) throws(LogError) {
+  init(in name: String, of key: String, for owner: FileLog, as id: Int) throws(LogError) {
+    self.id = id
     self.key = key
     self.name = name
     self.owner = owner
@@ -46,6 +52,7 @@ struct Segments {
     }
     if let lost = owner.lostID(of: key), identity?.id ?? 0 != lost { throw moved() }
     let mark = try AcknowledgedMark.read(in: directory)
+    noted = mark
     if !owner.options.syncs {
       try openWhatIsLeft(mark, in: directory)
     } else if let first = firsts.last {
@@ -78,8 +85,9 @@ struct Segments {
     if !wasTorn { owner.report(FileLog.TornTail(key: key, position: head + 1, bytes: 0, path: directory.path)) }
     if firsts.isEmpty {
       try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.mark) }
-    } else {
-      acknowledge(in: directory)
+      noted = nil
+    } else if var files = owner.openFiles.files(of: id) {
+      acknowledge(&files, in: directory)
     }
   }
 
@@ -113,7 +121,7 @@ struct Segments {
     guard let last, let first = firsts.last else { return true }
     let home = try owner.home()
     return try onDisk { () throws(Disk.Failure) in
-      try home.place(of: name + "/" + FileNames.segment(first)) == last.place
+      try home.place(of: name + "/" + FileNames.segment(first)) == last
     }
   }
 
@@ -146,8 +154,34 @@ struct Segments {
   private func holdsLast(_ directory: Directory) throws(LogError) -> Bool {
     guard let last, let first = firsts.last else { return true }
     return try onDisk { () throws(Disk.Failure) in
-      try directory.place(of: FileNames.segment(first)) == last.place
+      try directory.place(of: FileNames.segment(first)) == last
     }
+  }
+
+  /// The files that are written, which are opened again where they have been closed for others; none before the first
+  /// entry.
+  private mutating func written() throws(LogError) -> OpenFiles.Files? {
+    guard let last, let first = firsts.last else { return nil }
+    if let files = owner.openFiles.files(of: id) { return files }
+    let directory = try checkedDirectory()
+    let file = try onDisk { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.segment(first), in: directory, .writing)
+      try file.lock()
+      return file
+    }
+    let (size, place) = try onDisk { () throws(Disk.Failure) in (try file.size(), try file.place()) }
+    let mark = try AcknowledgedMark.read(in: directory)
+    guard place == last, size >= end, mark == nil || mark == noted else {
+      let error = LogError.damaged(
+        position: head + 1,
+        "The files of the log \(key) in \(directory.path) were changed by somebody else while the log was open. What was "
+          + "appended since has not been acknowledged. Put back what was there, and open the store anew.")
+      loss = error
+      throw error
+    }
+    let files = OpenFiles.Files(last: file)
+    owner.openFiles.keep(files, of: id)
+    return files
   }
 
   /// Which tree it is, to be said in another file of it.
@@ -220,7 +254,8 @@ struct Segments {
         try file.sync()
       }
       end = new.size
-      last = (file, place)
+      last = place
+      owner.openFiles.keep(OpenFiles.Files(last: file), of: id)
       return
     }
     guard isOwn(header) else { throw foreign(file.path, first) }
@@ -243,7 +278,8 @@ struct Segments {
       // Who wrote the last records may have died before they were on the disk. From now on, readers are given them.
       try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
-    last = (file, place)
+    last = place
+    owner.openFiles.keep(OpenFiles.Files(last: file), of: id)
   }
 
   /// Finds the end of what can be read. Returns where what lies behind that ends but for zeros, and whether it may be
@@ -301,11 +337,16 @@ struct Segments {
   /// a process that dies before leaves a tail.
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     if let loss { throw loss }
-    if let last, hasRemains {
-      do { try takeBack(last.file) } catch { throw error.logError }
+    var open = try written()
+    if isUnplaced { try place(in: checkedDirectory()) }
+    if let open, hasRemains {
+      do { try takeBack(open.last) } catch { throw error.logError }
     }
-    if last == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) { try begin(head + 1) }
-    guard let last else { return [] }
+    if open == nil || end >= max(RecordFormat.headerSize + 1, owner.options.segmentBytes) {
+      open = try begin(head + 1, behind: open)
+    }
+    guard var files = open else { return [] }
+    open = nil
     var bytes: [UInt8] = []
     bytes.reserveCapacity(entries.reduce(0) { $0 + RecordFormat.recordOverhead + $1.count })
     let records = entries.enumerated().map {
@@ -314,16 +355,16 @@ struct Segments {
     for record in records { RecordFormat.append(record, to: &bytes) }
     hasRemains = true
     do throws(LogError) {
-      try write(bytes, to: last.file)
+      try write(bytes, to: files.last)
       try checkPlace()
     } catch {
-      try? takeBack(last.file)
+      try? takeBack(files.last)
       throw error
     }
     hasRemains = false
     end += bytes.count
     head += UInt64(records.count)
-    acknowledge()
+    acknowledge(&files)
     return records
   }
 
@@ -361,14 +402,14 @@ struct Segments {
     if owner.options.syncs { try file.sync() }
   }
 
-  /// Begins a file.
-  private mutating func begin(_ first: UInt64) throws(LogError) {
+  /// Begins a file behind the one that was written.
+  private mutating func begin(_ first: UInt64, behind before: OpenFiles.Files?) throws(LogError) -> OpenFiles.Files {
     do { try owner.fail(.write, nil, RecordFormat.headerSize) } catch { throw error.logError }
     let (directory, identity) = try ownDirectory()
     let header = RecordFormat.Header(first: first, tree: identity.id)
     // What was allocated and is not needed; a log can be read with it, too.
-    try? last?.file.truncate(to: end)
-    last = try onDisk { () throws(Disk.Failure) in
+    try? before?.last.truncate(to: end)
+    let (file, place) = try onDisk { () throws(Disk.Failure) in
       let file = try Disk(FileNames.segment(first), in: directory, .creating)
       try file.lock()
       // What failed here before has left no more than a header.
@@ -382,32 +423,46 @@ struct Segments {
       return (file, try file.place())
     }
     firsts.append(first)
+    last = place
     end = header.size
     allocated = end
-    acknowledge(in: directory)
+    var files = OpenFiles.Files(last: file, mark: before?.mark)
+    owner.openFiles.keep(files, of: id)
+    acknowledge(&files, in: directory)
+    return files
   }
 
   /// Closes the files as they are.
-  mutating func letGo() { (last, mark) = (nil, nil) }
+  mutating func letGo() {
+    last = nil
+    owner.openFiles.close(id)
+  }
 
-  /// Gives back what was allocated and is not needed.
-  func close() { if !hasRemains { try? last?.file.truncate(to: end) } }
+  /// Closes the files, and gives back what was allocated and is not needed, unless they have been closed for others.
+  func close() {
+    if !hasRemains { try? owner.openFiles.files(of: id)?.last.truncate(to: end) }
+    owner.openFiles.close(id)
+  }
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
   /// damage. After the death of a machine it may be older: what was acknowledged since, and is damaged, is set aside
   /// and reported then, as what was not. Of a process that dies it never is: where nothing can be noted, as there are
   /// too few descriptors, the file goes until it can be. Without it, what does not look like a tail is damage.
-  private mutating func acknowledge(in directory: Directory? = nil) {
+  private mutating func acknowledge(_ files: inout OpenFiles.Files, in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
-    if mark == nil, let directory = directory ?? (try? checkedDirectory()) {
-      mark = try? Disk(FileNames.mark, in: directory, .creating)
+    let isOpen = files.mark != nil
+    if !isOpen, let directory = directory ?? (try? checkedDirectory()) {
+      files.mark = try? Disk(FileNames.mark, in: directory, .creating)
     }
-    let isNoted: Void? = try? mark?.write(AcknowledgedMark(first: first, end: UInt64(end)).bytes, at: 0)
+    let mark = AcknowledgedMark(first: first, end: UInt64(end))
+    let isNoted: Void? = try? files.mark?.write(mark.bytes, at: 0)
+    noted = mark
     if isNoted == nil {
-      mark = nil
+      files.mark = nil
       // Takes no descriptor. That the tree's directory is there has just been made sure of.
       if loss == nil { try? owner.home().remove(name + "/" + FileNames.mark) }
     }
+    if isOpen != (files.mark != nil) { owner.openFiles.keep(files, of: id) }
   }
 
   // MARK: Reading
@@ -467,10 +522,68 @@ struct Segments {
   mutating func truncate(through position: UInt64) throws(LogError) {
     guard firsts.count > 1, firsts[1] - 1 <= position else { return }
     let directory = try checkedDirectory()
+    if isUnplaced { try place(in: directory) }
     while firsts.count > 1, firsts[1] - 1 <= position {
       do { try directory.remove(FileNames.segment(firsts[0])) } catch { throw error.logError }
       firsts.removeFirst()
     }
+  }
+
+  /// Removes the entries up to a position, and the files that have them: those behind it are in another file by then.
+  mutating func erase(through position: UInt64) throws(LogError) {
+    guard position > 0, position < head else { throw .notErasable(position) }
+    let (directory, identity) = try ownDirectory()
+    if let first = firsts.last(where: { $0 <= position + 1 }), first <= position {
+      try copy(behind: position, from: first, to: directory, of: identity)
+    }
+    try truncate(through: position)
+    try onDisk { () throws(Disk.Failure) in try directory.sync() }
+  }
+
+  /// Has what a file has behind a position in a file of its own. Until the one before is removed both are read as one:
+  /// of each file what comes before the next.
+  private mutating func copy(
+    behind position: UInt64, from first: UInt64, to directory: Directory, of identity: TreeIdentity
+  ) throws(LogError) {
+    let end = firsts.first { $0 > first }.map { $0 - 1 } ?? head
+    var bytes = RecordFormat.Header(first: position + 1, tree: identity.id).bytes
+    var reader = SegmentReader(after: position)
+    while reader.position < end {
+      let (records, next) = try read(reader, atMost: 1 << 20)
+      for record in records where record.position <= end { RecordFormat.append(record, to: &bytes) }
+      reader = next
+    }
+    do { try owner.fail(.write, nil, bytes.count) } catch { throw error.logError }
+    let (file, place) = try onDisk { () throws(Disk.Failure) in
+      let file = try Disk(FileNames.newSegment, in: directory, .creating)
+      try file.lock()
+      try file.truncate(to: 0)
+      try file.write(bytes, at: 0)
+      try sync(file)
+      try directory.move(FileNames.newSegment, to: FileNames.segment(position + 1))
+      return (file, try file.place())
+    }
+    let isLast = first == firsts.last
+    firsts.append(position + 1)
+    firsts.sort()
+    isUnplaced = true
+    var files = OpenFiles.Files(last: file)
+    if isLast {
+      (last, self.end, allocated, hasRemains) = (place, bytes.count, bytes.count, false)
+      owner.openFiles.keep(files, of: id)
+    }
+    try self.place(in: directory)
+    // Not before: what is acknowledged in a file has to be found in it.
+    if isLast { acknowledge(&files, in: directory) }
+  }
+
+  /// Has the name of a file that took what another had on the disk, before it is written to, or that one removed.
+  private mutating func place(in directory: Directory) throws(LogError) {
+    try onDisk { () throws(Disk.Failure) in
+      try owner.fail(.sync, nil, 0)
+      try directory.sync()
+    }
+    isUnplaced = false
   }
 }
 

@@ -77,6 +77,12 @@ enum SnapshotFile {
     }
   }
 
+  /// Removes the snapshot where it is of what was before a position, or cannot be read.
+  static func erase(in directory: Directory, of identity: TreeIdentity, before position: UInt64) throws(LogError) {
+    if let kept = try read(in: directory, of: identity), kept.position >= position { return }
+    try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.snapshot) }
+  }
+
   static func encode(_ snapshot: LogSnapshot, of identity: TreeIdentity) -> [UInt8] {
     let key = Array(identity.key.utf8)
     var bytes = ByteWriter(capacity: magic.count + 28 + key.count + snapshot.bytes.count)

@@ -238,7 +238,8 @@ private struct Sending {
       submit: { self.submit($0) }, withdraw: { self.withdraw($0) }, refusal: { self.refusal },
       inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
       phases: { self.phases() }, saveSnapshot: { try await self.saveSnapshotNow() },
-      truncate: { try await self.truncateNow() }, seal: { try await self.sealNow(for: $0, $1) },
+      truncate: { try await self.truncateNow() }, erase: { try await self.eraseNow() },
+      seal: { try await self.sealNow(for: $0, $1) },
       rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
   }
 
@@ -981,6 +982,10 @@ private struct Sending {
 
   private func saveSnapshotNow() async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
+    return try await saveSnapshotNow(in: snapshots, by: states)
+  }
+
+  private func saveSnapshotNow(in snapshots: any SnapshotStore, by states: LogCoding<State>) async throws -> UInt64 {
     guard let content = try await content() else { throw StoreError.terminated }
     guard content.fold.position > 0 else { throw LogError.refused("There is nothing in the log.") }
     // Of that position: the store may have gone on since.
@@ -1062,6 +1067,27 @@ private struct Sending {
       throw LogError.unavailable("The store is behind the snapshot at position \(position).")
     }
     try await log.truncate(through: position)
+    return position
+  }
+
+  private func eraseNow() async throws -> UInt64 {
+    let (snapshots, states) = try keptSnapshots()
+    let position = try await saveSnapshotNow(in: snapshots, by: states)
+    // What is kept is looked at, and may be newer.
+    guard let newest = try await snapshots.newest(), newest.position >= position,
+      let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position
+    else { throw LogError.unavailable("The snapshot at position \(position) is not there.") }
+    // The last entry of a log stays: one without actions, so that it is none of those that are to go.
+    let header = sending.withLock { sending in
+      LogEntry.Header(
+        writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
+        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: options.rules)
+    }
+    let outcome = await withCheckedContinuation { continuation in
+      log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }
+    }
+    _ = try outcome.get()
+    try await log.erase(through: position)
     return position
   }
 

@@ -201,6 +201,19 @@ extension RootStore {
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
+  /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of the
+  /// entries up to there, and of the snapshots before it (`OrderedLog.erase`). For what has to be gone: let an action
+  /// take it out of the state first, and call this after its `send`. An entry without actions is added, as the last one
+  /// of a log stays. What backups have stays there.
+  ///
+  /// A replica that lags behind that position stops (`LogStop.unreadable`), and is opened anew. Where this process dies
+  /// meanwhile the log is as it was, or erased in part, and can be read in either case: call it once more.
+  ///
+  /// - Returns: The position up to which nothing is left.
+  /// - Throws: As `saveSnapshot()`, also where the log does not erase. Then not all is gone.
+  @discardableResult
+  public nonisolated func eraseLog() async throws -> UInt64 { try await following().erase() }
+
   /// Seals the log for a program with newer rules that does not know the present ones: the past is what its snapshot
   /// says, and is reduced no more.
   ///

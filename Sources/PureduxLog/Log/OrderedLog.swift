@@ -28,6 +28,18 @@ public protocol OrderedLog: Sendable {
   /// Removes entries up to a position, or fewer: as many as the engine likes.
   func truncate(through position: UInt64) async throws(LogError)
 
+  /// Removes entries up to the position of one, all of them, and whatever else the engine has of their bytes: what was
+  /// set aside of them, and snapshots of what came before that position. Who wants to open the tree afterwards has
+  /// saved a snapshot at that position, or behind it, before (`RootStore.eraseLog()` does). It may be repeated.
+  ///
+  /// That is said of what the engine stores at present. What backups have, and what a disk keeps of files that were
+  /// deleted, is not the engine's.
+  ///
+  /// - Throws: `LogError.refused` where there is no entry at that position, or none behind it: the last one stays, as
+  ///   it says how far the log goes; and by default, as a log that does not say that it erases does not. What it throws
+  ///   otherwise says that not all is gone.
+  func erase(through position: UInt64) async throws(LogError)
+
   /// How many bytes an entry may have.
   var entryLimit: Int { get }
 
@@ -39,6 +51,10 @@ public protocol OrderedLog: Sendable {
 }
 
 extension OrderedLog {
+  public func erase(through position: UInt64) async throws(LogError) {
+    throw .refused("The log does not erase.")
+  }
+
   public var entryLimit: Int { 1 << 20 }
   public var snapshots: (any SnapshotStore)? { nil }
   public var name: String? { nil }
@@ -98,6 +114,11 @@ public enum LogError: Error, Sendable, Hashable {
   case damaged(position: UInt64, String)
   /// The tree has been removed (`LogDirectory.remove`) since this log of it was asked for. Its key's log is another one.
   case removed
+
+  /// There is no entry at a position, or none behind it.
+  package static func notErasable(_ position: UInt64) -> LogError {
+    .refused("There is no entry at position \(position), or none behind it, which is to stay.")
+  }
 
   /// The end of the process that has the log open, as a test plays it: nobody is left to be told.
   package static let deathOfProcess = LogError.inUse("The process has died.")
