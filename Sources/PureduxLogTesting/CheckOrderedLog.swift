@@ -296,8 +296,19 @@ private func checkSnapshots(_ log: any OrderedLog) async throws {
     throw LogViolation("snapshots", "a newer one has not taken the place of the one before")
   }
   try await snapshots.replace(with: large)
+  guard try await snapshots.newest() == newer else {
+    throw LogViolation("snapshots", "one that replaces another has taken the place of a newer one")
+  }
+  let other = LogSnapshot(position: newer.position, bytes: [1])
+  try await snapshots.replace(with: other)
+  guard try await snapshots.newest() == other else {
+    throw LogViolation("snapshots", "one that replaces another of its position has not taken its place")
+  }
+  // Of more than the log has: that was lost.
+  try await snapshots.save(LogSnapshot(position: positions[positions.count - 1] + 1000, bytes: [2]))
+  try await snapshots.replace(with: large)
   guard try await snapshots.newest() == large else {
-    throw LogViolation("snapshots", "one that replaces a newer one has not taken its place")
+    throw LogViolation("snapshots", "one that replaces one of more than there is has not taken its place")
   }
 }
 

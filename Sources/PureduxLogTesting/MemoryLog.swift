@@ -107,7 +107,10 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
   }
 
   public func replace(with snapshot: LogSnapshot) async throws(LogError) {
-    try withContents { $0.snapshot = snapshot }
+    try withContents { contents in
+      if let kept = contents.snapshot, kept.position > snapshot.position, kept.position <= contents.head { return }
+      contents.snapshot = snapshot
+    }
   }
 
   // MARK: In a directory

@@ -188,15 +188,24 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
-    /// Whether what is kept is to stay in place of a snapshot: it is as new, whole, and of this stream.
-    private func stays(_ newest: Manifest?, beside snapshot: LogSnapshot) async throws(LogError) -> Bool {
+    /// Whether what is kept is to stay in place of a snapshot: it is as new, whole, and of this stream. Where that one is
+    /// to replace it, it stays only if it is newer, and the log has what it is of.
+    private func stays(
+      _ newest: Manifest?, beside snapshot: LogSnapshot, _ head: (() async throws(LogError) -> UInt64)?
+    ) async throws(LogError) -> Bool {
       guard let newest, newest.position >= snapshot.position, newest.stream == jetStream.prefix else { return false }
+      if let head {
+        if newest.position == snapshot.position { return false }
+        if try await newest.position > head() { return false }
+      }
       return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
     }
 
-    /// - Parameter always: Whether it also takes the place of one that is as new.
-    func save(_ snapshot: LogSnapshot, always: Bool) async throws(LogError) {
-      if !always, try await stays(value("snapshot", as: Manifest.self).value, beside: snapshot) { return }
+    /// - Parameter head: How far the log goes, where it is to take the place of one that is as new.
+    func save(
+      _ snapshot: LogSnapshot, replacing head: (() async throws(LogError) -> UInt64)? = nil
+    ) async throws(LogError) {
+      if try await stays(value("snapshot", as: Manifest.self).value, beside: snapshot, head) { return }
       let name = "\(snapshot.position)-\(String(UInt64.random(in: .min ... .max), radix: 36))"
       let size = jetStream.valueLimit
       var parts = 0
@@ -209,7 +218,7 @@
         stream: jetStream.prefix, position: snapshot.position, name: name, parts: parts, bytes: snapshot.bytes.count)
       while true {
         let (newest, revision, _) = try await value("snapshot", as: Manifest.self)
-        if !always, try await stays(newest, beside: snapshot) {
+        if try await stays(newest, beside: snapshot, head) {
           return try await jetStream.purge(subject(name + ".*"), in: stream)
         }
         guard try await put(manifest, as: "snapshot", over: revision) else { continue }

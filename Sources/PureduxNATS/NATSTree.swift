@@ -346,12 +346,12 @@
 
     func save(_ snapshot: LogSnapshot) async throws(LogError) {
       try await learn()
-      try await bucket().save(snapshot, always: false)
+      try await bucket().save(snapshot)
     }
 
     func replace(with snapshot: LogSnapshot) async throws(LogError) {
       try await learn()
-      try await bucket().save(snapshot, always: true)
+      try await bucket().save(snapshot, replacing: { () async throws(LogError) in try await self.head() })
     }
 
     // MARK: Removal

@@ -60,11 +60,12 @@ import Testing
     // The second format has one number more.
     #expect(failure(of: [2] + bytes.dropFirst()) == "unreadable")
     fold.seal(3)
+    fold.note(4)
     fold.decide(7)
     fold.decide(2)
     let sealed = try SnapshotContent(state: 3, fold: fold).encode(by: .json())
     let again = try SnapshotContent<Int>(sealed, by: .json()).fold
-    #expect(again.sealedRules == 3 && again.decided == [2, 7])
+    #expect(again.sealedRules == 3 && again.rules == 4 && again.decided == [2, 7])
     #expect(failure(of: [1] + sealed.dropFirst()) == "unreadable")
     let other = try SnapshotContent(state: "three", fold: fold).encode(by: .json())
     #expect(failure(of: other).hasPrefix("undecodable"))

@@ -106,10 +106,10 @@ import Testing
     // Died at 7, at 6, at 7 and at 7.
     for position in [7, 6, 7, 7] as [UInt64] {
       #expect(try !mark().isFatal(7))
-      let mark = try mark()
-      mark.begin(5)
-      mark.pause(behind: 5)
-      mark.begin(position)
+      let died = try mark()
+      died.begin(5)
+      died.pause(behind: 5)
+      died.begin(position)
     }
     #expect(try mark().isFatal(7))
     #expect(try !mark().isFatal(6))
@@ -127,31 +127,36 @@ import Testing
     func mark() throws -> RecoveryMark { try RecoveryMark("mark", in: directory, program: 1) }
     try mark().begin(7)
     try mark().begin(7)
-    let paused = try mark()
-    paused.begin(5)
-    paused.pause(behind: 5)
+    func recover(_ body: (RecoveryMark) -> Void) throws { body(try mark()) }
+    try recover {
+      $0.begin(5)
+      $0.pause(behind: 5)
+    }
     #expect(try mark().isFatal(7))
-    let failed = try mark()
-    failed.begin(5)
-    failed.pause(behind: 5)
-    failed.end(isComplete: false)
+    try recover {
+      $0.begin(5)
+      $0.pause(behind: 5)
+      $0.end(isComplete: false)
+    }
     #expect(try mark().isFatal(7))
     // One that is given up in the middle of an entry leaves that noted: it may have no end.
-    let endless = try mark()
-    endless.begin(7)
-    endless.end(isComplete: false)
+    try recover {
+      $0.begin(7)
+      $0.end(isComplete: false)
+    }
     #expect(try mark().isFatal(7))
-    let passed = try mark()
-    passed.begin(7)
-    passed.pause(behind: 7)
+    // While one recovers it has not died, and others do not know of it.
+    try recover { alive in
+      alive.begin(7)
+      #expect(throws: Disk.Failure.self) { try mark() }
+      alive.pause(behind: 7)
+    }
     #expect(try !mark().isFatal(7))
-    let complete = try mark()
-    complete.end(isComplete: true)
+    try recover { $0.end(isComplete: true) }
     #expect(try directory.names() == [])
     // What cannot be read is none.
     try mark().begin(7)
-    let file = try Disk("mark", in: directory, .writing)
-    try file.write([9], at: 8)
+    try Disk("mark", in: directory, .writing).write([9], at: 8)
     #expect(try !mark().isFatal(7))
   }
 
@@ -176,5 +181,22 @@ import Testing
     // Where there is no such place, nothing is counted, and nothing fails.
     options.recoveryDirectory = "/dev/null/there"
     #expect(try await Self.open(log, options, traps: true).state.entries == ["a", "b"])
+  }
+}
+
+extension PoisonTests {
+  @Test("a store that is being opened beside others of its tree is not taken for one that has died")
+  func beside() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    try await Self.fill(log["tree"], ["a", "b", "c"])
+    for _ in 0..<20 {
+      let stores = try await withThrowingTaskGroup(of: LedgerStore.self) { group in
+        for _ in 0..<6 { group.addTask { try await Self.open(log["tree"], traps: true) } }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      for store in stores { #expect(await store.state.entries == ["a", "b", "c"]) }
+    }
+    await log.close()
   }
 }

@@ -129,7 +129,7 @@ import Testing
       await new.shutdown()
       #expect(try await Self.openNew(log).state.entries == ["a", "b", "c!", "d!"])
       // Rolled back, the old program changes nothing.
-      await #expect(throws: StoreError.stopped(.newerRules(position: 5))) { try await Self.open(log, Self.options(1)) }
+      await #expect(throws: StoreError.stopped(.newerRules(position: 4))) { try await Self.open(log, Self.options(1)) }
       var options = Self.options(1)
       options.opensWhereStopped = true
       #expect(try await Self.open(log, options).state.entries == ["a", "b", "c!"])
@@ -148,6 +148,20 @@ import Testing
     #expect(try await log.newest()?.position == 5)
     await #expect(throws: StoreError.stopped(.newerRules(position: 5))) { try await Self.open(log, Self.options(1)) }
     #expect(try await Self.openNew(log).state.entries == ["a", "c"])
+  }
+
+  @Test(
+    "a snapshot of a seal that is lost is made once more by the old program, also behind what the new one has written")
+  func sealedAndLost() async throws {
+    let memory = MemoryLog()
+    try await Self.write(["a", "b"], to: memory, Self.options(1))
+    _ = try await memory.append(LogEntry.Seal(rules: 2, time: 7, reason: "a test"))
+    try await Self.write(["c"], to: memory, Self.options(2))
+    #expect(try await memory.newest() == nil)
+    await #expect(throws: StoreError.stopped(.olderRules(position: 1))) { try await Self.openNew(memory) }
+    await #expect(throws: StoreError.stopped(.newerRules(position: 4))) { try await Self.open(memory, Self.options(1)) }
+    #expect(try await memory.newest()?.position == 3)
+    #expect(try await Self.openNew(memory).state.entries == ["a", "b", "c!"])
   }
 
   @Test("what an old program still had on its way behind the seal is void, on every replica")

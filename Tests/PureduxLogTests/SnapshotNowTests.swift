@@ -48,6 +48,24 @@ import Testing
     }
   }
 
+  @Test("a store that is opened without snapshots puts none in place of a newer one", arguments: LogPlace.allCases)
+  func newerStays(place: LogPlace) async throws {
+    try await place.withLog { log in
+      let store = try await ledger(log, options: .once)
+      for action in ["a", "b", "c", "d"] { try await store.send(action) }
+      let snapshots = try #require(log.snapshots)
+      // As one does that has not seen what others have saved and truncated meanwhile.
+      let before = LogSnapshot(position: 2, bytes: [9])
+      try await store.saveSnapshot()
+      try await store.truncateLog()
+      try await snapshots.replace(with: before)
+      #expect(try await snapshots.newest()?.position == 4)
+      try await store.send("e")
+      await store.shutdown()
+      #expect(try await ledger(log, options: .once).state.entries == ["a", "b", "c", "d", "e"])
+    }
+  }
+
   @Test("where there is no log, no coding or no snapshots, and where the store has stopped, that is said")
   func refused() async throws {
     let plain = RootStore<Int, Int>(initialState: 0) { $0 += $1 }

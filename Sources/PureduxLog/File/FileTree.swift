@@ -329,7 +329,9 @@ final class FileTree: LocalLog, SnapshotStore {
           throw .damaged(position: snapshot.position, "\(directory.path) is the directory of another log by now.")
         }
         try SnapshotFile.write(
-          snapshot, in: directory, of: identity, always: always, syncs: self.owner.options.syncs)
+          snapshot, in: directory, of: identity,
+          // As it is when the snapshot that is kept is looked at: what that is of is in the log by then.
+          replacing: always ? self.waiting.withLock { $0.head ?? 0 } : nil, syncs: self.owner.options.syncs)
       } catch {
         throw self.waiting.withLock { $0.loss } ?? error
       }

@@ -3,7 +3,7 @@ import Synchronization
 /// Which entry a recovery is at, in a small file: for the one after it, if the process dies of that entry.
 ///
 /// Written before each entry that is replayed, and not waited for: what a process has written outlives it. Of two
-/// recoveries of one tree at a time in one process the last one's entry is noted, and deaths may go uncounted.
+/// recoveries of one tree at a time one is noted.
 final class RecoveryMark: Sendable {
   /// A death at one entry.
   private struct Death: Equatable {
@@ -26,6 +26,8 @@ final class RecoveryMark: Sendable {
 
   init(_ name: String, in directory: Directory, program: UInt64 = Program.identity) throws(Disk.Failure) {
     file = try Disk(name, in: directory, .creating)
+    // Of another one that is recovering nothing is known: it has not died.
+    try file.lock()
     self.directory = directory
     self.name = name
     self.program = program

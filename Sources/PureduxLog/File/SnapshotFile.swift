@@ -46,14 +46,14 @@ enum SnapshotFile {
 
   /// Puts a snapshot in place of the one before, at once, so that one of them is always there.
   ///
-  /// - Parameter always: Whether it also takes the place of one that is as new. It does of one of another tree.
+  /// - Parameter head: How far the log goes, where it is to take the place of one of its position, of one of more than
+  ///   that, and of what cannot be read. It takes that of one of another tree.
   static func write(
-    _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, always: Bool, syncs: Bool
+    _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, replacing head: UInt64?, syncs: Bool
   ) throws(LogError) {
-    if !always, let kept = try stored(in: directory), isOwn(kept, identity),
-      kept.snapshot.position >= snapshot.position
-    {
-      return
+    let kept = head == nil ? try stored(in: directory) : (try? stored(in: directory)) ?? nil
+    if let kept, isOwn(kept, identity), kept.snapshot.position >= snapshot.position {
+      guard let head, kept.snapshot.position == snapshot.position || kept.snapshot.position > head else { return }
     }
     do {
       let file = try Disk(FileNames.newSnapshot, in: directory, .creating)

@@ -19,7 +19,9 @@ struct Fold: Equatable, Sendable {
   private(set) var skipped: UInt64 = 0
   /// The rules of the last seal: an entry of rules before these is void.
   private(set) var sealedRules: UInt32 = 0
-  /// The entries that were skipped as that was decided, where the decision has been met.
+  /// The newest rules of an entry that was applied.
+  private(set) var rules: UInt32 = 0
+  /// The entries that were skipped, as that was decided.
   private(set) var decided: Set<UInt64> = []
   private var writers: [UInt64: Writer] = [:]
   /// The last marks, which lie in a ring. Not part of a snapshot: what is older than that is not compared.
@@ -79,6 +81,8 @@ struct Fold: Equatable, Sendable {
   }
 
   mutating func skip() { skipped += 1 }
+
+  mutating func note(_ rules: UInt32) { self.rules = max(self.rules, rules) }
 
   mutating func decide(_ position: UInt64) { decided.insert(position) }
 
@@ -150,12 +154,13 @@ extension Fold {
     }
     guard hasMore else { return }
     bytes.put(sealedRules)
+    bytes.put(rules)
     bytes.put(UInt32(decided.count))
     for position in decided.sorted() { bytes.put(position) }
   }
 
   /// Whether it has what only the second format has.
-  var hasMore: Bool { sealedRules > 0 || !decided.isEmpty }
+  var hasMore: Bool { sealedRules > 0 || rules > 0 || !decided.isEmpty }
 
   init?(_ reader: inout ByteReader, hasMore: Bool) {
     guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
@@ -170,8 +175,10 @@ extension Fold {
       writers[id] = Writer(last: last, position: position)
     }
     if hasMore {
-      guard let rules = reader.take(UInt32.self), let count = reader.take(UInt32.self) else { return nil }
-      sealedRules = rules
+      guard let sealedRules = reader.take(UInt32.self), let rules = reader.take(UInt32.self),
+        let count = reader.take(UInt32.self)
+      else { return nil }
+      (self.sealedRules, self.rules) = (sealedRules, rules)
       for _ in 0..<count {
         guard let position = reader.take(UInt64.self) else { return nil }
         decided.insert(position)

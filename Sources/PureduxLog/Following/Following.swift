@@ -18,10 +18,16 @@ private struct Applying {
   /// Whether actions have been applied behind the last entry that says what state they have led to.
   var isUnattested = false
 
-  /// Whether a snapshot may be begun with: it has to be of a position behind the decisions that it obeys, as whoever
-  /// meets a decision has to have skipped the entry.
+  /// Whether a snapshot may be begun with: behind the decisions that it obeys, as states before are not compared.
   var canSave: Bool { canSave(at: fold.position) }
-  func canSave(at position: UInt64) -> Bool { position >= max(goal, decisions.values.max() ?? 0) }
+  func canSave(at position: UInt64) -> Bool {
+    position >= max(goal, decisions.values.max() ?? 0) && obeys(at: position)
+  }
+
+  /// Whether the state at a position is without the entries of which it is known that they are skipped.
+  func obeys(at position: UInt64) -> Bool {
+    decisions.keys.allSatisfy { $0 > position || fold.decided.contains($0) }
+  }
 
   /// Whether the state at a position is to be that of who has written an entry: where an entry has been skipped, and
   /// the decision had not come yet, others had applied it.
@@ -181,6 +187,9 @@ private struct Sending {
     }
     let (head, newest) = try found.get()
     var stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
+    if stored.fold.rules > options.newestKnownRules, !options.opensWhereStopped {
+      throw StoreError.stopped(.newerRules(position: stored.fold.position))
+    }
     stored.fold.restate(fingerprint.map { max(1, $0(stored.state)) })
     let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
     let following = Following(
@@ -522,8 +531,10 @@ private struct Sending {
       let found = Self.decisions(in: records)
       guard let last = records.last?.position else { continue }
       applying.withLock { applying in
-        // One of an entry that lies in the snapshot is met in its place: this store has applied it.
-        applying.decisions.merge(found.filter { $0.key > applying.start }) { $1 }
+        // One of an entry that lies in the snapshot, and was not skipped there, is met in its place.
+        applying.decisions.merge(
+          found.filter { $0.key > applying.start || applying.fold.decided.contains($0.key) }
+        ) { $1 }
         applying.searched = max(applying.searched, last)
       }
       if last >= goal { return }
@@ -557,7 +568,12 @@ private struct Sending {
       if found[position] != nil { return .resolved }
       switch failure {
       case .newerSchema: await tree.turn { self.stop(.newerSchema(position: position), in: $0) }
-      case .newerRules: await tree.turn { self.stop(.newerRules(position: position), in: $0) }
+      case .newerRules:
+        // Behind a seal: what comes before is all that this program is asked for.
+        if applying.withLock({ $0.fold.sealedRules > options.newestKnownRules }) {
+          await saveSealed(through: applying.withLock { $0.fold.position })
+        }
+        await tree.turn { self.stop(.newerRules(position: position), in: $0) }
       case .poisoned:
         options.reporting(.poisoned(key: log.name, position: position))
         await tree.turn { self.stop(.poisoned(position: position), in: $0) }
@@ -593,6 +609,11 @@ private struct Sending {
 
   /// Off the tree's executor. The actions of all entries are one behind the other; what could not be decoded is nil.
   private func decode(_ records: [LogRecord]) -> ([Outline], [Action?]) {
+    let (goal, decisions) = applying.withLock { ($0.goal, $0.decisions) }
+    let recovery = recovery.withLock { $0 }
+    defer {
+      if let last = records.last { recovery?.pause(behind: applying.withLock { min($0.fold.position, last.position) }) }
+    }
     var outlines: [Outline] = []
     var decoded: [Action?] = []
     outlines.reserveCapacity(records.count)
@@ -611,8 +632,17 @@ private struct Sending {
         kind = .entry(header)
         failure = header.schema > actions.newestSchema ? .newerSchema : .newerRules
         decoded += [Action?](repeating: nil, count: encoded.count)
+      case .entry(let header, let encoded) where decisions[record.position] != nil:
+        kind = .entry(header)
+        decoded += [Action?](repeating: nil, count: encoded.count)
+      case .entry(let header, let encoded) where recovery?.isFatal(record.position) == true:
+        kind = .entry(header)
+        failure = .poisoned
+        decoded += [Action?](repeating: nil, count: encoded.count)
       case .entry(let header, let encoded):
         kind = .entry(header)
+        // To decode is the program's code as well.
+        if record.position <= goal { recovery?.begin(record.position) }
         for bytes in encoded {
           do {
             decoded.append(try actions.decode(bytes, header.schema))
@@ -644,7 +674,11 @@ private struct Sending {
       next += outline.actionCount
       guard applying.withLock({ position > $0.fold.position }), !turn.hasEnded, sending.withLock({ $0.stop == nil })
       else { continue }
-      let isSkipped = applying.withLock { !$0.decisions.isEmpty && $0.decisions[position] != nil || $0.voids(outline) }
+      let isSkipped = applying.withLock { applying in
+        guard applying.decisions[position] != nil else { return applying.voids(outline) }
+        applying.fold.decide(position)
+        return true
+      }
       if let failure = outline.failure, !isSkipped, isToBeCommitted(outline) {
         interruption = .failure(failure, position: position)
         break
@@ -652,13 +686,7 @@ private struct Sending {
       let isReplayed = applying.withLock { position <= $0.goal }
       turn.setReplaying(isReplayed)
       if isReplayed { options.replaying?(position) }
-      if isReplayed, !isSkipped, let recovery = recovery.withLock({ $0 }) {
-        if recovery.isFatal(position), isToBeCommitted(outline) {
-          interruption = .failure(.poisoned, position: position)
-          break
-        }
-        recovery.begin(position)
-      }
+      if isReplayed, !isSkipped { recovery.withLock { $0 }?.begin(position) }
       switch outline.kind {
       case .newerFormat:
         stop(.newerSchema(position: position), in: turn)
@@ -668,10 +696,9 @@ private struct Sending {
       case .decision(let skipped):
         guard skipped < position else { break }
         let isObeyed = applying.withLock { applying in
-          let isObeyed = applying.decisions[skipped] != nil || applying.fold.decided.contains(skipped)
           // One that is not obeyed keeps snapshots from being saved.
-          if isObeyed { applying.fold.decide(skipped) } else { applying.decisions[skipped] = position }
-          return isObeyed
+          if applying.decisions[skipped] == nil { applying.decisions[skipped] = position }
+          return applying.fold.decided.contains(skipped)
         }
         if !isObeyed { interruption = .overruled(position: skipped, by: position) }
       case .entry(let header):
@@ -697,6 +724,7 @@ private struct Sending {
       if interruption != nil { break }
       let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
       let (mark, skipped, rules) = applying.withLock { applying in
+        if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
         applying.fold.ended(at: position, fingerprint: fingerprint)
         applying.bytesSinceSnapshot += outline.bytes
         return (applying.fold.mark, applying.fold.skipped, options.rules(behindSeal: applying.fold.sealedRules))
@@ -727,7 +755,7 @@ private struct Sending {
   /// Whether the log is sealed for rules that this program does not know, and it has all that it may apply: what was in
   /// the log when it was opened is looked at to its end, as of what comes behind the seal only decisions count.
   private func isOver(at position: UInt64) -> Bool {
-    applying.withLock { $0.fold.sealedRules > options.newestKnownRules && position >= $0.goal }
+    applying.withLock { max($0.fold.sealedRules, $0.fold.rules) > options.newestKnownRules && position >= $0.goal }
   }
 
   /// Whether anything of an entry is to be committed: all of one that is repeated has been, or was skipped. One of
@@ -958,10 +986,28 @@ private struct Sending {
   /// Where the snapshots that there are have been left aside, what has been replayed takes their place.
   @usableFromInline func replaceSnapshots() async throws {
     guard options.ignoresSnapshots, !hasStopped, let states, let snapshots = log.snapshots,
-      let content = try await content()
+      var content = try await content()
     else { return }
+    // A newer one that the log has all of is replaced by as new a one: the log may be truncated behind it.
+    while let newest = try await Self.readable(in: snapshots), newest.position > content.fold.position,
+      try await newest.position <= log.head()
+    {
+      await untilApplied(newest.position)
+      guard let later = try await self.content(), later.fold.position >= newest.position else { return }
+      content = later
+    }
     try await snapshots.replace(with: snapshot(of: content, by: states))
     applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
+  }
+
+  /// The newest snapshot; none where what is kept is not this log's.
+  private static func readable(in snapshots: any SnapshotStore) async throws(LogError) -> LogSnapshot? {
+    do throws(LogError) {
+      return try await snapshots.newest()
+    } catch {
+      if case .damaged = error { return nil }
+      throw error
+    }
   }
 
   private func snapshot(
@@ -1040,7 +1086,7 @@ private struct Sending {
   /// Of the last that this program may apply.
   private func saveSealed(through position: UInt64) async {
     guard let (snapshots, states) = try? keptSnapshots(), let content = try? await content(),
-      content.fold.position == position, applying.withLock({ $0.canSave(at: position) })
+      content.fold.position == position, applying.withLock({ $0.obeys(at: position) })
     else { return }
     do throws(LogError) {
       let snapshot = try snapshot(of: content, by: states)
@@ -1081,7 +1127,7 @@ private struct Sending {
     let header = sending.withLock { sending in
       LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
-        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: options.rules)
+        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: sending.rules)
     }
     let outcome = await withCheckedContinuation { continuation in
       log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }

@@ -44,7 +44,7 @@ public struct LogOptions: Sendable {
   /// (`LogStop.newerRules`). A version that knows the next rules and does not write them yet is what is deployed first.
   public var newestRules: UInt32?
   /// The oldest rules that this program knows: it does not replay an entry of older ones (`LogStop.olderRules`), and
-  /// begins behind a log that was sealed (`RootStore.sealLog`).
+  /// begins behind a log that was sealed (`RootStore.sealLog`). At most the rules that it writes, which are raised to these.
   public var oldestRules: UInt32 = 0
   /// Whether a store that stops while it replays, at an entry that this program must not apply or cannot decode
   /// (`LogStop`), is opened all the same: it can be read up to there, takes no actions, and has no effects. Without it
@@ -52,7 +52,8 @@ public struct LogOptions: Sendable {
   public var opensWhereStopped = false
   /// Where it is noted which entry a recovery is at, for a log that is not on this machine: a directory, which outlives
   /// the process, and is made where it is not there. A process that died twice of one entry stops there the third time
-  /// (`LogStop.poisoned`), and dies no more. A `FileLog` notes it beside its files.
+  /// (`LogStop.poisoned`), and dies no more. A `FileLog` notes it beside its files. One directory for each engine, as
+  /// trees are told apart by their keys; of several stores of one tree at a time one is noted.
   public var recoveryDirectory: String?
   /// Told of what an operator has to know, in place of standard error. Called from any thread.
   public var reporting: @Sendable (LogReport) -> Void = { report in
@@ -78,6 +79,7 @@ public struct LogOptions: Sendable {
     options.retryInterval = max(retryInterval.clamped, .milliseconds(1))
     options.patience = patience.clamped
     options.endingLimit = endingLimit.clamped
+    options.rules = max(rules, oldestRules)
     return options
   }
 

@@ -82,7 +82,9 @@ public protocol SnapshotStore: Sendable {
   /// Keeps a snapshot in place of those before it. One that is not newer than what is kept changes nothing.
   func save(_ snapshot: LogSnapshot) async throws(LogError)
 
-  /// Keeps a snapshot in place of whatever is kept, newer ones included: that was found to be wrong.
+  /// Keeps a snapshot in place of the one that is kept, which was found to be wrong, also of the same position. One that
+  /// is newer stays, as the log may have been truncated behind it, unless it is of more than the log has. Decides that in
+  /// one step with what others save.
   func replace(with snapshot: LogSnapshot) async throws(LogError)
 }
 

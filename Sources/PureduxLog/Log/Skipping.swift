@@ -19,12 +19,13 @@ extension OrderedLog {
   /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
   ///
   /// - Returns: The position of the decision.
-  /// - Throws: `LogError.refused` where there is no entry at that position, and what the log throws.
+  /// - Throws: `LogError.refused` where there is no entry at that position, or a decision, and what the log throws.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
-    guard position > 0, try await head() >= position, try await hasEntry(at: position) else {
+    guard position > 0, try await head() >= position, let entry = try await entry(at: position) else {
       throw .refused("There is no entry at position \(position).")
     }
+    if LogEntry.isDecision(entry.bytes) { throw .refused("At position \(position) is a decision, which stays.") }
     return try await append(
       LogEntry.encode(LogEntry.Decision(skipped: position, time: LogEntry.now, reason: reason)))
   }
@@ -38,10 +39,12 @@ extension OrderedLog {
     return try outcome.get()
   }
 
-  private func hasEntry(at position: UInt64) async throws(LogError) -> Bool {
+  private func entry(at position: UInt64) async throws(LogError) -> LogRecord? {
     do {
       for try await records in records(after: position - 1) {
-        if let first = records.first(where: { $0.position >= position }) { return first.position == position }
+        if let first = records.first(where: { $0.position >= position }) {
+          return first.position == position ? first : nil
+        }
       }
       throw LogError.unavailable("The log's entries have come to an end.")
     } catch {
