@@ -4,8 +4,8 @@ public import PureduxLog
 #if os(Linux) || os(macOS)
   import Foundation
 
-  /// As `verifyReplay(of:by:)`, in a process of its own, so that an entry that traps the program, or that it never comes
-  /// to an end with, is found as well: `.poisoned`, with its position.
+  /// As `verifyReplay(of:by:)`, in a process of its own, so that an entry that traps the program, or that it never
+  /// comes to an end with, is found as well: `.poisoned`, with its position.
   ///
   ///     let report = try await verifyReplay {
   ///       try FileLog(directory: "last-night")["boards/17"]

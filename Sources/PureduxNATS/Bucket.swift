@@ -188,8 +188,8 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
-    /// Whether what is kept is to stay in place of a snapshot: it is as new, whole, and of this stream. Where that one is
-    /// to replace it, it stays only if it is newer, and the log has what it is of.
+    /// Whether what is kept is to stay in place of a snapshot: it is as new, whole, and of this stream. Where that one
+    /// is to replace it, it stays only if it is newer, and the log has what it is of.
     private func stays(
       _ newest: Manifest?, beside snapshot: LogSnapshot, _ head: (() async throws(LogError) -> UInt64)?
     ) async throws(LogError) -> Bool {

@@ -40,8 +40,8 @@
       var isAsking = false
     }
 
-    /// The last entry of a tree that is removed, behind which nobody reads. An older version takes it for one of a newer
-    /// format, and stops there.
+    /// The last entry of a tree that is removed, behind which nobody reads. An older version takes it for one of a
+    /// newer format, and stops there.
     static let end: [UInt8] = [0x50, 0x44, 0x58, 0xFF] + Array("removed".utf8)
 
     let owner: NATSLog

@@ -191,8 +191,8 @@
     guard let effects = node.existingEffects else { return await close(cancelling: false, isolation: nil) }
     effects.finishBegan(of: node)
     let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
-    // A call that cannot wait leaves the end to one that does. It does not wait for that end either, even if it could by
-    // now: the other call may wait for the effect that this one is part of.
+    // A call that cannot wait leaves the end to one that does. It does not wait for that end either, even if it could
+    // by now: the other call may wait for the effect that this one is part of.
     let isLast = effects.finishEnded(of: node)
     guard isOver || isLast else { return }
     await close(cancelling: false, isolation: nil)

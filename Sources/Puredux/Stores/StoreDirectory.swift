@@ -57,8 +57,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return statistics
   }
 
-  /// Runs a body with the store of a key if there is one, which is used, and kept, while the body runs. Returns nil, and
-  /// makes none, if there is none: also where it is just being made or shut down, has stopped or ended, or
+  /// Runs a body with the store of a key if there is one, which is used, and kept, while the body runs. Returns nil,
+  /// and makes none, if there is none: also where it is just being made or shut down, has stopped or ended, or
   /// `shutdown` was called.
   public func withStoreIfOpen<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,

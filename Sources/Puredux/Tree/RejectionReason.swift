@@ -6,8 +6,8 @@
 ///     context.reject(.roomClosed)
 ///     context.reject("A bid is at least \(minimum).")
 ///
-/// Reasons are equal if their texts are. A literal costs nothing. A text that is made at run time is put into a table of
-/// the process, which keeps the newest texts: those of the last half a megabyte, and at most one megabyte, unless a
+/// Reasons are equal if their texts are. A literal costs nothing. A text that is made at run time is put into a table
+/// of the process, which keeps the newest texts: those of the last half a megabyte, and at most one megabyte, unless a
 /// single text is longer. So read the `description` where the error is caught. Later it may say that the text is no
 /// longer kept; the reason is still equal to those with the same text, and to no others.
 ///

@@ -30,15 +30,15 @@ public enum LogStop: Sendable, Hashable, Codable {
   /// overwritten: a program that can decode it goes on, and so does this one where it is decided that the entry is
   /// skipped (`OrderedLog.skip`).
   case undecodable(position: UInt64)
-  /// The entry at that position has newer rules than this program knows (`LogOptions.rules`), or the log is sealed there
-  /// for such.
+  /// The entry at that position has newer rules than this program knows (`LogOptions.rules`), or the log is sealed
+  /// there for such.
   case newerRules(position: UInt64)
   /// The entry at that position has older rules than this program knows (`LogOptions.oldestRules`), and no snapshot of
   /// behind it is there.
   case olderRules(position: UInt64)
   /// Two processes of this program have died while they replayed the entry at that position: it traps the reducer, or
-  /// never ends. Nothing behind it is applied, until it is decided that it is skipped, or another version of the program
-  /// comes.
+  /// never ends. Nothing behind it is applied, until it is decided that it is skipped, or another version of the
+  /// program comes.
   case poisoned(position: UInt64)
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)

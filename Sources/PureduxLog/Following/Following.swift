@@ -522,8 +522,8 @@ private struct Sending {
     return Task.isCancelled ? .over : .failed(.unavailable("The log's entries have come to an end."))
   }
 
-  /// Looks for what has been decided of the entries that are replayed, before they are: one that ends every process that
-  /// applies it is not applied.
+  /// Looks for what has been decided of the entries that are replayed, before they are: one that ends every process
+  /// that applies it is not applied.
   private func findDecisions() async throws {
     let (searched, goal) = applying.withLock { ($0.searched, $0.goal) }
     guard searched < goal else { return }

@@ -23,9 +23,9 @@ extension RootStore {
   ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
   ///   - options: Limits and times.
   ///   - fingerprint: A hash of the state that is the same in every process, for finding that this replica comes to
-  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once where the
-  ///     store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What was
-  ///     hashed under another number (`LogOptions.fingerprintVersion`) is not compared.
+  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once where
+  ///     the store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What
+  ///     was hashed under another number (`LogOptions.fingerprintVersion`) is not compared.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another
   ///     process has begun. It is committed before any effect of the state begins, and before anything else that this
@@ -201,10 +201,10 @@ extension RootStore {
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
-  /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of the
-  /// entries up to there, and of the snapshots before it (`OrderedLog.erase`). For what has to be gone: let an action
-  /// take it out of the state first, and call this after its `send`. An entry without actions is added, as the last one
-  /// of a log stays. What backups have stays there.
+  /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of
+  /// the entries up to there, and of the snapshots before it (`OrderedLog.erase`). For what has to be gone: let an
+  /// action take it out of the state first, and call this after its `send`. An entry without actions is added, as the
+  /// last one of a log stays. What backups have stays there.
   ///
   /// A replica that lags behind that position stops (`LogStop.unreadable`), and is opened anew. Where this process dies
   /// meanwhile the log is as it was, or erased in part, and can be read in either case: call it once more.
@@ -218,11 +218,11 @@ extension RootStore {
   /// says, and is reduced no more.
   ///
   /// The seal is an entry. At it every store stops whose program does not know the new rules
-  /// (`LogStop.newerRules`), behind a snapshot that it saves; what such a store still has on its way to the log is void,
-  /// and told as `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins behind
-  /// the snapshot. If all processes die before there is one, a store of the old program saves it when it is opened once
-  /// more, before it stops, as long as nothing of newer rules lies behind the seal. A program that knows both goes on, and
-  /// writes under the new ones; what it had on its way is rejected.
+  /// (`LogStop.newerRules`), behind a snapshot that it saves; what such a store still has on its way to the log is
+  /// void, and told as `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins
+  /// behind the snapshot. If all processes die before there is one, or it is lost, a store of the old program
+  /// saves it when it is opened once more, before it stops. A program that knows both goes on, and writes under the new
+  /// ones; what it had on its way is rejected.
   ///
   /// - Parameters:
   ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.

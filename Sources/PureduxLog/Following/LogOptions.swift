@@ -44,7 +44,8 @@ public struct LogOptions: Sendable {
   /// (`LogStop.newerRules`). A version that knows the next rules and does not write them yet is what is deployed first.
   public var newestRules: UInt32?
   /// The oldest rules that this program knows: it does not replay an entry of older ones (`LogStop.olderRules`), and
-  /// begins behind a log that was sealed (`RootStore.sealLog`). At most the rules that it writes, which are raised to these.
+  /// begins behind a log that was sealed (`RootStore.sealLog`). At most the rules that it writes, which are raised to
+  /// these.
   public var oldestRules: UInt32 = 0
   /// Whether a store that stops while it replays, at an entry that this program must not apply or cannot decode
   /// (`LogStop`), is opened all the same: it can be read up to there, takes no actions, and has no effects. Without it

@@ -82,9 +82,9 @@ public protocol SnapshotStore: Sendable {
   /// Keeps a snapshot in place of those before it. One that is not newer than what is kept changes nothing.
   func save(_ snapshot: LogSnapshot) async throws(LogError)
 
-  /// Keeps a snapshot in place of the one that is kept, which was found to be wrong, also of the same position. One that
-  /// is newer stays, as the log may have been truncated behind it, unless it is of more than the log has. Decides that in
-  /// one step with what others save.
+  /// Keeps a snapshot in place of the one that is kept, which was found to be wrong, also of the same position. One
+  /// that is newer stays, as the log may have been truncated behind it, unless it is of more than the log has. Decides
+  /// that in one step with what others save.
   func replace(with snapshot: LogSnapshot) async throws(LogError)
 }
 
@@ -114,7 +114,8 @@ public enum LogError: Error, Sendable, Hashable {
   /// What is stored is not what was written, or not where it was, or another log's: from this position on it cannot be
   /// read. Nothing has been changed.
   case damaged(position: UInt64, String)
-  /// The tree has been removed (`LogDirectory.remove`) since this log of it was asked for. Its key's log is another one.
+  /// The tree has been removed (`LogDirectory.remove`) since this log of it was asked for. Its key's log is another
+  /// one.
   case removed
 
   /// There is no entry at a position, or none behind it.
