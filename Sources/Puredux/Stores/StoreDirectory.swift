@@ -65,14 +65,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     _ body: nonisolated(nonsending) (Root) async throws -> Result
   ) async rethrows -> Result? {
     guard let store = await table.acquireIfOpen(key) else { return nil }
-    do {
-      let result = try await body(store)
-      await table.release(store, of: key)
-      return result
-    } catch {
-      await table.release(store, of: key)
-      throw error
-    }
+    return try await use(store, of: key, body)
   }
 
   /// Runs a body with the store of a key, which is kept for as long as the body runs.
@@ -84,7 +77,13 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: nonisolated(nonsending) (Root) async throws -> Result
   ) async throws -> Result {
-    let store = try await table.acquire(key)
+    try await use(table.acquire(key), of: key, body)
+  }
+
+  private func use<Result>(
+    _ store: Root, of key: Key, isolation: isolated (any Actor)? = #isolation,
+    _ body: nonisolated(nonsending) (Root) async throws -> Result
+  ) async rethrows -> Result {
     do {
       let result = try await body(store)
       await table.release(store, of: key)

@@ -81,20 +81,19 @@ enum LogEntry {
   }
 
   static func encode(_ decision: Decision) -> [UInt8] {
-    var bytes = ByteWriter()
-    for byte in kind + [sortedFormat, Sort.skipping.rawValue] { bytes.put(byte) }
-    bytes.put(decision.skipped)
-    bytes.put(decision.time)
-    bytes.put(Array(decision.reason.utf8))
-    return bytes.bytes
+    encode(.skipping, decision.skipped, at: decision.time, decision.reason)
   }
 
-  static func encode(_ seal: Seal) -> [UInt8] {
+  static func encode(_ seal: Seal) -> [UInt8] { encode(.sealing, seal.rules, at: seal.time, seal.reason) }
+
+  private static func encode(
+    _ sort: Sort, _ number: some FixedWidthInteger & UnsignedInteger, at time: UInt64, _ reason: String
+  ) -> [UInt8] {
     var bytes = ByteWriter()
-    for byte in kind + [sortedFormat, Sort.sealing.rawValue] { bytes.put(byte) }
-    bytes.put(seal.rules)
-    bytes.put(seal.time)
-    bytes.put(Array(seal.reason.utf8))
+    for byte in kind + [sortedFormat, sort.rawValue] { bytes.put(byte) }
+    bytes.put(number)
+    bytes.put(time)
+    bytes.put(Array(reason.utf8))
     return bytes.bytes
   }
 
