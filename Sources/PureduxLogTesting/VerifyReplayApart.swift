@@ -132,7 +132,7 @@ public import PureduxLog
       do {
         guard FileManager.default.createFile(atPath: progress.path, contents: nil),
           let file = FileHandle(forWritingAtPath: progress.path)
-        else { exit(1) }
+        else { _exit(1) }
         told.report = try await replay()() { position in
           try? file.seek(toOffset: 0)
           file.write(Data((0..<8).map { UInt8(truncatingIfNeeded: position >> (8 * $0)) }))
@@ -141,7 +141,8 @@ public import PureduxLog
         told.failure = "\(error)"
       }
       try? JSONEncoder().encode(told).write(to: outcome, options: .atomic)
-      exit(0)
+      // What other threads do meanwhile is not waited for.
+      _exit(0)
     }
 
     /// What passes from one process to the other.

@@ -6,7 +6,7 @@ import Testing
 ///
 /// The compiler sees to that in ways that depend on sizes, inlining and specialization, and has been wrong about it,
 /// most of all in release builds: run these tests there, too.
-@Suite(.timeLimit(.minutes(5))) struct IsolationTests {
+@Suite(.timeLimit(.minutes(15))) struct IsolationTests {
   /// Calls that are specialized for their state.
   struct Specialized: Sendable, CustomTestStringConvertible {
     let testDescription: String

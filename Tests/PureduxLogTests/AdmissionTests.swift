@@ -5,7 +5,7 @@ import PureduxLogTesting
 import Testing
 
 /// Middleware that decides before the log: G11 and G13.
-@Suite(.timeLimit(.minutes(4))) struct AdmissionTests {
+@Suite(.timeLimit(.minutes(15))) struct AdmissionTests {
   private func refusing(_ refused: String, told: Record<String> = Record()) -> Middleware<Ledger, String> {
     .admission { action, context, next in
       told.add(action)

@@ -5,7 +5,7 @@ import Testing
 @testable import PureduxLog
 
 /// What a program does with a past that its reducer, or its middleware, would make another one of (G11).
-@Suite(.timeLimit(.minutes(4))) struct ChangedRulesTests {
+@Suite(.timeLimit(.minutes(15))) struct ChangedRulesTests {
   /// The hash is the same in every process.
   private static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
     ledger.entries.reduce(0) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }

@@ -4,7 +4,7 @@ import PureduxLogTesting
 import Testing
 
 /// What the suite for anybody's log finds.
-@Suite(.timeLimit(.minutes(4))) struct CheckOrderedLogTests {
+@Suite(.timeLimit(.minutes(15))) struct CheckOrderedLogTests {
   @Test("a log that breaks its contract is found, and which part", arguments: FaultyLog.Fault.allCases)
   func finds(fault: FaultyLog.Fault) async throws {
     let logs = LockedValue<[String: FaultyLog]>([:])

@@ -3,7 +3,7 @@ import PureduxLog
 import Testing
 
 /// What a log does where the process has few file descriptors. The limit is that of a process of its own.
-@Suite(.timeLimit(.minutes(4))) struct DescriptorTests {
+@Suite(.timeLimit(.minutes(15))) struct DescriptorTests {
   @Test("trees that are too many are refused, and leave the process the descriptors that it needs")
   func tooManyTrees() async {
     await #expect(processExitsWith: .success) {

@@ -7,7 +7,7 @@ import Testing
 @testable import PureduxLog
 
 /// That what is erased is gone, and nothing else.
-@Suite(.timeLimit(.minutes(4))) struct ErasureTests {
+@Suite(.timeLimit(.minutes(15))) struct ErasureTests {
   @Test("what an action takes out of the state is gone from the log, and stores go on", arguments: LogPlace.allCases)
   func erased(place: LogPlace) async throws {
     try await place.withLog { log in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import PureduxLog
 
-@Suite(.timeLimit(.minutes(4))) struct FileLogTests {
+@Suite(.timeLimit(.minutes(15))) struct FileLogTests {
   /// A log with entries of three sizes, closed.
   func written(_ directory: TemporaryDirectory, segmentBytes: Int = 8 << 20) async throws -> [[UInt8]] {
     var options = FileLog.Options()

@@ -3,7 +3,7 @@ import PureduxLog
 import PureduxLogTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(4))) struct FollowingTests {
+@Suite(.timeLimit(.minutes(15))) struct FollowingTests {
   enum CounterAction: Codable, Equatable { case add(Int), note(String) }
 
   struct Counter: Codable, Equatable, Sendable {

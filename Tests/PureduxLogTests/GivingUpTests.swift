@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// Callers who do not wait for the log any longer: G9 and G12.
-@Suite(.timeLimit(.minutes(4))) struct GivingUpTests {
+@Suite(.timeLimit(.minutes(15))) struct GivingUpTests {
   typealias Child = StateStore<(Ledger, Int), String>
 
   /// The ways to send.

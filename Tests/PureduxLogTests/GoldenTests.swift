@@ -5,7 +5,7 @@ import Testing
 @testable import PureduxLog
 
 /// Files that released versions have written are opened by this one (Docs/Formats.md).
-@Suite(.timeLimit(.minutes(4))) struct GoldenTests {
+@Suite(.timeLimit(.minutes(15))) struct GoldenTests {
   /// One directory for each version of the formats, as `write` has left it.
   private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "Golden")
 

@@ -4,7 +4,7 @@ import PureduxLogTesting
 import Testing
 
 /// Work that is to be done by one replica at a time.
-@Suite(.timeLimit(.minutes(4))) struct LeaseTests {
+@Suite(.timeLimit(.minutes(15))) struct LeaseTests {
   struct Job: Codable, Sendable, Hashable, Identifiable {
     let id: Int
   }

@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// Logs by key: which there are, and what is left of one that is removed.
-@Suite(.timeLimit(.minutes(10))) struct LogDirectoryTests {
+@Suite(.timeLimit(.minutes(15))) struct LogDirectoryTests {
   @Test("logs in memory and in files keep the contract of directories of logs", arguments: LogPlace.allCases)
   func contract(place: LogPlace) async throws {
     switch place {

@@ -5,7 +5,7 @@ import PureduxTesting
 import Testing
 
 /// A process that dies, and the next one.
-@Suite(.timeLimit(.minutes(4))) struct MortalLogTests {
+@Suite(.timeLimit(.minutes(15))) struct MortalLogTests {
   typealias ListStore = RootStore<[String], String>
 
   private func list(
@@ -19,7 +19,7 @@ import Testing
 
   @Test func `a log as a living process has it keeps the contract of logs`() async throws {
     let logs = LockedLogs()
-    try await checkOrderedLog { MortalLog(logs[$0]) }
+    try await checkOrderedLog(within: .seconds(800)) { MortalLog(logs[$0]) }
   }
 
   @Test func `what was accepted and is not in the log is lost, and who waits is told`() async throws {

@@ -7,7 +7,7 @@ import Testing
 @testable import PureduxLog
 
 /// What a log does whose files were closed for those of others.
-@Suite(.timeLimit(.minutes(4))) struct OpenFilesTests {
+@Suite(.timeLimit(.minutes(15))) struct OpenFilesTests {
   /// A log that has the files of one tree open.
   func open(_ directory: TemporaryDirectory, faults: DiskFaults? = nil) throws -> FileLog {
     var options = FileLog.Options()

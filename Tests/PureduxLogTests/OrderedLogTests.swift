@@ -16,19 +16,19 @@ final class TemporaryDirectory: Sendable {
 }
 
 @Suite struct OrderedLogTests {
-  @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(4)))
+  @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(15)))
   func memory() async throws {
     let logs = Logs()
-    try await checkOrderedLog(within: .seconds(200)) { await logs[$0] }
+    try await checkOrderedLog(within: .seconds(800)) { await logs[$0] }
   }
 
-  @Test("the log in files keeps the contract of logs", .timeLimit(.minutes(4)), arguments: [200, 8 << 20])
+  @Test("the log in files keeps the contract of logs", .timeLimit(.minutes(15)), arguments: [200, 8 << 20])
   func files(segmentBytes: Int) async throws {
     let directory = try TemporaryDirectory()
     var options = FileLog.Options()
     options.segmentBytes = segmentBytes
     let log = try FileLog(directory: directory.path, options: options)
-    try await checkOrderedLog(within: .seconds(200)) { log[$0] }
+    try await checkOrderedLog(within: .seconds(800)) { log[$0] }
   }
 
   actor Logs {

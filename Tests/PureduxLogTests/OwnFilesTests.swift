@@ -9,7 +9,7 @@ import Testing
 @testable import PureduxLog
 
 /// Whose files a log takes, and that it acknowledges nothing where nobody will look for it.
-@Suite(.timeLimit(.minutes(4))) struct OwnFilesTests {
+@Suite(.timeLimit(.minutes(15))) struct OwnFilesTests {
   func append(_ entry: [UInt8], to log: any OrderedLog) async throws -> UInt64 {
     try await withCheckedThrowingContinuation { continuation in
       log.append(entry) { continuation.resume(with: $0.mapError { $0 as any Error }) }

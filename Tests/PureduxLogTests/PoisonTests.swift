@@ -6,13 +6,13 @@ import Testing
 @testable import PureduxLog
 
 /// What a store does with an entry that its processes die of (G11).
-@Suite(.timeLimit(.minutes(4))) struct PoisonTests {
+@Suite(.timeLimit(.minutes(15))) struct PoisonTests {
   private static func open(_ log: any OrderedLog, _ options: LogOptions = .once, traps: Bool) async throws
     -> LedgerStore
   {
     try await RootStore(following: log, initialState: Ledger(), options: options) {
       // As a trap does, and without a word.
-      if traps, $1 == "poison" { exit(1) }
+      if traps, $1 == "poison" { _exit(1) }
       $0.entries.append($1)
     }
   }

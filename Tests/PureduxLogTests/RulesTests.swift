@@ -5,7 +5,7 @@ import Testing
 @testable import PureduxLog
 
 /// Entries that say by which rules they are reduced, and logs that are sealed for newer ones (G11).
-@Suite(.timeLimit(.minutes(4))) struct RulesTests {
+@Suite(.timeLimit(.minutes(15))) struct RulesTests {
   private static func options(_ rules: UInt32, newest: UInt32? = nil, oldest: UInt32 = 0) -> LogOptions {
     var options = LogOptions.once
     (options.rules, options.newestRules, options.oldestRules) = (rules, newest, oldest)

@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// What a tree does whose order is that of a log: G9, G12 and G13.
-@Suite(.timeLimit(.minutes(4))) struct SequencingTests {
+@Suite(.timeLimit(.minutes(15))) struct SequencingTests {
   @Test("nothing is committed before the log has it; what is read waits, and what is followed does not")
   func notBefore() async throws {
     let log = GatedLog()
@@ -605,9 +605,11 @@ import Testing
 
 /// A log that keeps its acknowledgements and entries back until it is opened.
 actor GatedLog: OrderedLog {
-  private nonisolated let log = MemoryLog()
+  private nonisolated let log: MemoryLog
   private nonisolated let held = LockedValue<[@Sendable () -> Void]?>([])
   private nonisolated let arrivals = Record<Void>()
+
+  init(_ log: MemoryLog = MemoryLog()) { self.log = log }
 
   /// Returns when so many entries have been given to it.
   nonisolated func untilHeld(_ count: Int) async { await arrivals.untilCount(count) }

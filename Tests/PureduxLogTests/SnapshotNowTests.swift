@@ -5,7 +5,7 @@ import Testing
 @testable import PureduxLog
 
 /// What an operator asks of a store that follows a log.
-@Suite(.timeLimit(.minutes(4))) struct SnapshotNowTests {
+@Suite(.timeLimit(.minutes(15))) struct SnapshotNowTests {
   @Test(
     "a snapshot is saved now, and the log truncated behind it, both with their position", arguments: LogPlace.allCases)
   func both(place: LogPlace) async throws {

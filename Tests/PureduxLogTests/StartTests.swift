@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// The action that a store is given first: G13.
-@Suite(.timeLimit(.minutes(4))) struct StartTests {
+@Suite(.timeLimit(.minutes(15))) struct StartTests {
   /// A job that is attempted as long as it is not done.
   private struct Jobs: Codable, Equatable, Sendable {
     var isPending = false

@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// What a store does whose log is away, refuses what it is given, or has lost something.
-@Suite(.timeLimit(.minutes(4))) struct TroubledLogTests {
+@Suite(.timeLimit(.minutes(15))) struct TroubledLogTests {
   // MARK: Ends while the log is away
 
   @Test("a shutdown that lets effects finish keeps its limit while the log is away", arguments: [false, true])

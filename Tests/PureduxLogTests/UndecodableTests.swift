@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// What a program does with what it cannot decode, and what is decided about it (G11).
-@Suite(.timeLimit(.minutes(4))) struct UndecodableTests {
+@Suite(.timeLimit(.minutes(15))) struct UndecodableTests {
   /// The first version of a program, and the next, whose bids have one member more.
   private struct Bid: Codable, Sendable { var amount: Int }
   private struct NextBid: Codable, Sendable {

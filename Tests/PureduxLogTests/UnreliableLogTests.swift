@@ -8,7 +8,7 @@ import Testing
 @Suite struct UnreliableLogTests {
   @Test(
     "whatever the log repeats, loses and reorders, each action is committed once, in its writer's order",
-    .timeLimit(.minutes(4)), arguments: (0..<12).map { _ in UInt64.random(in: 0 ... .max) })
+    .timeLimit(.minutes(15)), arguments: (0..<12).map { _ in UInt64.random(in: 0 ... .max) })
   func unreliable(seed: UInt64) async throws {
     let memory = MemoryLog()
     var options = LogOptions.quick
@@ -45,7 +45,7 @@ import Testing
 
   @Test(
     "a store reads back what it accepted, through children and proxies, whatever the log does",
-    .timeLimit(.minutes(4)), arguments: (0..<6).map { _ in UInt64.random(in: 0 ... .max) })
+    .timeLimit(.minutes(15)), arguments: (0..<6).map { _ in UInt64.random(in: 0 ... .max) })
   func ownWrites(seed: UInt64) async throws {
     let store = try await ledger(UnreliableLog(MemoryLog(), seed: seed))
     let child = store.childStore(initialState: 0) { count, _ in count += 1 }

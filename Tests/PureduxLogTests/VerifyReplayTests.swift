@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// What a replay in a test, or a job, says of a program.
-@Suite(.timeLimit(.minutes(4))) struct VerifyReplayTests {
+@Suite(.timeLimit(.minutes(15))) struct VerifyReplayTests {
   private static let hash: @Sendable (Ledger) -> UInt64 = { ledger in
     ledger.entries.reduce(7) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
   }
@@ -34,7 +34,7 @@ import Testing
       middleware: [Middleware { action, _, next in if action != refusing { next(action) } }]
     ) {
       switch $1 {
-      case "trap": exit(1)
+      case "trap": _exit(1)
       case "forever": while true { usleep(1000) }
       default: $0.entries.append($1 + suffix($1))
       }

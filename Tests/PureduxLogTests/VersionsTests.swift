@@ -6,7 +6,7 @@ import Testing
 
 /// What the next version of a program, and the one before, make of what was acknowledged (G11): the same, or they stop
 /// and name a position. Every change of a program, with and without what it can do about it.
-@Suite(.timeLimit(.minutes(4))) struct VersionsTests {
+@Suite(.timeLimit(.minutes(15))) struct VersionsTests {
   enum Change: CaseIterable, Sendable {
     case memberAdded, memberRemoved, memberRenamed, typeChanged, caseAdded, stateChanged, guardTightened
     case reducerChanged, traps
@@ -180,7 +180,7 @@ extension LogStop {
   fileprivate var position: UInt64? {
     switch self {
     case .diverged(let position), .newerSchema(let position), .undecodable(let position), .unreadable(let position),
-      .newerRules(let position), .olderRules(let position), .poisoned(let position):
+      .newerRules(let position), .olderRules(let position), .poisoned(let position), .cloned(let position):
       position
     case .removed: nil
     }

@@ -31,7 +31,7 @@
   }
 
   /// What is removed from a stream: by its operator, who must not, and by truncation.
-  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct LossTests {
     func list(
       _ log: any OrderedLog, options: LogOptions = .silent, executor: StoreExecutor = .own

@@ -9,7 +9,7 @@
 
   typealias ListStore = RootStore<[String], String>
 
-  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct NATSLogTests {
     static func options(_ change: (inout NATSLog.Options) -> Void = { _ in }) -> NATSLog.Options {
       var options = NATSLog.Options()
@@ -36,7 +36,7 @@
       let server = try NATSServer()
       defer { server.kill() }
       let log = try await Self.open(server) { $0.truncationGrace = .zero }
-      try await checkOrderedLog { log[$0] }
+      try await checkOrderedLog(within: .seconds(800)) { log[$0] }
       await log.close()
     }
 

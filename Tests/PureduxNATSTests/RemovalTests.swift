@@ -37,7 +37,7 @@
   }
 
   /// What is left of a tree that is removed, and who is told.
-  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct RemovalTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
       try await ListStore(following: log, initialState: [], options: .silent) { $0.append($1) }

@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// Stores that keep the contract pass, and of those that do not it is said what they do.
-@Suite(.timeLimit(.minutes(5))) struct ContractTests {
+@Suite(.timeLimit(.minutes(15))) struct ContractTests {
   @Test(arguments: Fault.allCases) func `what is wrong with a store is found by its name`(fault: Fault) async {
     let (hanging, limits) = (Gate(), ManualClock())
     var clock: any Clock<Duration> = ContinuousClock()

@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// A tree that stands still, and goes one step at a time; and stores of one's own making.
-@Suite(.timeLimit(.minutes(5))) struct OrderTests {
+@Suite(.timeLimit(.minutes(15))) struct OrderTests {
   @Test func `a tree is let go from one commit to the next`() async throws {
     let executor = ManualExecutor()
     let committed = Record<Int>()

@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// The states of a store of any kind, exactly, and what is said when they are not as expected.
-@Suite(.timeLimit(.minutes(5))) struct RecorderTests {
+@Suite(.timeLimit(.minutes(15))) struct RecorderTests {
   struct Count: Sendable, Equatable {
     var count = 0
     var name = "a"

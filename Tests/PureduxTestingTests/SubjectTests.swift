@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// A sequence that a test feeds.
-@Suite(.timeLimit(.minutes(5))) struct SubjectTests {
+@Suite(.timeLimit(.minutes(15))) struct SubjectTests {
   enum Line: Sendable, Equatable { case join, leave, heard(String), ended, failed(String) }
 
   struct Hangup: Error {}

@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// Every commit is accounted for, and what is not is said.
-@Suite(.timeLimit(.minutes(5))) struct TestStoreTests {
+@Suite(.timeLimit(.minutes(15))) struct TestStoreTests {
   struct Search: Sendable, Equatable {
     var query = ""
     var results: [String] = []

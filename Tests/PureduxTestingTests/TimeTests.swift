@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// A clock that stands still until it is advanced, and stores that sleep on it.
-@Suite(.timeLimit(.minutes(5))) struct TimeTests {
+@Suite(.timeLimit(.minutes(15))) struct TimeTests {
   private let clock = ManualClock()
 
   /// Adds up its actions; an action that is negative polls every second.

@@ -40,6 +40,10 @@ public enum LogStop: Sendable, Hashable, Codable {
   /// never ends. Nothing behind it is applied, until it is decided that it is skipped, or another version of the
   /// program comes.
   case poisoned(position: UInt64)
+  /// The entry at that position is under this store's number as a writer, and none that it has given to the log: the
+  /// process is a clone of another one, or has one (a virtual machine that was copied while it ran). What was on its
+  /// way is `StoreError.outcomeUnknown`. Opened anew, the store has another number.
+  case cloned(position: UInt64)
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)
   /// The tree was removed (`LogDirectory.remove`): its log is gone.

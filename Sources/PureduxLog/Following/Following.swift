@@ -81,12 +81,15 @@ private struct Outline: Sendable {
   let kind: Kind
   let actionCount: Int
   let failure: Failure?
+  /// The bytes of its actions, where it has this store's number as its writer.
+  var own: [ArraySlice<UInt8>] = []
 }
 
 /// What is known of the log, and what is on its way there. Not generic, so that no type is looked up at run time.
 private struct Sending {
   var outbox: Outbox
-  var writer = UInt64.random(in: 1 ... .max)
+  /// The number that entries carry: at random.
+  var writer: UInt64
   var seen: LogEntry.Mark
   /// The last position that is known to exist.
   var head: UInt64
@@ -157,7 +160,8 @@ private struct Sending {
     self.recovery = LockedValue(recovery)
     sending = LockedValue(
       Sending(
-        outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)), seen: stored.mark, head: head,
+        outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)),
+        writer: options.writer ?? .random(in: 1 ... .max), seen: stored.mark, head: head,
         rules: options.rules(behindSeal: stored.sealedRules),
         phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
     applying = LockedValue(
@@ -610,6 +614,7 @@ private struct Sending {
   /// Off the tree's executor. The actions of all entries are one behind the other; what could not be decoded is nil.
   private func decode(_ records: [LogRecord]) -> ([Outline], [Action?]) {
     let (goal, decisions) = applying.withLock { ($0.goal, $0.decisions) }
+    let writer = sending.withLock { $0.writer }
     let recovery = recovery.withLock { $0 }
     defer {
       if let last = records.last { recovery?.pause(behind: applying.withLock { min($0.fold.position, last.position) }) }
@@ -621,6 +626,7 @@ private struct Sending {
     for record in records {
       var kind = Outline.Kind.unreadable
       var failure: Outline.Failure?
+      var own: [ArraySlice<UInt8>] = []
       let before = decoded.count
       switch LogEntry.decode(record.bytes) {
       case .unreadable: failure = .undecodable("It is none of this library's.")
@@ -641,6 +647,7 @@ private struct Sending {
         decoded += [Action?](repeating: nil, count: encoded.count)
       case .entry(let header, let encoded):
         kind = .entry(header)
+        if header.writer == writer { own = encoded }
         // To decode is the program's code as well.
         if record.position <= goal { recovery?.begin(record.position) }
         for bytes in encoded {
@@ -656,7 +663,7 @@ private struct Sending {
       outlines.append(
         Outline(
           position: record.position, bytes: record.bytes.count, kind: kind, actionCount: decoded.count - before,
-          failure: failure))
+          failure: failure, own: own))
     }
     return (outlines, decoded)
   }
@@ -704,6 +711,11 @@ private struct Sending {
       case .entry(let header):
         guard agrees(with: header, at: position) else {
           stop(.diverged(position: header.seen.position), in: turn)
+          return nil
+        }
+        guard isNoClones(outline, header) else {
+          options.reporting(.cloned(key: log.name, position: position))
+          stop(.cloned(position: position), in: turn)
           return nil
         }
         applying.withLock { applying in
@@ -763,6 +775,18 @@ private struct Sending {
   private func isToBeCommitted(_ outline: Outline) -> Bool {
     guard case .entry(let header) = outline.kind else { return true }
     return applying.withLock { $0.fold.takes(header.first, count: UInt64(outline.actionCount), of: header.writer) }
+  }
+
+  /// Whether an entry is another writer's, or what this store has given to the log. An entry under its number that it
+  /// has not given is one of a clone of the process: it takes another number, if nothing of its own is on its way.
+  private func isNoClones(_ outline: Outline, _ header: LogEntry.Header) -> Bool {
+    sending.withLock { sending in
+      if header.writer != sending.writer || sending.outbox.hasGiven(outline.own, from: header.first) { return true }
+      guard sending.outbox.isUntouched else { return false }
+      sending.writer = .random(in: 1 ... .max)
+      sending.outbox.renumber()
+      return true
+    }
   }
 
   /// Whether the state is hashed in an entry by the function that this replica has.

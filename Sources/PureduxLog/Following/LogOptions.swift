@@ -65,6 +65,9 @@ public struct LogOptions: Sendable {
   /// Called before each entry that is replayed, with its position, on the tree's executor: for who watches a replay.
   package var replaying: (@Sendable (UInt64) -> Void)?
 
+  /// The number of the store as a writer, in place of one at random: for who plays a machine that was cloned.
+  package var writer: UInt64?
+
   public init() {}
 
   var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }

@@ -14,6 +14,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case olderRules(key: String?, position: UInt64, rules: UInt32)
   /// The store stops, or is not opened, at an entry of which two processes have died (`LogStop.poisoned`).
   case poisoned(key: String?, position: UInt64)
+  /// Somebody else writes under this store's number: it stops (`LogStop.cloned`).
+  case cloned(key: String?, position: UInt64)
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
@@ -55,6 +57,10 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
         + "program that can apply it; or decide that it is skipped, for all replicas and for good: "
         + "`skip(position: \(position), reason:)` of the log."
+    case .cloned(let key, let position):
+      "The entry of \(Self.name(key)) at position \(position) is under the number of this store as a writer, and none of "
+        + "its own: this process, or another one, is a clone, as of a machine that was copied while it ran. The store "
+        + "stops, and what it had given the log may be there or not. Open it anew: it takes another number."
     case .skippedElsewhere(let key, let position, let decision):
       "It was decided at position \(decision) of \(Self.name(key)) that the entry at \(position) is skipped, which this "
         + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it."

@@ -176,6 +176,20 @@ struct Outbox {
   /// The number of the first action that has not been applied.
   var firstPending: UInt64 { firstNumber }
 
+  /// Whether nothing that waits has been given to the log.
+  var isUntouched: Bool { givenCount == 0 }
+
+  /// Whether actions, from a number on, are those that were given to the log, as far as these wait still.
+  func hasGiven(_ actions: [ArraySlice<UInt8>], from first: UInt64) -> Bool {
+    for (offset, action) in actions.enumerated() {
+      let number = first + UInt64(offset)
+      if number < firstNumber { continue }
+      let place = number - firstNumber
+      guard place < UInt64(givenCount), items[head + Int(place)].bytes[...] == action else { return false }
+    }
+    return true
+  }
+
   /// All goes once more: something is missing. What is on its way may come all the same; repeats do no harm.
   mutating func rewind() {
     sentCount = 0

@@ -3,7 +3,7 @@ import Puredux
 import Testing
 
 /// Under a flood reads and sends still come through; whoever is called by a tree may dispatch to it.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct G10Liveness {
+@Suite(.timeLimit(.minutes(15)), .serialized) struct G10Liveness {
   /// The inbox is never empty, as the producers are always a thousand actions ahead; a bound to that keeps the test
   /// small.
   @Test(arguments: Kind.allCases)

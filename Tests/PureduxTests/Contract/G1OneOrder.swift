@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 
 /// A tree has one total order of commits and of everything else asked of it.
-@Suite(.timeLimit(.minutes(5))) struct G1OneOrder {
+@Suite(.timeLimit(.minutes(15))) struct G1OneOrder {
   @Test(arguments: Kind.allCases)
   func `one task's calls keep their order, dispatch and send mixed, through any stores of the tree`(kind: Kind)
     async throws

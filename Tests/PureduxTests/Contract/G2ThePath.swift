@@ -3,7 +3,7 @@ import Testing
 
 /// An action is reduced by the store it is given to and by each of its ancestors, once each, from the store up to the
 /// root.
-@Suite(.timeLimit(.minutes(5))) struct G2ThePath {
+@Suite(.timeLimit(.minutes(15))) struct G2ThePath {
   /// Root, two children, and a grandchild under each.
   enum Place: String, CaseIterable, Sendable {
     case root, a, b, aa, bb

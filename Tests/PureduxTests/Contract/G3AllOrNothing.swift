@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// The parent and local parts of a state always come from the same commit.
-@Suite(.timeLimit(.minutes(5))) struct G3AllOrNothing {
+@Suite(.timeLimit(.minutes(15))) struct G3AllOrNothing {
   @Test(arguments: Kind.children)
   func `nobody sees a torn state under load from eight producers`(kind: Kind) async throws {
     let subject = Subject(kind)

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// After its first element a sequence yields one element for each commit of the tree, in order: no gap, no repeat.
-@Suite(.timeLimit(.minutes(5))) struct G4EveryCommitOnce {
+@Suite(.timeLimit(.minutes(15))) struct G4EveryCommitOnce {
   @Test(arguments: Kind.allCases)
   func `a consumer that leaves its loop and comes back goes on where it was`(kind: Kind) async throws {
     let subject = Subject(kind)

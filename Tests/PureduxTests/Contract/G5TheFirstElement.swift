@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// The first element is the state after everything ordered before the subscription, which takes place in the call.
-@Suite(.timeLimit(.minutes(5))) struct G5TheFirstElement {
+@Suite(.timeLimit(.minutes(15))) struct G5TheFirstElement {
   @Test(arguments: Kind.inMemory)
   func `a subscription right after a dispatch and right before one sees the first at once and the second next`(
     kind: Kind

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 
 /// A slow, stalled or cancelled subscriber delays no commit and no other subscriber.
-@Suite(.timeLimit(.minutes(5))) struct G6NobodyWaits {
+@Suite(.timeLimit(.minutes(15))) struct G6NobodyWaits {
   @Test(arguments: Kind.allCases)
   func `a subscriber that never reads delays neither commits nor one that reads`(kind: Kind) async throws {
     let subject = Subject(kind)

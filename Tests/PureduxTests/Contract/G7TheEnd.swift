@@ -4,7 +4,7 @@ import Testing
 
 /// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every
 /// earlier state still delivered. It never keeps a store alive, and after the end nothing of it remains in memory.
-@Suite(.timeLimit(.minutes(5))) struct G7TheEnd {
+@Suite(.timeLimit(.minutes(15))) struct G7TheEnd {
   @Test(arguments: Kind.allCases)
   func `a consumer that is cancelled while it waits ends at once`(kind: Kind) async throws {
     let subject = Subject(kind)

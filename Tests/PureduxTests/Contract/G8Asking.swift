@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// An effect may wait for the commit of what it gives its store, and read the store.
-@Suite(.timeLimit(.minutes(5))) struct G8Asking {
+@Suite(.timeLimit(.minutes(15))) struct G8Asking {
   @Test(arguments: Kind.allCases)
   func `an effect's send returns after its commit, behind what the effect dispatched before`(kind: Kind) async throws {
     let reduced = Record<Int>()

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// A child store may set its interceptor, as the root store may.
-@Suite(.timeLimit(.minutes(5))) struct G8ChildInterceptors {
+@Suite(.timeLimit(.minutes(15))) struct G8ChildInterceptors {
   private func noting(_ name: String, in notes: Record<String>) -> Interceptor<Snapshot, Int> {
     .effects(before: \.root.count) { action, before, context in
       notes.add("\(name) \(action) \(before) \(context.state.root.count) \(context.position)")

@@ -8,7 +8,7 @@ private enum Trace {
 }
 
 /// A store that carries task-local values has those of who asked in each commit, and in what comes of it.
-@Suite(.timeLimit(.minutes(5))) struct G8Context {
+@Suite(.timeLimit(.minutes(15))) struct G8Context {
   private struct Sight: Sendable, Equatable {
     let place: String
     let action: Int

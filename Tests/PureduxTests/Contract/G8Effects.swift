@@ -6,7 +6,7 @@ private typealias Decide = Interceptor<Snapshot, Int>
 private struct Mishap: Error, Equatable {}
 
 /// Effects are decided in commit order, with the state of the commit, and get on with each other by their ids.
-@Suite(.timeLimit(.minutes(5))) struct G8Effects {
+@Suite(.timeLimit(.minutes(15))) struct G8Effects {
   /// What the store is after these actions, once the last of them is committed.
   private func states(_ subject: Subject, until last: Int) -> Task<[Int], Never> {
     let states = subject.states()

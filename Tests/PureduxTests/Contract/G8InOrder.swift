@@ -5,7 +5,7 @@ import Testing
 private struct Mishap: Error {}
 
 /// Effects of which each begins when the one before it has ended.
-@Suite(.timeLimit(.minutes(5))) struct G8InOrder {
+@Suite(.timeLimit(.minutes(15))) struct G8InOrder {
   @Test(arguments: Kind.allCases)
   func `one begins when the one before it has ended, whether that failed or not`(kind: Kind) async throws {
     let clock = ManualClock()

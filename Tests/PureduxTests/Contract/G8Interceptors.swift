@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// Each action reaches the interceptor once, as a task of the store it was dispatched to.
-@Suite(.timeLimit(.minutes(5))) struct G8Interceptors {
+@Suite(.timeLimit(.minutes(15))) struct G8Interceptors {
   @Test(arguments: Kind.allCases)
   func `every action reaches the interceptor once, however it is given`(kind: Kind) async throws {
     let seen = Record<Int>()

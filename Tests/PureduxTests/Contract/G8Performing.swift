@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// A caller may wait for the effects of its action, and for what these set off.
-@Suite(.timeLimit(.minutes(5))) struct G8Performing {
+@Suite(.timeLimit(.minutes(15))) struct G8Performing {
   /// Counts down, a second for each action: by `dispatch`, by `send`, with and without an id.
   private func countdown(_ clock: ManualClock) -> Interceptor<Snapshot, Int> {
     .effects { action, context in

@@ -7,7 +7,7 @@ private typealias While = StateEffect<Snapshot, Int>
 private struct Mishap: Error {}
 
 /// Effects of the state: begun and cancelled by what the state is, in commit order.
-@Suite(.timeLimit(.minutes(5))) struct G8StateEffects {
+@Suite(.timeLimit(.minutes(15))) struct G8StateEffects {
   @Test(arguments: Kind.allCases)
   func `an effect goes on for as long as a condition holds, which may be from the first state on`(kind: Kind)
     async throws

@@ -5,7 +5,7 @@ import Testing
 private struct Mishap: Error {}
 
 /// The time that an effect's work may take.
-@Suite(.timeLimit(.minutes(5))) struct G8TimeLimits {
+@Suite(.timeLimit(.minutes(15))) struct G8TimeLimits {
   @Test(arguments: Kind.allCases, [false, true])
   func `work that takes too long is cancelled, and an action comes in place of all that it dispatches later`(
     kind: Kind, hasID: Bool

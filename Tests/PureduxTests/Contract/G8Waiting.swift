@@ -3,7 +3,7 @@ import PureduxTesting
 import Testing
 
 /// Waits for the first state, or the first action, that is as wanted.
-@Suite(.timeLimit(.minutes(5))) struct G8Waiting {
+@Suite(.timeLimit(.minutes(15))) struct G8Waiting {
   @Test(arguments: Kind.allCases)
   func `the first state for which a condition holds is the present one or one that comes`(kind: Kind) async throws {
     let subject = Subject(kind)

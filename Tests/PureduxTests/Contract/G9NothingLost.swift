@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// What an ended store is given changes nothing, and the caller is told. What was accepted is committed.
-@Suite(.timeLimit(.minutes(5))) struct G9NothingLost {
+@Suite(.timeLimit(.minutes(15))) struct G9NothingLost {
   @Test(arguments: Kind.allCases)
   func `a store that is shut down refuses, tells so, and changes nothing`(kind: Kind) async throws {
     let reduced = Record<Int>()

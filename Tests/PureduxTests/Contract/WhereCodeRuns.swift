@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// Reducers, middleware, mappings, filters and conditions run under nobody else's task-local values.
-@Suite(.timeLimit(.minutes(5))) struct WhereCodeRuns {
+@Suite(.timeLimit(.minutes(15))) struct WhereCodeRuns {
   private enum Caller: Sendable { case dispatcher, sender, subscriber }
 
   @TaskLocal private static var caller: Caller?

@@ -2,7 +2,7 @@ import PureduxTesting
 import Testing
 
 /// The suite that anybody can run against a store of their own, against every kind of this library's.
-@Suite(.timeLimit(.minutes(5))) struct WholeContract {
+@Suite(.timeLimit(.minutes(15))) struct WholeContract {
   @Test(arguments: Kind.inMemory) func `every kind keeps the contract`(kind: Kind) async {
     await checkDeliveryContract(
       of: {

@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ActionSequenceTests {
+@Suite(.timeLimit(.minutes(15))) struct ActionSequenceTests {
   struct Failure: Error, Equatable {}
 
   @Test(arguments: Kind.allCases)

@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// No work is begun after its cancellation, whatever it is part of (G8).
-@Suite(.timeLimit(.minutes(5))) struct EffectBeginningTests {
+@Suite(.timeLimit(.minutes(15))) struct EffectBeginningTests {
   private let begun = Record<Int>()
 
   @Test func `work that is cancelled by its id, or by the state, before it begins does not begin`() async {

@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// What an effect that pauses is for those who wait for rest.
-@Suite(.timeLimit(.minutes(5))) struct EffectPauseTests {
+@Suite(.timeLimit(.minutes(15))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
   private final class Canceller: RunningEffect.Host {
     let store: (any AnyObject & Sendable)? = nil

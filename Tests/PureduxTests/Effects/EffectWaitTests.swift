@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(5))) struct EffectWaitTests {
+@Suite(.timeLimit(.minutes(15))) struct EffectWaitTests {
   @Test func `what an effect does for others on its way through the tree is no part of it`() async throws {
     let executor = ManualExecutor()
     let (started, goOn, over) = (Gate(), Gate(), Gate())

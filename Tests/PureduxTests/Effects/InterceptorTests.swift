@@ -12,7 +12,7 @@ private struct Fetch: AppAction, AsyncAction {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct InterceptorTests {
+@Suite(.timeLimit(.minutes(15))) struct InterceptorTests {
   private func results(of interceptor: Interceptor<[[String]], any AppAction>, on actions: [any AppAction]) async
     -> [[String]]
   {

@@ -29,7 +29,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
 }
 
 /// Interceptors of parts of parts, and what elements and parts leave behind that come back.
-@Suite(.timeLimit(.minutes(5))) struct NestedLiftingTests {
+@Suite(.timeLimit(.minutes(15))) struct NestedLiftingTests {
   /// Waits, whether it is cancelled or not, and tells what became of what it dispatches then.
   private struct Feature {
     let begun = Record<Int>()
@@ -351,7 +351,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
 }
 
 /// What a cancelled effect had dispatched is not committed, whatever ends in between.
-@Suite(.timeLimit(.minutes(5))) struct LateCancellationTests {
+@Suite(.timeLimit(.minutes(15))) struct LateCancellationTests {
   private enum Action: Sendable { case start, cancel, tick }
 
   @Test(arguments: [false, true], [false, true])

@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// Who waits for whom in a shutdown that is called from within the tree's own tasks.
-@Suite(.timeLimit(.minutes(5))) struct WaitingTests {
+@Suite(.timeLimit(.minutes(15))) struct WaitingTests {
   /// How an interceptor calls for a shutdown that it awaits.
   enum Way: CaseIterable, Sendable {
     case itself, childTask, task

@@ -342,7 +342,7 @@ private struct BacklogSystem: Interleaved {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct BacklogInterleavings {
+@Suite(.timeLimit(.minutes(15))) struct BacklogInterleavings {
   private static let policies: [BacklogSystem.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
 
   @Test(arguments: policies)

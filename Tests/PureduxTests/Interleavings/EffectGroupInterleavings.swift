@@ -211,7 +211,7 @@ private struct EffectSystem: Interleaved {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct EffectGroupInterleavings {
+@Suite(.timeLimit(.minutes(15))) struct EffectGroupInterleavings {
   fileprivate typealias Call = EffectSystem.Call
 
   @Test func `what was added is started once and awaited`() async {

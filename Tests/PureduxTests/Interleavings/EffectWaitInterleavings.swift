@@ -244,7 +244,7 @@ private struct FinishSystem: Interleaved {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct EffectWaitInterleavings {
+@Suite(.timeLimit(.minutes(15))) struct EffectWaitInterleavings {
   @Test func `effects that shut each other's stores down all end, and only who closes a cycle does not wait`() async {
     await explore { WaitSystem(stores: [0, 1], [[[1], [0]], [[0], [1]]]) }.expectNoFailure(atLeast: 2)
     await explore { WaitSystem(stores: [0, 0], [[[0]], [[0]]]) }.expectNoFailure(atLeast: 2)

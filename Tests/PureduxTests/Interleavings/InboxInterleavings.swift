@@ -374,7 +374,7 @@ private struct InboxSystem: Interleaved {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct InboxInterleavings {
+@Suite(.timeLimit(.minutes(15))) struct InboxInterleavings {
   fileprivate typealias Call = InboxSystem.Call
 
   @Test(arguments: [1, 2])

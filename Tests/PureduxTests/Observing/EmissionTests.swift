@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct EmissionTests {
+@Suite(.timeLimit(.minutes(15))) struct EmissionTests {
   /// A state of which some actions change nothing.
   struct Tally: Sendable, Equatable {
     var sum = 0

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(5))) struct ObserverTests {
+@Suite(.timeLimit(.minutes(15))) struct ObserverTests {
   @Test(arguments: Kind.allCases)
   func `it is given the state now and then every commit, one at a time in order`(kind: Kind) async throws {
     let subject = Subject(kind)

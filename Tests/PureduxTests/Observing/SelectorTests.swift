@@ -2,7 +2,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(5))) struct SelectorTests {
+@Suite(.timeLimit(.minutes(15))) struct SelectorTests {
   struct Room: Sendable {
     var messages: [String] = []
     var lastRead = 0

@@ -3,7 +3,7 @@ import Testing
 
 /// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by
 /// the kinds of stores that are read as a sequence.
-@Suite(.timeLimit(.minutes(5))) struct StateSequenceTests {
+@Suite(.timeLimit(.minutes(15))) struct StateSequenceTests {
   /// A child that shows its parent's state, and records each time that this is computed.
   private func child(of root: RootStore<Int, Int>, recording composed: Record<Int>) -> StateStore<Int, Int> {
     root.childStore(

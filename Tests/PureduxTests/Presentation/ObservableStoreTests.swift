@@ -2,7 +2,7 @@ import Observation
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) @MainActor struct ObservableStoreTests {
+@Suite(.timeLimit(.minutes(15))) @MainActor struct ObservableStoreTests {
   struct Page: Sendable, Equatable {
     var title = "none"
     var count = 0

@@ -2,7 +2,7 @@ import Dispatch
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) @MainActor struct PresenterTests {
+@Suite(.timeLimit(.minutes(15))) @MainActor struct PresenterTests {
   /// A presentable that keeps what it is shown.
   final class Screen: Presentable {
     struct Props: Sendable {

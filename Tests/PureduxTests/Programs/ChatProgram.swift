@@ -56,7 +56,7 @@ extension RootStore<Room, RoomAction> {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct ChatProgram {
+@Suite(.timeLimit(.minutes(15))) struct ChatProgram {
   @Test func `a chat of a thousand rooms`() async throws {
     let clock = ManualClock()
     let rooms = (0..<(DepthTests.isSanitized ? 100 : 1000)).map { _ in

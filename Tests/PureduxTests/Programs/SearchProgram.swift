@@ -73,7 +73,7 @@ private final class Script: Service {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct SearchProgram {
+@Suite(.timeLimit(.minutes(15))) struct SearchProgram {
   private func store(_ script: Script) -> TestStore<Search, Search.Action> {
     TestStore(initialState: Search(), interceptors: .search(by: script), reducer: { $0.reduce($1) })
   }

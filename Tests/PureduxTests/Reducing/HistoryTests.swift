@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct HistoryTests {
+@Suite(.timeLimit(.minutes(15))) struct HistoryTests {
   static let reducers: [Reducer<Int, Int>] = [
     Reducer("add") { $0 += $1 }, Reducer("double") { state, _ in state *= 2 }, Reducer { $0 -= $1 },
   ]

@@ -35,7 +35,7 @@ private func address(_ array: inout [Int]) -> UInt {
   unsafe array.withUnsafeMutableBufferPointer { UInt(bitPattern: $0.baseAddress) }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct LiftingTests {
+@Suite(.timeLimit(.minutes(15))) struct LiftingTests {
   @Test func `a part is changed by its own actions, and nothing else is`() {
     let app = Reducer<App, AppAction>(combining: [
       counting.lifted(to: \App.first) { if case .first(let step) = $0 { step } else { nil } },

@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct MiddlewareTests {
+@Suite(.timeLimit(.minutes(15))) struct MiddlewareTests {
   /// Notes when it runs, with what state.
   static func noting(
     _ name: String, _ steps: Record<String>, passing change: @escaping @Sendable (Int) -> Int = { $0 }

@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ReducerTests {
+@Suite(.timeLimit(.minutes(15))) struct ReducerTests {
   static let add = Reducer<Int, Int>("add") { $0 += $1 }
   static let double = Reducer<Int, Int>("double") { state, _ in state *= 2 }
   static let square = Reducer<Int, Int> { state, _ in state *= state }

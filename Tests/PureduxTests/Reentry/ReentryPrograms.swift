@@ -4,7 +4,7 @@ import Testing
 
 /// Programs that ask a tree for something at once, in the middle of a commit: isolated to the executor that the commit
 /// runs on. What they ask waits for its turn.
-@Suite(.timeLimit(.minutes(5))) struct ReentryPrograms {
+@Suite(.timeLimit(.minutes(15))) struct ReentryPrograms {
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   func `what a reducer sends at once is committed after its own action`(way: Way, start: Start) async throws {

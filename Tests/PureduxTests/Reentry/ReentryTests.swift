@@ -3,7 +3,7 @@ import Testing
 
 /// A tree stays whole whatever the user's code does to it where the tree calls it: what was accepted is committed once,
 /// in an order that keeps that of each caller and that everybody sees; nothing hangs, and nothing stays alive.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct ReentryTests {
+@Suite(.timeLimit(.minutes(15)), .serialized) struct ReentryTests {
   @Test(arguments: Reentry.Scenario.all)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   func `a tree stays whole whatever is asked of it in any place where it calls`(scenario: Reentry.Scenario) async {

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// The worked examples of the homegrown Redux, in this library's words.
-@Suite(.timeLimit(.minutes(5))) struct HomegrownReduxTests {
+@Suite(.timeLimit(.minutes(15))) struct HomegrownReduxTests {
   // MARK: Simple integer store with two different actions
 
   protocol ReduxAction: Sendable {}

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// The snippets of Puredux and PureduxStore, in this library's words.
-@Suite(.timeLimit(.minutes(5))) struct PureduxTests {
+@Suite(.timeLimit(.minutes(15))) struct PureduxTests {
   protocol Action: Sendable {}
   struct SomeAction: Action {}
   struct SetTitle: Action { let title: String }

@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// The snippets of PureduxUIKit, with a view controller that needs no UIKit.
-@Suite(.timeLimit(.minutes(5))) @MainActor struct PureduxUIKitTests {
+@Suite(.timeLimit(.minutes(15))) @MainActor struct PureduxUIKitTests {
   struct AppState: Sendable {
     var yourFancyFeatureSubstate = FancyFeatureState()
   }

@@ -3,7 +3,7 @@ import Puredux
 import Testing
 
 /// The snippets of SwiftRex's store type, in this library's words.
-@Suite(.timeLimit(.minutes(5))) struct SwiftRexTests {
+@Suite(.timeLimit(.minutes(15))) struct SwiftRexTests {
   struct AppState: Sendable, Equatable {
     struct Foo: Sendable, Equatable {
       struct Bar: Sendable, Equatable {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(5))) struct SourceTests {
+@Suite(.timeLimit(.minutes(15))) struct SourceTests {
   /// As where an observer is subscribed by two at a time.
   @Test(arguments: [false, true])
   func `a subscription that is cancelled before its place comes leaves nothing to be computed`(isFollowed: Bool)

@@ -5,7 +5,7 @@ import Testing
 
 /// Child stores that depend on a part of their parent's state: each gets what changes the part, and what is given to
 /// it.
-@Suite(.timeLimit(.minutes(5))) struct ChildOfPartTests {
+@Suite(.timeLimit(.minutes(15))) struct ChildOfPartTests {
   private struct Hotel: Sendable, Equatable {
     var name = "Ritz"
     var rooms: Keyed<Int, [String]> = [1: [], 2: []]

@@ -7,7 +7,7 @@ import Testing
 /// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is
 /// computed on the way recurses no further than a stack of eight megabytes has room for at ten thousand levels, in a
 /// debug build.
-@Suite(.timeLimit(.minutes(5))) struct DepthTests {
+@Suite(.timeLimit(.minutes(15))) struct DepthTests {
   /// The sanitizers make each frame several times as large.
   static let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil
   /// How deep states are computed, and how deep stores are made, ended and released.

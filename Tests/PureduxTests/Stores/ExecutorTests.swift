@@ -2,7 +2,7 @@ import Dispatch
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
+@Suite(.timeLimit(.minutes(15))) struct ExecutorTests {
   @Test func `a tree on the main actor reduces, maps and filters there`() async throws {
     let root = RootStore<Int, Int>(initialState: 0, executor: .mainActor) { state, action in
       MainActor.assumeIsolated { state += action }

@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 /// Followers of single keys: each gets what is written there, and costs nothing else.
-@Suite(.timeLimit(.minutes(5))) struct KeyedScopeTests {
+@Suite(.timeLimit(.minutes(15))) struct KeyedScopeTests {
   private struct Hotel: Sendable {
     var rooms: Keyed<Int, [String]> = [:]
     var name = ""

@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ProjectionTests {
+@Suite(.timeLimit(.minutes(15))) struct ProjectionTests {
   enum ViewAction: Sendable {
     case count(Int)
     case tap

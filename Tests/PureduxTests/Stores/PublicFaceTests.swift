@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// What is said in one way wherever it is said, and what generic code can ask of a store.
-@Suite(.timeLimit(.minutes(5))) struct PublicFaceTests {
+@Suite(.timeLimit(.minutes(15))) struct PublicFaceTests {
   struct Hotel: Sendable {
     var rooms = ["lobby": 1]
     let looks = Record<Int>()

@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// `settled()` returns when nothing is left to do until something new is asked for or time goes on.
-@Suite(.timeLimit(.minutes(5))) struct SettledTests {
+@Suite(.timeLimit(.minutes(15))) struct SettledTests {
   @Test(arguments: Kind.allCases)
   func `what an action sets off is committed, down to the last effect`(kind: Kind) async throws {
     let subject = Subject(

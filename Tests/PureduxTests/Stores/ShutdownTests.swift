@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ShutdownTests {
+@Suite(.timeLimit(.minutes(15))) struct ShutdownTests {
   /// A clock whose sleeps end when the test says so.
   struct HandClock: Clock {
     struct Instant: InstantProtocol {

@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct StatisticsTests {
+@Suite(.timeLimit(.minutes(15))) struct StatisticsTests {
   @Test func `they tell commits, child stores, subscriptions and backlogs`() async throws {
     let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
     #expect(await root.statistics == StoreStatistics())

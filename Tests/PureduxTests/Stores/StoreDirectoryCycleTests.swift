@@ -3,7 +3,7 @@ import Testing
 @testable import Puredux
 
 /// Makers of stores that need each other.
-@Suite(.timeLimit(.minutes(4))) struct StoreDirectoryCycleTests {
+@Suite(.timeLimit(.minutes(15))) struct StoreDirectoryCycleTests {
   typealias Directory = StoreDirectory<Int, Int, Int>
 
   /// Directories that their makers can ask.

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(4))) struct StoreDirectoryTests {
+@Suite(.timeLimit(.minutes(15))) struct StoreDirectoryTests {
   typealias Directory = StoreDirectory<Int, Int, Int>
   struct Refused: Error {}
 

@@ -1,7 +1,7 @@
 import Puredux
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct WithStoreTests {
+@Suite(.timeLimit(.minutes(15))) struct WithStoreTests {
   @TaskLocal static var mark = "none"
 
   struct Failure: Error {}

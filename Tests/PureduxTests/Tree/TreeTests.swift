@@ -2,7 +2,7 @@ import Testing
 
 @testable import Puredux
 
-@Suite(.timeLimit(.minutes(5))) struct TreeTests {
+@Suite(.timeLimit(.minutes(15))) struct TreeTests {
   /// G10: however high the priority of the tree, it does not come back to the executor before the visitor.
   @Test func `a drain that has spent its quantum leaves the rest to a visitor that is on its way`() async throws {
     let executor = HeldExecutor()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Programs
 
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ProgramTests {
+@Suite(.serialized, .timeLimit(.minutes(15))) struct ProgramTests {
   @Test func `random programs keep the contract`() async {
     let base = UInt64.random(in: 1..<1_000_000_000)
     for index in 0..<300 {

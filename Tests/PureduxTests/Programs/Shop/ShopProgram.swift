@@ -37,7 +37,7 @@ private let reducers: [Reducer<Shop, ShopAction>] = [
 
 private let refused = Record<Basket.Action>()
 
-@Suite(.timeLimit(.minutes(5))) struct ShopProgram {
+@Suite(.timeLimit(.minutes(15))) struct ShopProgram {
   @Test func `three features make a shop`() async {
     let saved = Record<[String: Int]>()
     let counting = Gate()

@@ -9,7 +9,7 @@ import Testing
 @testable import LiveBoardServer
 
 /// The server as a process of its own: how it starts, ends and comes back.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct ProcessTests {
+@Suite(.timeLimit(.minutes(15)), .serialized) struct ProcessTests {
   /// A server process on a free port.
   final class Server {
     let process = Process()

@@ -13,7 +13,7 @@ import Testing
 @testable import LiveBoardServer
 
 /// What the server answers, over real HTTP on loopback.
-@Suite(.timeLimit(.minutes(2))) struct ServerTests {
+@Suite(.timeLimit(.minutes(15))) struct ServerTests {
   struct Answer: Decodable {
     let card: Int?
     let version: Int?
