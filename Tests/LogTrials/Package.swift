@@ -16,6 +16,7 @@ let package = Package(
       name: "LogTrials",
       dependencies: [
         .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxLog", package: "Puredux"),
+        .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
         .target(name: "CNATSRaw", condition: .when(traits: ["NATS"])),
       ], swiftSettings: [.strictMemorySafety()]),

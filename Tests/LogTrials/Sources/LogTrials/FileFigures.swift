@@ -1,6 +1,7 @@
 import Foundation
 import Puredux
 import PureduxLog
+import PureduxLogTesting
 
 /// Stores on files beside the disk itself, in one run.
 enum FileFigures {
@@ -86,11 +87,18 @@ enum FileFigures {
       await store.shutdown()
       await log.close()
       let again = try FileLog(directory: directory)
+      // Reads the files once before anything is timed.
+      let program = ReplayedProgram<UInt64, UInt64>(
+        initialState: 0, actions: numbers, states: nil, reducers: [Reducer { $0 &+= $1 }])
+      _ = try await verifyReplay(of: again["tree"], by: program)
+      let verifying = try await ContinuousClock().measure {
+        guard try await verifyReplay(of: again["tree"], by: program).stop == nil else { throw CancellationError() }
+      }
       let start = ContinuousClock.now
       let replayed = try await Self.store(following: again["tree"])
       let time = start.duration(to: .now)
       let total = await replayed.state
-      print("\(count) entries replayed in \(time), \(total) in all")
+      print("\(count) entries replayed in \(time), \(total) in all; verified in \(ratio(verifying, time)) of that")
       await replayed.shutdown()
       await again.close()
     }
