@@ -30,9 +30,28 @@ extension OrderedLog {
       LogEntry.encode(LogEntry.Decision(skipped: position, time: LogEntry.now, reason: reason)))
   }
 
+  /// Begins an epoch: from here on positions are said to be of another past than before. For who has restored a backup
+  /// by other means than this library's: a copy, and an import, begin one by themselves.
+  ///
+  /// A client that has been told a position by one past is not to be taken to have seen what another one has there. So
+  /// give it the epoch with the position (`LogStatistics.epoch`), and the whole state where the epoch is another one.
+  ///
+  /// It is an entry of the log, behind the others, which every replica applies; the state stays as it is. A version of
+  /// this library that knows no epochs stops there (`LogStop.newerSchema`).
+  ///
+  /// - Returns: The number of the epoch, which is at random.
+  /// - Throws: What the log throws: then it has begun or not.
+  @discardableResult
+  public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
+    let epoch = LogEntry.Epoch(number: .random(in: 1 ... .max), time: LogEntry.now, reason: reason)
+    _ = try await append(LogEntry.encode(epoch))
+    return epoch.number
+  }
+
   func append(_ seal: LogEntry.Seal) async throws(LogError) -> UInt64 { try await append(LogEntry.encode(seal)) }
 
-  private func append(_ entry: [UInt8]) async throws(LogError) -> UInt64 {
+  /// Returns the position when the entry is as safe as the log makes it.
+  package func append(_ entry: [UInt8]) async throws(LogError) -> UInt64 {
     let outcome = await withCheckedContinuation { continuation in
       append(entry) { continuation.resume(returning: $0) }
     }
