@@ -48,6 +48,43 @@ extension OrderedLog {
     return epoch.number
   }
 
+  /// Seals the log for newer rules, from outside of the old program, which runs: as `RootStore.sealLog` does. Each of its
+  /// stores saves a snapshot when it comes to the seal, and stops there (`LogStop.newerRules`). Where none is open, the
+  /// old program has to be started once more: the new one begins with that snapshot.
+  ///
+  ///     try await cluster["boards/17"].seal(forRules: 2, reason: "bids by tens")
+  ///
+  /// It reads what the log has behind its newest snapshot.
+  ///
+  /// - Returns: The position of the seal. A snapshot at that position, or behind it, says that it has been met.
+  /// - Throws: `LogError.refused` where the log is empty, keeps no snapshots, or has entries of these rules or newer
+  ///   ones; and what the log throws: then it is sealed or not.
+  @discardableResult
+  public func seal(forRules rules: UInt32, reason: String) async throws(LogError) -> UInt64 {
+    guard let snapshots else { throw .refused("The log keeps no snapshots.") }
+    var fold = Fold()
+    if let newest = try await snapshots.newest(), case .snapshot(let snapshot) = EncodedSnapshot.decode(newest.bytes) {
+      fold = snapshot.fold
+    }
+    var known = max(fold.rules, fold.sealedRules)
+    let head = try await head()
+    guard head > 0 else { throw .refused("There is nothing in the log.") }
+    do {
+      var reader = RecordReader(self, after: fold.position, through: head)
+      while let record = try await reader.next() {
+        switch LogEntry.decode(record.bytes) {
+        case .entry(let header, _): known = max(known, header.rules)
+        case .seal(let seal): known = max(known, seal.rules)
+        default: break
+        }
+      }
+    } catch {
+      throw (error as? LogError) ?? .unavailable("\(error)")
+    }
+    guard rules > known else { throw .refused("The log has rules \(known): it is sealed for newer ones.") }
+    return try await append(.init(rules: rules, time: LogEntry.now, reason: reason))
+  }
+
   func append(_ seal: LogEntry.Seal) async throws(LogError) -> UInt64 { try await append(LogEntry.encode(seal)) }
 
   /// Returns the position when the entry is as safe as the log makes it.
