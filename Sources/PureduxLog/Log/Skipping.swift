@@ -48,9 +48,9 @@ extension OrderedLog {
     return epoch.number
   }
 
-  /// Seals the log for newer rules, from outside of the old program, which runs: as `RootStore.sealLog` does. Each of its
-  /// stores saves a snapshot when it comes to the seal, and stops there (`LogStop.newerRules`). Where none is open, the
-  /// old program has to be started once more: the new one begins with that snapshot.
+  /// Seals the log for newer rules, as `RootStore.sealLog` does, from outside of the old program, which runs. Each of
+  /// its stores saves a snapshot when it comes to the seal, and stops there (`LogStop.newerRules`). Where none is open,
+  /// the old program has to be started once more: the new one begins with that snapshot.
   ///
   ///     try await cluster["boards/17"].seal(forRules: 2, reason: "bids by tens")
   ///
