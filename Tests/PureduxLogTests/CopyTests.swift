@@ -129,6 +129,9 @@ import Testing
         _ = try await ledger(begun, options: Self.ruled)
         Issue.record("It was opened.")
       } catch LogError.truncated {}
+      // Nothing can be decided about what stands in.
+      let first = try await copy.read(after: 0, through: copy.head())[0].position
+      await #expect(throws: LogError.self) { try await copy.skip(position: first, reason: "a mistake") }
       // A copy of the copy is one as well.
       let third = MemoryLogs()["tree"]
       try await copy.copy(to: third)

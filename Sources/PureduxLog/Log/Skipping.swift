@@ -19,13 +19,17 @@ extension OrderedLog {
   /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
   ///
   /// - Returns: The position of the decision.
-  /// - Throws: `LogError.refused` where there is no entry at that position, or a decision, and what the log throws.
+  /// - Throws: `LogError.refused` where there is no entry at that position, or a decision, or what stands in for an entry
+  ///   in a copy (`copy(to:)`), and what the log throws.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
     guard position > 0, try await head() >= position, let entry = try await entry(at: position) else {
       throw .refused("There is no entry at position \(position).")
     }
     if LogEntry.isDecision(entry.bytes) { throw .refused("At position \(position) is a decision, which stays.") }
+    if case .standIn = LogEntry.decode(entry.bytes) {
+      throw .refused("What is at position \(position) stands in for an entry that the snapshot has.")
+    }
     return try await append(
       LogEntry.encode(LogEntry.Decision(skipped: position, time: LogEntry.now, reason: reason)))
   }

@@ -29,7 +29,7 @@ struct Selection: ParsableArguments {
 
   func report(_ report: LogCopyReport) {
     if Console.current.showsProgress { Console.current.progress("") }
-    Console.current.report("\(report.logs) logs, \(report.entries) entries, of which \(report.added) were added.")
+    Console.current.report("Logs: \(report.logs), entries: \(report.entries), of which were added: \(report.added).")
   }
 }
 
@@ -66,8 +66,11 @@ struct Import: AsyncParsableCommand {
   @Argument(help: "The directory, or the cluster. A directory is made where there is none.")
   var log: Place
 
-  @Option(help: "On a cluster, the stream.")
+  @Option(help: "On a cluster, the stream, which is made where it is not there.")
   var stream: String?
+
+  @Option(help: "On how many servers the stream is that is made: 1 to 5.")
+  var replicas = 3
 
   @OptionGroup var selection: Selection
 
@@ -76,7 +79,7 @@ struct Import: AsyncParsableCommand {
 
   func run() async throws {
     let archive = try await LogArchive(path: file)
-    try await log.withLogs(stream: stream, .new) { target in
+    try await log.withLogs(stream: stream, .new(replicas: replicas)) { target in
       try await selection.copy(archive, to: target, reason: reason)
     }
   }
@@ -94,8 +97,11 @@ struct Copy: AsyncParsableCommand {
   @Argument(help: "The directory, or the cluster, to copy to. A directory is made where there is none.")
   var target: Place
 
-  @Option(help: "On a cluster, the stream to copy to.")
+  @Option(help: "On a cluster, the stream to copy to, which is made where it is not there.")
   var targetStream: String?
+
+  @Option(help: "On how many servers the stream is that is made: 1 to 5.")
+  var replicas = 3
 
   @OptionGroup var selection: Selection
 
@@ -104,7 +110,7 @@ struct Copy: AsyncParsableCommand {
 
   func run() async throws {
     try await source.log.withLogs(stream: source.stream) { logs in
-      try await target.withLogs(stream: targetStream, .new) { target in
+      try await target.withLogs(stream: targetStream, .new(replicas: replicas)) { target in
         try await selection.copy(logs, to: target, reason: reason)
       }
     }

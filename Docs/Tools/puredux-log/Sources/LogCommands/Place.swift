@@ -16,7 +16,13 @@ struct Place: ExpressibleByArgument {
     text = argument
   }
 
-  enum Use { case existing, new }
+  var isCluster: Bool { text.contains("://") }
+
+  enum Use {
+    case existing
+    /// A directory, or a stream, is made where there is none: that on so many servers.
+    case new(replicas: Int)
+  }
 
   /// Does something with the logs, and closes them.
   func withLogs<Result>(
@@ -34,10 +40,16 @@ struct Place: ExpressibleByArgument {
   }
 
   private func open(stream: String?, _ use: Use) async throws -> any LogDirectory {
-    if text.contains("://") {
+    if isCluster {
       #if NATS
         var options = NATSLog.Options()
         if let stream { options.stream = stream }
+        // A stream that is there may be on fewer servers.
+        if case .new(let replicas) = use {
+          options.replicas = replicas
+        } else {
+          (options.replicas, options.makesStream) = (1, false)
+        }
         return try await NATSLog(servers: text.split(separator: ",").map(String.init), options: options)
       #else
         throw Failure.refused("This tool was built without the trait NATS: \(text)")
@@ -49,7 +61,8 @@ struct Place: ExpressibleByArgument {
     // A `FileLog` makes its directory: what somebody has misspelt is not to be made.
     let isLog = FileManager.default.fileExists(atPath: text + "/lock")
     let isEmpty = isThere && (try? FileManager.default.contentsOfDirectory(atPath: text).isEmpty) == true
-    guard isLog || use == .new && (!isThere || isEmpty) else {
+    let isMade = if case .new = use { !isThere || isEmpty } else { false }
+    guard isLog || isMade else {
       throw Failure.refused(isThere ? "\(text) is no directory of logs." : "There is nothing at \(text).")
     }
     return try FileLog(directory: text)

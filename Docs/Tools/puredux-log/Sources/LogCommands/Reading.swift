@@ -126,8 +126,8 @@ struct Verify: AsyncParsableCommand {
       }
       return (count, wrong)
     }
-    guard wrong == 0 else { throw Failure.wrong("\(wrong) of \(count) logs are not as they should be.") }
-    Console.current.report("\(count) logs, all as they should be.")
+    guard wrong == 0 else { throw Failure.wrong("Logs: \(count), of which are not as they should be: \(wrong).") }
+    Console.current.report("Logs: \(count), all as they should be.")
   }
 }
 
