@@ -19,8 +19,8 @@ extension OrderedLog {
   /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
   ///
   /// - Returns: The position of the decision.
-  /// - Throws: `LogError.refused` where there is no entry at that position, or a decision, or what stands in for an entry
-  ///   in a copy (`copy(to:)`), and what the log throws.
+  /// - Throws: `LogError.refused` where there is no entry at that position, or a decision, or what stands in for one in
+  ///   a copy (`copy(to:)`), and what the log throws.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
     guard position > 0, try await head() >= position, let entry = try await entry(at: position) else {
