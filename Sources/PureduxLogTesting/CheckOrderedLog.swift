@@ -78,12 +78,6 @@ func run(
 }
 
 extension OrderedLog {
-  package func append(_ entry: [UInt8]) async throws -> UInt64 {
-    try await withCheckedThrowingContinuation { continuation in
-      append(entry) { continuation.resume(with: $0.mapError { $0 as any Error }) }
-    }
-  }
-
   /// Appends entries one behind the other, without waiting for the one before.
   package func append(_ entries: [[UInt8]]) async throws -> [UInt64] {
     let (outcomes, continuation) = AsyncStream.makeStream(of: (Int, Result<UInt64, LogError>).self)

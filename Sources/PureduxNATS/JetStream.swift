@@ -265,10 +265,13 @@
     }
 
     /// Makes a stream where it is not there.
-    @discardableResult func ensure(_ configuration: StreamConfiguration) async throws(LogError) -> StreamInfo {
+    @discardableResult func ensure(
+      _ configuration: StreamConfiguration, making: Bool = true
+    ) async throws(LogError) -> StreamInfo {
       let name = configuration.name
       var info = try await request("STREAM.INFO.\(name)", Empty(), for: StreamInfo.self)
       if case .failure(let failure) = info, failure.errCode == Failure.noStream {
+        if !making { throw .refused("There is no stream \(name).") }
         info = try await request("STREAM.CREATE.\(name)", configuration, for: StreamInfo.self)
         // Somebody else was first.
         if case .failure(let failure) = info, failure.errCode == Failure.nameInUse {

@@ -35,6 +35,8 @@
       /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
       /// subjects `<stream>.<a number of its own>.*`; the snapshots are in the bucket `<stream>-snapshots`.
       public var stream = "puredux"
+      /// Whether the stream is made where it is not there. Without it that is refused: for a tool that only looks.
+      public var makesStream = true
       /// On how many servers the stream is, if it is made here: 1 to 5. One is for trying things out.
       public var replicas = 3
       public var credentials = Credentials.none
@@ -241,8 +243,10 @@
     private func prepare(until deadline: ContinuousClock.Instant) async throws(LogError) {
       while true {
         do {
-          let entries = try await jetStream.ensure(.entries(of: options.stream, replicas: options.replicas))
-          let snapshots = try await jetStream.ensure(.snapshots(of: options.stream, replicas: options.replicas))
+          let entries = try await jetStream.ensure(
+            .entries(of: options.stream, replicas: options.replicas), making: options.makesStream)
+          let snapshots = try await jetStream.ensure(
+            .snapshots(of: options.stream, replicas: options.replicas), making: options.makesStream)
           return jetStream.found(entries, snapshots)
         } catch {
           guard error.isPassing || error.isFull, ContinuousClock.now < deadline else { throw error }

@@ -56,9 +56,10 @@ import Testing
       #expect(failure(of: Array(bytes.prefix(count))) == "unreadable")
     }
     #expect(failure(of: bytes, by: .json(schema: 0)) == "newer")
-    #expect(failure(of: [3] + bytes.dropFirst()) == "newer")
-    // The second format has one number more.
+    #expect(failure(of: [4] + bytes.dropFirst()) == "newer")
+    // The second format has one number more, and the third one still.
     #expect(failure(of: [2] + bytes.dropFirst()) == "unreadable")
+    #expect(failure(of: [3] + bytes.dropFirst()) == "unreadable")
     fold.seal(3)
     fold.note(4)
     fold.decide(7)
@@ -93,7 +94,7 @@ import Testing
       for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
       #expect(LogEntry.decode(bytes + [0]) == .unreadable)
       var other = bytes
-      (other[3], other[4]) = (2, 4)
+      (other[3], other[4]) = (2, 6)
       #expect(LogEntry.decode(other) == .newerFormat)
     }
   }

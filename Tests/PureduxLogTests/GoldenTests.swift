@@ -1,5 +1,6 @@
 import Foundation
 import Puredux
+import PureduxLogTesting
 import Testing
 
 @testable import PureduxLog
@@ -57,6 +58,58 @@ import Testing
     await log.close()
   }
 
+  /// A file of logs, one of them truncated, and what became of it where it was imported: with an epoch, and a snapshot of
+  /// that.
+  private static func writeExported(to directory: String) async throws {
+    let source = MemoryLogs()
+    for key in ["truncated", "whole"] { try await CopyTests.fill(source[key], truncates: key == "truncated") }
+    try await source.export(to: directory + "/backup")
+    var plain = FileLog.Options()
+    plain.preallocatedBytes = 0
+    let log = try FileLog(directory: directory + "/log", options: plain)
+    try await log.import(from: directory + "/backup")
+    for key in ["truncated", "whole"] {
+      let store = try await ledger(log[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
+      try await store.saveSnapshot()
+      try await store.send("j")
+      await store.shutdown()
+    }
+    await log.close()
+  }
+
+  @Test("a file of logs, as an earlier version has left it, is imported, and leads to the state that it led to")
+  func readExported() async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/golden"
+    try FileManager.default.copyItem(at: Self.folder.appending(path: "3"), to: URL(fileURLWithPath: path))
+    let (log, imported) = (try FileLog(directory: path + "/log"), MemoryLogs())
+    #expect(try await imported.import(from: path + "/backup").logs == 2)
+    #expect(try log.keys() == ["truncated", "whole"])
+    for key in ["truncated", "whole"] {
+      let then = try await fold(of: log[key])
+      let store = try await ledger(imported[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
+      #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f", "g", "h", "i"])
+      try await store.saveSnapshot()
+      await store.shutdown()
+      let now = try await fold(of: imported[key])
+      #expect(now.chain == then.chain && now.commits == then.commits && now.skipped == then.skipped)
+      let kept = try await ledger(log[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
+      #expect(await kept.state.entries == ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"])
+      #expect(await kept.statistics.log?.epoch == then.epoch && then.epoch != 0)
+      await kept.shutdown()
+    }
+    await log.close()
+  }
+
+  private func fold(of log: any OrderedLog) async throws -> Fold {
+    let bytes = try #require(try await log.snapshots?.newest()?.bytes)
+    guard case .snapshot(let snapshot) = EncodedSnapshot.decode(bytes) else {
+      throw LogError.unavailable("There is no snapshot.")
+    }
+    #expect(bytes.first == 3)
+    return snapshot.fold
+  }
+
   /// Entries of a program without rules, a snapshot, and a file of entries that is not the last.
   private static func write(to directory: String) async throws {
     var small = FileLog.Options()
@@ -107,13 +160,13 @@ import Testing
     await log.close()
   }
 
-  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2"])
+  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3"])
   func written(version: String) async throws {
     let directory = try TemporaryDirectory()
-    if version == "1" {
-      try await Self.write(to: directory.path)
-    } else {
-      try await Self.writeSealed(to: directory.path)
+    switch version {
+    case "1": try await Self.write(to: directory.path)
+    case "2": try await Self.writeSealed(to: directory.path)
+    default: try await Self.writeExported(to: directory.path)
     }
     if let path = ProcessInfo.processInfo.environment["PUREDUX_GOLDEN"] {
       try FileManager.default.copyItem(atPath: directory.path, toPath: path + version)

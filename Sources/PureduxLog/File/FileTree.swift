@@ -5,7 +5,7 @@ import Puredux
 ///
 /// What is appended while the disk works is written together, by one block of a serial queue. What is read comes from
 /// the last records, which are kept, or from the files.
-final class FileTree: LocalLog, SnapshotStore {
+final class FileTree: LocalLog, DenseLog, SnapshotStore {
   typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
 
   private typealias Append = (entry: [UInt8], outcome: Outcome)
@@ -175,6 +175,17 @@ final class FileTree: LocalLog, SnapshotStore {
 
   func append(_ entry: [UInt8], outcome: @escaping Outcome) {
     appends.add((entry, outcome)) { self.writeAll($0) }
+  }
+
+  func append(_ entries: [[UInt8]], behind head: UInt64) async throws(LogError) {
+    try await onQueue { () throws(LogError) in
+      self.appends.performAll { self.writeAll($0) }
+      let records = try self.withFiles { files throws(LogError) in
+        guard files.head == head else { throw .headIsElsewhere(files.head) }
+        return try files.append(entries)
+      }
+      self.publish(records)
+    }
   }
 
   private func writeAll(_ appends: [Append]) {

@@ -23,6 +23,8 @@ struct Fold: Equatable, Sendable {
   private(set) var rules: UInt32 = 0
   /// The entries that were skipped, as that was decided.
   private(set) var decided: Set<UInt64> = []
+  /// The number of the last epoch; 0 before any.
+  private(set) var epoch: UInt64 = 0
   private var writers: [UInt64: Writer] = [:]
   /// The last marks, which lie in a ring. Not part of a snapshot: what is older than that is not compared.
   private var marks: [LogEntry.Mark] = []
@@ -85,6 +87,8 @@ struct Fold: Equatable, Sendable {
   mutating func note(_ rules: UInt32) { self.rules = max(self.rules, rules) }
 
   mutating func decide(_ position: UInt64) { decided.insert(position) }
+
+  mutating func begin(epoch number: UInt64) { epoch = number }
 
   mutating func seal(_ rules: UInt32) { sealedRules = max(sealedRules, rules) }
 
@@ -152,17 +156,21 @@ extension Fold {
       bytes.put(writer.last)
       bytes.put(writer.position)
     }
-    guard hasMore else { return }
+    guard format > 1 else { return }
     bytes.put(sealedRules)
     bytes.put(rules)
     bytes.put(UInt32(decided.count))
     for position in decided.sorted() { bytes.put(position) }
+    if format > 2 { bytes.put(epoch) }
   }
 
-  /// Whether it has what only the second format has.
-  var hasMore: Bool { sealedRules > 0 || rules > 0 || !decided.isEmpty }
+  /// The newest format of snapshots.
+  static let newestFormat: UInt8 = 3
 
-  init?(_ reader: inout ByteReader, hasMore: Bool) {
+  /// The first format of snapshots that has all of it.
+  var format: UInt8 { epoch > 0 ? 3 : sealedRules > 0 || rules > 0 || !decided.isEmpty ? 2 : 1 }
+
+  init?(_ reader: inout ByteReader, format: UInt8) {
     guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
       let fingerprint = reader.take(UInt64.self), let commits = reader.take(UInt64.self),
       let skipped = reader.take(UInt64.self),
@@ -174,7 +182,7 @@ extension Fold {
       else { return nil }
       writers[id] = Writer(last: last, position: position)
     }
-    if hasMore {
+    if format > 1 {
       guard let sealedRules = reader.take(UInt32.self), let rules = reader.take(UInt32.self),
         let count = reader.take(UInt32.self)
       else { return nil }
@@ -184,10 +192,50 @@ extension Fold {
         decided.insert(position)
       }
     }
+    if format > 2 {
+      guard let epoch = reader.take(UInt64.self) else { return nil }
+      self.epoch = epoch
+    }
     self.position = position
     self.chain = chain
     self.commits = commits
     self.skipped = skipped
     ended(at: position, fingerprint: fingerprint)
+  }
+}
+
+// MARK: In a copy of the log
+
+extension Fold {
+  /// The positions that a snapshot has, in order: its own, those of the writers, and of what was skipped.
+  var positions: [UInt64] { Set(writers.values.map(\.position)).union(decided).union([position]).sorted() }
+
+  /// The same at other positions, in the same order; nil where one of them is not there.
+  func moved(_ place: (UInt64) -> UInt64?) -> Fold? {
+    guard let position = place(position) else { return nil }
+    var moved = self
+    for (id, writer) in writers {
+      guard let position = place(writer.position) else { return nil }
+      moved.writers[id]?.position = position
+    }
+    moved.decided = []
+    for skipped in decided {
+      guard let position = place(skipped) else { return nil }
+      moved.decided.insert(position)
+    }
+    moved.position = position
+    moved.marks = [moved.mark]
+    moved.nextMark = 0
+    return moved
+  }
+
+  /// What an entry makes of it, whoever can decode its actions: of the order, and not of what was decided or sealed.
+  mutating func follow(_ record: LogRecord) {
+    if case .entry(let header, let actions) = LogEntry.decode(record.bytes) {
+      for number in header.first..<header.first + UInt64(actions.count) {
+        _ = take(number, of: header.writer, at: record.position)
+      }
+    }
+    position = record.position
   }
 }

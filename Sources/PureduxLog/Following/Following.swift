@@ -49,6 +49,8 @@ private enum Interruption: Sendable {
   case overruled(position: UInt64, by: UInt64)
   /// The log was sealed for rules that this program does not know, and this is the last of what it knows.
   case sealed(position: UInt64)
+  /// An entry stands in for what only a snapshot has, which the store has not begun with.
+  case truncated(position: UInt64)
 }
 
 /// A snapshot that is there, and that this program cannot decode.
@@ -63,6 +65,8 @@ private struct Outline: Sendable {
     case entry(LogEntry.Header)
     case decision(skipping: UInt64)
     case seal(rules: UInt32)
+    case epoch(UInt64)
+    case standIn
     case unreadable
     case newerFormat
   }
@@ -100,6 +104,7 @@ private struct Sending {
   var troubleSince: Duration?
   var stop: LogStop?
   var skipped: UInt64 = 0
+  var epoch: UInt64
   var isPumping = false
   var watcher: Task<Void, Never>?
   var follower: Task<Void, Never>?
@@ -163,7 +168,8 @@ private struct Sending {
         outbox: Outbox(limits: options.limits(entryLimit: log.entryLimit)),
         writer: options.writer ?? .random(in: 1 ... .max), seen: stored.mark, head: head,
         rules: options.rules(behindSeal: stored.sealedRules),
-        phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped))
+        phase: .recovering(0, of: head - min(head, stored.position)), skipped: stored.skipped,
+        epoch: stored.epoch))
     applying = LockedValue(
       Applying(
         fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position,
@@ -591,6 +597,7 @@ private struct Sending {
     case .overruled(let position, let decision):
       options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
       await tree.turn { self.stop(.diverged(position: position), in: $0) }
+    case .truncated(let position): return .failed(.truncated(first: position + 1))
     case .sealed(let position):
       await saveSealed(through: position)
       await tree.turn { self.stop(.newerRules(position: position), in: $0) }
@@ -633,6 +640,8 @@ private struct Sending {
       case .newerFormat: kind = .newerFormat
       case .decision(let decision): kind = .decision(skipping: decision.skipped)
       case .seal(let seal): kind = .seal(rules: seal.rules)
+      case .epoch(let epoch): kind = .epoch(epoch.number)
+      case .standIn: kind = .standIn
       case .entry(let header, let encoded)
       where header.schema > actions.newestSchema || header.rules > options.newestKnownRules:
         kind = .entry(header)
@@ -690,6 +699,10 @@ private struct Sending {
         interruption = .failure(failure, position: position)
         break
       }
+      if case .standIn = outline.kind, applying.withLock({ $0.fold.position == 0 }) {
+        interruption = .truncated(position: position)
+        break
+      }
       let isReplayed = applying.withLock { position <= $0.goal }
       turn.setReplaying(isReplayed)
       if isReplayed { options.replaying?(position) }
@@ -700,6 +713,8 @@ private struct Sending {
         return nil
       case .unreadable: applying.withLock { $0.fold.skip() }
       case .seal(let rules): if !isSkipped { applying.withLock { $0.fold.seal(rules) } }
+      case .epoch(let number): if !isSkipped { applying.withLock { $0.fold.begin(epoch: number) } }
+      case .standIn: break
       case .decision(let skipped):
         guard skipped < position else { break }
         let isObeyed = applying.withLock { applying in
@@ -735,17 +750,19 @@ private struct Sending {
       }
       if interruption != nil { break }
       let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
-      let (mark, skipped, rules) = applying.withLock { applying in
+      let (mark, skipped, rules, epoch) = applying.withLock { applying in
         if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
         applying.fold.ended(at: position, fingerprint: fingerprint)
         applying.bytesSinceSnapshot += outline.bytes
-        return (applying.fold.mark, applying.fold.skipped, options.rules(behindSeal: applying.fold.sealedRules))
+        let fold = applying.fold
+        return (fold.mark, fold.skipped, options.rules(behindSeal: fold.sealedRules), fold.epoch)
       }
       sending.withLock { sending in
         sending.deliveryTrouble = nil
         sending.seen = mark
         sending.rules = rules
         sending.skipped = skipped
+        sending.epoch = epoch
         sending.head = max(sending.head, position)
       }
       if isOver(at: position) {
@@ -872,7 +889,7 @@ private struct Sending {
         waiting: sending.troubleSince.map { now - $0 },
         behind: sending.head - min(sending.head, sending.seen.position),
         pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped,
-        rejected: sending.rejected, failedSnapshots: sending.failedSnapshots)
+        rejected: sending.rejected, failedSnapshots: sending.failedSnapshots, epoch: sending.epoch)
     }
   }
 
@@ -1097,7 +1114,8 @@ private struct Sending {
     if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
     let position = try await log.append(.init(rules: rules, time: LogEntry.now, reason: reason))
     await untilApplied(position)
-    // Where this program does not know the new rules, it stops there, and has saved one.
+    // Where this program does not know the new rules, it stops there, and has saved one by then.
+    if isOver(at: position) { await untilApplied(.max) }
     if let saved = try? await snapshots.newest(), saved.position >= position,
       (try? SnapshotContent(saved.bytes, by: states)) != nil
     {

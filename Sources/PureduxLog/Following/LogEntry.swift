@@ -39,6 +39,15 @@ enum LogEntry {
     var reason: String
   }
 
+  /// From here on positions are those of another past than before: a copy's, or a backup's.
+  struct Epoch: Equatable, Sendable {
+    /// At random, and not 0.
+    var number: UInt64
+    /// When it began, in seconds since 1970.
+    var time: UInt64
+    var reason: String
+  }
+
   /// Of entries of actions without more.
   private static let format: UInt8 = 1
   /// Of entries of several sorts, which the versions that know format 1 alone take for those of a newer one.
@@ -50,6 +59,9 @@ enum LogEntry {
     /// Actions, the rules that they are reduced by, and which function has computed the fingerprint, if there is one.
     case ruled = 2
     case sealing = 3
+    case beginning = 4
+    /// What a copy of a log that was truncated has in place of an entry that its snapshot has.
+    case standingIn = 5
   }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
@@ -86,6 +98,16 @@ enum LogEntry {
 
   static func encode(_ seal: Seal) -> [UInt8] { encode(.sealing, seal.rules, at: seal.time, seal.reason) }
 
+  static func encode(_ epoch: Epoch) -> [UInt8] { encode(.beginning, epoch.number, at: epoch.time, epoch.reason) }
+
+  /// In place of an entry at a position of the log that was copied.
+  static func standIn(for position: UInt64) -> [UInt8] {
+    var bytes = ByteWriter()
+    for byte in kind + [sortedFormat, Sort.standingIn.rawValue] { bytes.put(byte) }
+    bytes.put(position)
+    return bytes.bytes
+  }
+
   private static func encode(
     _ sort: Sort, _ number: some FixedWidthInteger & UnsignedInteger, at time: UInt64, _ reason: String
   ) -> [UInt8] {
@@ -101,6 +123,9 @@ enum LogEntry {
     case entry(Header, [ArraySlice<UInt8>])
     case decision(Decision)
     case seal(Seal)
+    case epoch(Epoch)
+    /// Stands in for the entry at a position of the log that this one is a copy of.
+    case standIn(UInt64)
     /// A later version of this library has written it.
     case newerFormat
     /// It is none.
@@ -132,6 +157,10 @@ enum LogEntry {
       return decodeActions(&reader, fingerprintVersion: isCompared == 1 ? version : nil, rules: rules)
     case .skipping: return decodeDecision(&reader)
     case .sealing: return decodeSeal(&reader)
+    case .beginning: return decodeEpoch(&reader)
+    case .standingIn:
+      guard let position = reader.take(UInt64.self), reader.isAtEnd else { return .unreadable }
+      return .standIn(position)
     case nil: return .newerFormat
     }
   }
@@ -165,10 +194,39 @@ enum LogEntry {
     return .seal(Seal(rules: rules, time: time, reason: String(decoding: reason, as: UTF8.self)))
   }
 
+  private static func decodeEpoch(_ reader: inout ByteReader) -> Decoded {
+    guard let number = reader.take(UInt64.self), let time = reader.take(UInt64.self),
+      let reason = reader.takeString(), reader.isAtEnd
+    else { return .unreadable }
+    return .epoch(Epoch(number: number, time: time, reason: String(decoding: reason, as: UTF8.self)))
+  }
+
   private static func decodeDecision(_ reader: inout ByteReader) -> Decoded {
     guard let skipped = reader.take(UInt64.self), let time = reader.take(UInt64.self),
       let reason = reader.takeString(), reader.isAtEnd
     else { return .unreadable }
     return .decision(Decision(skipped: skipped, time: time, reason: String(decoding: reason, as: UTF8.self)))
   }
+
+  // MARK: At other positions
+
+  /// The same entry, with the position of what its writer had seen, or of the entry that is skipped, as it is in a copy
+  /// of the log. Bytes without one are as they were.
+  static func moved(_ bytes: [UInt8], to position: UInt64) -> [UInt8] {
+    guard bytes.count > 5 else { return bytes }
+    let offset: Int
+    switch (bytes[3], Sort(rawValue: bytes[4])) {
+    case (format, _): offset = 4 + offsetOfSeen
+    case (sortedFormat, .compared): offset = 9 + offsetOfSeen
+    case (sortedFormat, .ruled): offset = 14 + offsetOfSeen
+    case (sortedFormat, .skipping): offset = 5
+    default: return bytes
+    }
+    var moved = bytes
+    for place in 0..<8 { moved[offset + place] = UInt8(truncatingIfNeeded: position >> (8 * UInt64(place))) }
+    return moved
+  }
+
+  /// Behind the schema, the writer and the first number.
+  private static let offsetOfSeen = 20
 }

@@ -3,17 +3,8 @@ struct SnapshotContent<State: Sendable>: Sendable {
   var state: State
   var fold: Fold
 
-  private static var format: UInt8 { 1 }
-  /// Of a log that has been sealed, or has entries that were skipped.
-  private static var longFormat: UInt8 { 2 }
-
   func encode(by coding: LogCoding<State>) throws -> [UInt8] {
-    var bytes = ByteWriter()
-    bytes.put(fold.hasMore ? Self.longFormat : Self.format)
-    bytes.put(coding.schema)
-    fold.encode(into: &bytes)
-    bytes.put(try coding.encode(state))
-    return bytes.bytes
+    EncodedSnapshot(schema: coding.schema, fold: fold, state: try coding.encode(state)[...]).bytes
   }
 
   /// Why a snapshot that is there cannot be begun with.
@@ -25,23 +16,57 @@ struct SnapshotContent<State: Sendable>: Sendable {
   }
 
   init(_ bytes: [UInt8], by coding: LogCoding<State>) throws(Failure) {
-    var reader = ByteReader(bytes)
-    guard let format = reader.take(UInt8.self), format > 0, let schema = reader.take(UInt32.self) else {
-      throw .unreadable
-    }
-    if format > Self.longFormat || schema > coding.newestSchema { throw .newer }
-    guard let fold = Fold(&reader, hasMore: format == Self.longFormat), let encoded = reader.takeString(),
-      reader.isAtEnd
-    else { throw .unreadable }
-    do {
-      self.init(state: try coding.decode(encoded, schema), fold: fold)
-    } catch {
-      throw .undecodable(error)
+    switch EncodedSnapshot.decode(bytes) {
+    case .newer: throw .newer
+    case .unreadable: throw .unreadable
+    case .snapshot(let encoded):
+      if encoded.schema > coding.newestSchema { throw .newer }
+      do {
+        self.init(state: try coding.decode(encoded.state, encoded.schema), fold: encoded.fold)
+      } catch {
+        throw .undecodable(error)
+      }
     }
   }
 
   init(state: State, fold: Fold) {
     self.state = state
     self.fold = fold
+  }
+}
+
+/// A snapshot as far as the library reads it: the state is bytes of some schema.
+struct EncodedSnapshot: Sendable {
+  var schema: UInt32
+  var fold: Fold
+  var state: ArraySlice<UInt8>
+
+  var bytes: [UInt8] {
+    var bytes = ByteWriter()
+    bytes.put(fold.format)
+    bytes.put(schema)
+    fold.encode(into: &bytes)
+    bytes.put(Array(state))
+    return bytes.bytes
+  }
+
+  enum Decoded {
+    case snapshot(EncodedSnapshot)
+    /// A later version of this library has written it.
+    case newer
+    /// It is none of this library's.
+    case unreadable
+  }
+
+  static func decode(_ bytes: [UInt8]) -> Decoded {
+    var reader = ByteReader(bytes)
+    guard let format = reader.take(UInt8.self), format > 0, let schema = reader.take(UInt32.self) else {
+      return .unreadable
+    }
+    if format > Fold.newestFormat { return .newer }
+    guard let fold = Fold(&reader, format: format), let state = reader.takeString(), reader.isAtEnd else {
+      return .unreadable
+    }
+    return .snapshot(EncodedSnapshot(schema: schema, fold: fold, state: state))
   }
 }

@@ -1,0 +1,118 @@
+import ArgumentParser
+import PureduxLog
+
+/// Which of the logs are copied.
+struct Selection: ParsableArguments {
+  @Option(help: "Only those that begin with this text.")
+  var prefix = ""
+
+  @Option(help: "Only the one of this key.")
+  var key: String?
+
+  func validate() throws {
+    if key != nil, !prefix.isEmpty { throw ValidationError("Either --key or --prefix.") }
+  }
+
+  func copy(_ logs: any LogDirectory, to target: any LogDirectory, reason: String) async throws {
+    let console = Console.current
+    if let key {
+      try await exists(key, in: logs)
+      report(try await logs[key].copy(to: target[key], reason: reason, progress: progress(on: console)))
+    } else {
+      report(try await logs.copy(to: target, prefix: prefix, reason: reason, progress: progress(on: console)))
+    }
+  }
+
+  func exists(_ key: String, in logs: any LogDirectory) async throws {
+    guard try await logs[key].head() > 0 else { throw Failure.refused("There is no log under the key \(key).") }
+  }
+
+  func report(_ report: LogCopyReport) {
+    if Console.current.showsProgress { Console.current.progress("") }
+    Console.current.report("Logs: \(report.logs), entries: \(report.entries), of which were added: \(report.added).")
+  }
+}
+
+struct Export: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Copies logs to a file.")
+  @OptionGroup var source: Source
+
+  @Argument(help: "The file, which is replaced when the new one is whole.")
+  var file: String
+
+  @OptionGroup var selection: Selection
+
+  func run() async throws {
+    try await source.log.withLogs(stream: source.stream) { logs in
+      let console = Console.current
+      if let key = selection.key {
+        try await selection.exists(key, in: logs)
+        selection.report(try await logs[key].export(to: file, progress: progress(on: console)))
+      } else {
+        selection.report(
+          try await logs.export(to: file, prefix: selection.prefix, progress: progress(on: console)))
+      }
+    }
+  }
+}
+
+struct Import: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Copies the logs of a file that `export` has made.",
+    discussion: "As `copy` does: it can be repeated, and a log that is there with anything else is refused.")
+  @Argument(help: "The file.")
+  var file: String
+
+  @Argument(help: "The directory, or the cluster. A directory is made where there is none.")
+  var log: Place
+
+  @Option(help: "On a cluster, the stream, which is made where it is not there.")
+  var stream: String?
+
+  @Option(help: "On how many servers the stream is that is made: 1 to 5.")
+  var replicas = 3
+
+  @OptionGroup var selection: Selection
+
+  @Option(help: "Why, for who reads the epoch that begins.")
+  var reason = "imported"
+
+  func run() async throws {
+    let archive = try await LogArchive(path: file)
+    try await log.withLogs(stream: stream, .new(replicas: replicas)) { target in
+      try await selection.copy(archive, to: target, reason: reason)
+    }
+  }
+}
+
+struct Copy: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Copies logs to another place.",
+    discussion: """
+      A copy that was cut short goes on when it is called again; one of a log that has grown is completed. What is there \
+      under a key, and is no copy, is refused and not changed. No store may follow the copies meanwhile.
+      """)
+  @OptionGroup var source: Source
+
+  @Argument(help: "The directory, or the cluster, to copy to. A directory is made where there is none.")
+  var target: Place
+
+  @Option(help: "On a cluster, the stream to copy to, which is made where it is not there.")
+  var targetStream: String?
+
+  @Option(help: "On how many servers the stream is that is made: 1 to 5.")
+  var replicas = 3
+
+  @OptionGroup var selection: Selection
+
+  @Option(help: "Why, for who reads the epoch that begins.")
+  var reason = "copied"
+
+  func run() async throws {
+    try await source.log.withLogs(stream: source.stream) { logs in
+      try await target.withLogs(stream: targetStream, .new(replicas: replicas)) { target in
+        try await selection.copy(logs, to: target, reason: reason)
+      }
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import ArgumentParser
+import PureduxLog
+
+struct Skip: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Decides that an entry is skipped, by every replica and for good.",
+    discussion: "Prints the position of the decision.")
+  @OptionGroup var tree: Tree
+
+  @Argument(help: "The position of the entry.")
+  var position: UInt64
+
+  @Option(help: "Why, for who reads the log.")
+  var reason: String
+
+  func run() async throws {
+    try await tree.withLog { Console.current.print("\(try await $0.skip(position: position, reason: reason))") }
+  }
+}
+
+struct Seal: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Seals a log for a program with newer rules.",
+    discussion: """
+      Prints the position of the seal. Each store of the old program saves a snapshot there, and stops. Where none is \
+      open, the old program has to be started once more before the new one.
+      """)
+  @OptionGroup var tree: Tree
+
+  @Argument(help: "The rules that hold from here on.")
+  var rules: UInt32
+
+  @Option(help: "Why, for who reads the log.")
+  var reason: String
+
+  func run() async throws {
+    try await tree.withLog { Console.current.print("\(try await $0.seal(forRules: rules, reason: reason))") }
+  }
+}
+
+struct Epoch: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Begins an epoch: positions are of another past from here on.",
+    discussion: "For a log that was restored by other means than `import` and `copy`. Prints the epoch's number.")
+  @OptionGroup var tree: Tree
+
+  @Option(help: "Why, for who reads the log.")
+  var reason: String
+
+  func run() async throws {
+    try await tree.withLog { Console.current.print(String(try await $0.beginEpoch(reason: reason), radix: 16)) }
+  }
+}
+
+struct Truncate: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Removes the entries that the newest snapshot has, as far as the log does.",
+    discussion: """
+      They can be replayed no more. That the program can decode the snapshot is not known here: let its stores do this, \
+      if they can. Prints the position of the snapshot.
+      """)
+  @OptionGroup var tree: Tree
+
+  func run() async throws {
+    try await tree.withLog { log in
+      guard let newest = try await log.snapshots?.newest() else { throw Failure.refused("There is no snapshot.") }
+      guard case .state = newest.content, try await newest.position <= log.head() else {
+        throw Failure.refused("The snapshot at position \(newest.position) is not one to begin with.")
+      }
+      try await log.truncate(through: newest.position)
+      Console.current.print("\(newest.position)")
+      guard tree.source.log.isCluster else { return }
+      // That is when a `NATSLog` removes them, as long as its process lives.
+      Console.current.report("The entries go ten seconds later.")
+      try await Task.sleep(for: .seconds(11))
+    }
+  }
+}
+
+struct Remove: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Removes a log: its entries, its snapshot, all of it.")
+  @OptionGroup var tree: Tree
+
+  @Flag(help: "It is meant.")
+  var yes = false
+
+  func validate() throws {
+    if !yes { throw ValidationError("What is removed is gone: add --yes.") }
+  }
+
+  func run() async throws {
+    let source = tree.source
+    try await source.log.withLogs(stream: source.stream) { logs in
+      guard try await logs[tree.key].head() > 0 else {
+        throw Failure.refused("There is no log under the key \(tree.key).")
+      }
+      try await logs.remove(tree.key)
+    }
+  }
+}

@@ -1,0 +1,90 @@
+public import ArgumentParser
+import PureduxLog
+
+/// The tool. Its commands are in files of their own.
+public struct LogTool: AsyncParsableCommand {
+  public static let configuration = CommandConfiguration(
+    commandName: "puredux-log",
+    abstract: "Looks at the logs that stores follow, copies them, and decides about their entries.",
+    discussion: """
+      A log is at a place: the directory of a FileLog, a file that `export` has made, which is only read, or a cluster, \
+      nats://a:4222,nats://b:4222 (where the tool is built with the trait NATS).
+
+      A directory that a process has open is refused, also to be read: end the process, or let it export its logs. \
+      To open one sets a tail aside that a crash has left, as every process does.
+
+      What is asked for goes to standard output, a line for each thing; all else to standard error.
+
+      Exit codes: 0 done; 1 something is wrong with a log, or with a copy; 2 wrong usage; 3 the log is open elsewhere; \
+      4 it cannot be reached, or is full; 5 refused: there is no such log, entry or snapshot, or it is only read.
+      """,
+    subcommands: [
+      Keys.self, Show.self, Stat.self, Verify.self, Export.self, Import.self, Copy.self, Skip.self, Seal.self,
+      Epoch.self, Truncate.self, Remove.self,
+    ])
+
+  public init() {}
+
+  /// Runs a command, and returns its exit code.
+  public static func run(_ arguments: [String], on console: Console = Console()) async -> Int32 {
+    await Console.$current.withValue(console) {
+      do {
+        var command = try parseAsRoot(arguments)
+        if var asynchronous = command as? any AsyncParsableCommand {
+          try await asynchronous.run()
+        } else {
+          try command.run()
+        }
+        return 0
+      } catch let error as LogError {
+        console.report(Failure(error).text)
+        return Failure(error).code
+      } catch let error as LogCopyError {
+        console.report(Failure(error).text)
+        return Failure(error).code
+      } catch let failure as Failure {
+        console.report(failure.text)
+        return failure.code
+      } catch {
+        let text = fullMessage(for: error)
+        if exitCode(for: error).isSuccess {
+          console.print(text)
+          return 0
+        }
+        console.report(text)
+        return 2
+      }
+    }
+  }
+}
+
+/// Why a command was not done, and its exit code.
+struct Failure: Error {
+  var code: Int32
+  var text: String
+
+  static func wrong(_ text: String) -> Failure { Failure(code: 1, text: text) }
+  static func refused(_ text: String) -> Failure { Failure(code: 5, text: text) }
+
+  private init(code: Int32, text: String) { (self.code, self.text) = (code, text) }
+
+  init(_ error: LogError) {
+    switch error {
+    case .inUse(let text): self.init(code: 3, text: text + " End the process that has it, or let that export its logs.")
+    case .unavailable(let text), .full(let text): self.init(code: 4, text: text)
+    case .refused(let text): self.init(code: 5, text: text)
+    case .removed: self.init(code: 5, text: "The log was removed.")
+    case .truncated(let first): self.init(code: 1, text: "Entries were removed; the first one left is \(first).")
+    case .damaged(let position, let text): self.init(code: 1, text: "At position \(position): \(text)")
+    }
+  }
+
+  init(_ error: LogCopyError) {
+    guard case .log(let reason) = error.reason else {
+      self.init(code: 1, text: error.description)
+      return
+    }
+    let failure = Failure(reason)
+    self.init(code: failure.code, text: (error.key.map { "\($0): " } ?? "") + failure.text)
+  }
+}

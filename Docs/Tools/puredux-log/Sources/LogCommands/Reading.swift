@@ -1,0 +1,206 @@
+import ArgumentParser
+import Foundation
+import Puredux
+import PureduxLog
+
+struct Keys: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Lists the keys of the logs.")
+  @OptionGroup var source: Source
+
+  @Option(help: "Only those that begin with this text.")
+  var prefix = ""
+
+  func run() async throws {
+    try await source.log.withLogs(stream: source.stream) { logs in
+      for try await key in logs.keys(prefix: prefix) { Console.current.print(key) }
+    }
+  }
+}
+
+struct Show: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Shows the entries of a log.",
+    discussion: "Position, sort and what it says, with tabs between: actions as text where they are, or in base 64.")
+  @OptionGroup var tree: Tree
+
+  @Option(help: "Only those behind this position.")
+  var after: UInt64 = 0
+
+  @Flag(help: "Each as an object of JSON.")
+  var json = false
+
+  @Flag(help: "Waits for those that come, until it is interrupted.")
+  var follow = false
+
+  func run() async throws {
+    try await tree.withLog { log in
+      let head = try await log.head()
+      var last = after
+      do {
+        try await show(log, through: head, after: &last)
+      } catch LogError.truncated(let first) {
+        Console.current.report("Entries before position \(first) were removed.")
+        last = first - 1
+        try await show(log, through: head, after: &last)
+      }
+    }
+  }
+
+  private func show(_ log: any OrderedLog, through head: UInt64, after last: inout UInt64) async throws {
+    guard last < head || follow else { return }
+    for try await records in log.records(after: last) {
+      for record in records where record.position > last {
+        if record.position > head, !follow { return }
+        last = record.position
+        Console.current.print(try json ? ShownEntry(record).json : ShownEntry(record).line)
+      }
+      if last >= head, !follow { return }
+    }
+  }
+}
+
+struct Stat: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Says of each log where it ends, and what its snapshot is of.",
+    discussion:
+      "Key, last position, and of the snapshot position, bytes, actions, skipped, rules and epoch; - for none.")
+  @OptionGroup var source: Source
+
+  @Option(help: "Only those that begin with this text.")
+  var prefix = ""
+
+  func run() async throws {
+    try await source.log.withLogs(stream: source.stream) { logs in
+      for try await key in logs.keys(prefix: prefix) {
+        let log = logs[key]
+        let newest = try await log.snapshots?.newest()
+        var line = [key, "\(try await log.head())"]
+        switch newest?.content {
+        case nil: line.append("-")
+        case .newer: line += ["\(newest?.position ?? 0)", "of a newer version"]
+        case .unreadable: line += ["\(newest?.position ?? 0)", "unreadable"]
+        case .state(let state):
+          line += [
+            "\(newest?.position ?? 0)", "\(newest?.bytes.count ?? 0)", "\(state.actions)", "\(state.skipped)",
+            "\(max(state.rules, state.sealedRules))", String(state.epoch, radix: 16),
+          ]
+        }
+        Console.current.print(line.joined(separator: "\t"))
+      }
+    }
+  }
+}
+
+struct Verify: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Reads all that logs have, and says what a store would stop at.",
+    discussion: """
+      Checksums, the form of entries and snapshots, and whether entries follow one another as those who wrote them have \
+      seen them. What actions and states mean only their program knows: try it with `verifyReplay`.
+      """)
+  @OptionGroup var source: Source
+
+  @Argument(help: "The keys; all by default.")
+  var keys: [String] = []
+
+  func run() async throws {
+    let (count, wrong) = try await source.log.withLogs(stream: source.stream) { logs in
+      var (count, wrong) = (0, 0)
+      func verify(_ key: String) async throws {
+        count += 1
+        do throws(LogError) {
+          let check = try await logs[key].verifyEntries()
+          if !keys.isEmpty, check.head == 0 { throw .refused("There is no log under the key \(key).") }
+          for problem in check.problems { Console.current.print("\(key)\t\(problem.position)\t\(problem)") }
+          wrong += check.problems.isEmpty ? 0 : 1
+        } catch {
+          guard case .damaged(let position, let text) = error else { throw error }
+          Console.current.print("\(key)\t\(position)\t\(text)")
+          wrong += 1
+        }
+      }
+      if keys.isEmpty {
+        for try await key in logs.keys(prefix: "") { try await verify(key) }
+      } else {
+        for key in keys { try await verify(key) }
+      }
+      return (count, wrong)
+    }
+    guard wrong == 0 else { throw Failure.wrong("Logs: \(count), of which are not as they should be: \(wrong).") }
+    Console.current.report("Logs: \(count), all as they should be.")
+  }
+}
+
+/// An entry, as it is shown.
+private struct ShownEntry: Encodable {
+  var position: UInt64
+  var sort: String
+  var writer: String?
+  var first: UInt64?
+  var seen: UInt64?
+  var schema: UInt32?
+  var rules: UInt32?
+  var actions: [String]?
+  var skipped: UInt64?
+  var epoch: String?
+  var standsFor: UInt64?
+  var time: String?
+  var reason: String?
+
+  init(_ record: LogRecord) {
+    position = record.position
+    switch record.content {
+    case .actions(let entry):
+      sort = "actions"
+      (writer, first, seen) = (String(entry.writer, radix: 16), entry.first, entry.seen)
+      (schema, rules) = (entry.schema, entry.rules)
+      actions = entry.actions.map {
+        String(validating: $0, as: UTF8.self) ?? "base64:" + Data($0).base64EncodedString()
+      }
+    case .skip(let position, let time, let reason):
+      (sort, skipped, self.reason) = ("skip", position, reason)
+      self.time = text(time)
+    case .seal(let rules, let time, let reason):
+      (sort, self.rules, self.reason) = ("seal", rules, reason)
+      self.time = text(time)
+    case .epoch(let number, let time, let reason):
+      (sort, epoch, self.reason) = ("epoch", String(number, radix: 16), reason)
+      self.time = text(time)
+    case .standIn(let position): (sort, standsFor) = ("stand-in", position)
+    case .newer: sort = "newer"
+    case .unreadable: sort = "unreadable"
+    }
+  }
+
+  private func text(_ time: WallTime) -> String {
+    Date(timeIntervalSince1970: time.since1970 / .seconds(1)).formatted(.iso8601)
+  }
+
+  var json: String {
+    get throws {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+      return String(decoding: try encoder.encode(self), as: UTF8.self)
+    }
+  }
+
+  /// In one line, whatever the texts have.
+  var line: String {
+    var parts: [String] = []
+    if let writer, let first { parts.append("writer=\(writer) first=\(first)") }
+    if let seen { parts.append("seen=\(seen)") }
+    if let schema { parts.append("schema=\(schema)") }
+    if let rules { parts.append("rules=\(rules)") }
+    if let skipped { parts.append("skipped=\(skipped)") }
+    if let epoch { parts.append("epoch=\(epoch)") }
+    if let standsFor { parts.append("for=\(standsFor)") }
+    if let time { parts.append(time) }
+    if let reason { parts.append(oneLine(reason)) }
+    return (["\(position)", sort, parts.joined(separator: " ")] + (actions ?? []).map(oneLine)).joined(separator: "\t")
+  }
+
+  private func oneLine(_ text: String) -> String {
+    text.replacing("\\", with: "\\\\").replacing("\n", with: "\\n").replacing("\r", with: "\\r")
+      .replacing("\t", with: "\\t").replacing("\u{1B}", with: "\\e")
+  }
+}

@@ -1,0 +1,6 @@
+import Foundation
+import LogCommands
+
+@main struct Main {
+  static func main() async { exit(await LogTool.run(Array(CommandLine.arguments.dropFirst()))) }
+}

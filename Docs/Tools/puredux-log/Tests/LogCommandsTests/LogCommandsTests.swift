@@ -1,0 +1,153 @@
+import Foundation
+import Puredux
+import PureduxLog
+import Testing
+
+@testable import LogCommands
+
+/// What the commands say, and their exit codes, on directories and files.
+@Suite(.timeLimit(.minutes(4))) struct LogCommandsTests {
+  struct Result {
+    var code: Int32
+    var lines: [String]
+    var errors: [String]
+  }
+
+  func run(_ arguments: String...) async -> Result {
+    let console = Console(isKept: true)
+    let code = await LogTool.run(arguments, on: console)
+    return Result(code: code, lines: console.printed, errors: console.reported)
+  }
+
+  /// A directory with the logs "boards/1" and "rooms/1": three entries each, and a snapshot of two.
+  func withLogs(_ body: (_ place: String, _ path: String) async throws -> Void) async throws {
+    let place = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
+    defer { try? FileManager.default.removeItem(atPath: place) }
+    let log = try FileLog(directory: place + "/log")
+    for key in ["boards/1", "rooms/1"] {
+      let store = try await RootStore<[String], String>(following: log[key], initialState: []) { $0.append($1) }
+      for action in ["a", "b\tc"] { try await store.send(action) }
+      try await store.saveSnapshot()
+      try await store.send("d")
+      await store.shutdown()
+    }
+    await log.close()
+    try await body(place, place + "/log")
+  }
+
+  func state(_ path: String, _ key: String) async throws -> [String] {
+    let log = try FileLog(directory: path)
+    let store = try await RootStore<[String], String>(following: log[key], initialState: []) { $0.append($1) }
+    let state = await store.state
+    await store.shutdown()
+    await log.close()
+    return state
+  }
+
+  @Test("keys, figures and entries are lines")
+  func reading() async throws {
+    try await withLogs { _, path in
+      #expect(await run("keys", path).lines == ["boards/1", "rooms/1"])
+      #expect(await run("keys", path, "--prefix", "rooms/").lines == ["rooms/1"])
+      let stat = await run("stat", path)
+      #expect(stat.lines.count == 2 && stat.lines[0].hasPrefix("boards/1\t3\t2\t"))
+      let show = await run("show", path, "boards/1")
+      #expect(show.code == 0 && show.lines.count == 3)
+      #expect(show.lines[1].hasPrefix("2\tactions\twriter=") && show.lines[1].hasSuffix("\t\"b\\\\tc\""))
+      #expect(await run("show", path, "boards/1", "--after", "2").lines.count == 1)
+      let json = await run("show", path, "boards/1", "--json")
+      struct Shown: Decodable { var position: UInt64, sort: String, actions: [String] }
+      let shown = try json.lines.map { try JSONDecoder().decode(Shown.self, from: Data($0.utf8)) }
+      #expect(shown.map(\.position) == [1, 2, 3] && shown.map(\.sort) == ["actions", "actions", "actions"])
+      #expect(shown.map(\.actions) == [["\"a\""], ["\"b\\tc\""], ["\"d\""]])
+    }
+  }
+
+  @Test("logs are exported, imported and copied, and verified; what is no copy is refused")
+  func copying() async throws {
+    try await withLogs { place, path in
+      #expect(await run("export", path, place + "/backup").code == 0)
+      #expect(await run("keys", place + "/backup").lines == ["boards/1", "rooms/1"])
+      #expect(await run("verify", place + "/backup").code == 0)
+      #expect(await run("import", place + "/backup", place + "/restored").code == 0)
+      #expect(try await state(place + "/restored", "boards/1") == ["a", "b\tc", "d"])
+      let again = await run("import", place + "/backup", place + "/restored")
+      #expect(again.code == 0 && again.errors == ["Logs: 2, entries: 6, of which were added: 0."])
+      #expect(await run("copy", path, place + "/copy", "--key", "rooms/1", "--reason", "moved").code == 0)
+      #expect(await run("keys", place + "/copy").lines == ["rooms/1"])
+      let last = await run("show", place + "/copy", "rooms/1", "--after", "3")
+      #expect(last.lines.count == 1 && last.lines[0].hasPrefix("4\tepoch\tepoch=") && last.lines[0].hasSuffix(" moved"))
+      #expect(await run("epoch", place + "/restored", "rooms/1", "--reason", "by hand").code == 0)
+      #expect(await run("verify", place + "/restored").errors == ["Logs: 2, all as they should be."])
+      #expect(await run("skip", place + "/restored", "rooms/1", "1", "--reason", "a mistake").lines == ["6"])
+      #expect(await run("import", place + "/backup", place + "/restored").code == 1)
+      #expect(await run("export", path, place + "/one", "--key", "boards/1").code == 0)
+      #expect(await run("keys", place + "/one").lines == ["boards/1"])
+      try Data(contentsOf: URL(fileURLWithPath: place + "/backup")).dropLast(3)
+        .write(to: URL(fileURLWithPath: place + "/cut"))
+      #expect(await run("import", place + "/cut", place + "/other").code == 1)
+      #expect(!FileManager.default.fileExists(atPath: place + "/other"))
+    }
+  }
+
+  @Test("what is decided is an entry of the log; what is removed is gone")
+  func deciding() async throws {
+    try await withLogs { place, path in
+      #expect(await run("skip", path, "boards/1", "3", "--reason", "a mistake").lines == ["4"])
+      let left = try await state(path, "boards/1")
+      #expect(left == ["a", "b\tc"])
+      #expect(await run("skip", path, "boards/1", "9", "--reason", "not there").code == 5)
+      #expect(await run("seal", path, "boards/1", "1", "--reason", "other rules").lines == ["5"])
+      #expect(await run("seal", path, "boards/1", "1", "--reason", "again").code == 5)
+      await #expect(throws: StoreError.stopped(.newerRules(position: 5))) { _ = try await state(path, "boards/1") }
+      #expect(await run("truncate", path, "rooms/1").lines == ["2"])
+      #expect(await run("remove", path, "rooms/1").code == 2)
+      #expect(await run("remove", path, "rooms/1", "--yes").code == 0)
+      #expect(await run("keys", path).lines == ["boards/1"])
+      #expect(await run("truncate", path, "rooms/1").code == 5)
+      #expect(await run("epoch", path, "misspelt", "--reason", "none").code == 5)
+      #expect(await run("keys", path).lines == ["boards/1"])
+    }
+  }
+
+  @Test("what is wrong with a log is a line, and the exit code 1")
+  func verifying() async throws {
+    try await withLogs { _, path in
+      let log = try FileLog(directory: path)
+      _ = await withCheckedContinuation { continuation in
+        log["rooms/1"].append([1, 2, 3]) { continuation.resume(returning: $0) }
+      }
+      await log.close()
+      let found = await run("verify", path)
+      #expect(found.code == 1 && found.lines.count == 1 && found.lines[0].hasPrefix("rooms/1\t4\t"))
+      #expect(await run("verify", path, "boards/1").code == 0)
+      let file = path + "/=boards%2f1/0000000000000001.log"
+      var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+      bytes[60] ^= 1
+      try bytes.write(to: URL(fileURLWithPath: file))
+      #expect(await run("verify", path, "boards/1").code == 1)
+    }
+  }
+
+  @Test("a log that is open elsewhere, is not there or cannot be written to has its exit code, and is not changed")
+  func refused() async throws {
+    try await withLogs { place, path in
+      let log = try FileLog(directory: path)
+      for arguments in [["keys", path], ["epoch", path, "boards/1", "--reason", "none"]] {
+        let console = Console(isKept: true)
+        #expect(await LogTool.run(arguments, on: console) == 3)
+        #expect(console.reported.first?.contains("open already") == true)
+      }
+      await log.close()
+      #expect(await run("keys", place + "/misspelt").code == 5)
+      #expect(!FileManager.default.fileExists(atPath: place + "/misspelt"))
+      #expect(await run("keys", place).code == 5)
+      #expect(await run("import", path, place + "/other").code == 4)
+      #expect(await run("export", path, place + "/backup").code == 0)
+      #expect(await run("epoch", place + "/backup", "boards/1", "--reason", "none").code == 5)
+      #expect(await run("keys").code == 2)
+      #expect(await run("nonsense").code == 2)
+      #expect(await run("--help").code == 0)
+    }
+  }
+}

@@ -1,0 +1,389 @@
+/// How far a copy has come.
+public struct LogCopyProgress: Sendable, Hashable {
+  /// The key of the log that is being copied, if it has one.
+  public var key: String?
+  /// How many of its positions are in the copy. On an engine where logs share positions those of others are among them.
+  public var copied: UInt64
+  /// How many there are to be.
+  public var total: UInt64
+
+  public init(key: String?, copied: UInt64, total: UInt64) {
+    (self.key, self.copied, self.total) = (key, copied, total)
+  }
+}
+
+/// What a copy has made.
+public struct LogCopyReport: Sendable, Hashable {
+  /// How many logs were copied that are not empty.
+  public var logs: UInt64
+  /// How many entries of them are in the copy.
+  public var entries: UInt64
+  /// How many of those were not there before.
+  public var added: UInt64
+
+  public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0) {
+    (self.logs, self.entries, self.added) = (logs, entries, added)
+  }
+}
+
+extension OrderedLog {
+  /// Copies the log to another one, on whatever engine: its entries, its snapshot, what was decided and sealed. A store
+  /// that is opened on the copy has the same state, and goes on.
+  ///
+  ///     try await files["boards/17"].copy(to: cluster["boards/17"])
+  ///
+  /// It knows no states and actions. Positions may be others in the copy, and what names one in the log names that of
+  /// the same entry there. The order, and so the hash over it, stays. Of a log that was truncated the copy begins with
+  /// the snapshot: entries that stand in for what that has come before it, and a store that has not begun with the
+  /// snapshot stops at the first of them, as at a truncated log.
+  ///
+  /// **The log may be in use.** Copied is what it has when this begins; what comes later is with the next call. The
+  /// *target* must not be followed by a store, or written to, until the last one has returned.
+  ///
+  /// **It can be repeated.** Where it was cut short, as a log was away or the process has died, the same call compares
+  /// what is there with the log, and goes on behind that. A target that has anything else is refused, and not changed
+  /// (`.differs`); so is one whose beginning cannot be compared any more, as the log was truncated since
+  /// (`.truncatedSince`).
+  ///
+  /// **It is compared.** As positions of the log mean something else in the copy, an epoch begins at its end
+  /// (`LogStatistics.epoch`). Then it is read, and is to have every entry, in this order, and the snapshot.
+  ///
+  /// The log is read up to twice, the target as often. A `FileLog` as target takes many entries with one write of the
+  /// disk; any other is given one at a time, as what comes behind one that fails would be out of order.
+  ///
+  /// - Parameters:
+  ///   - reason: Why there is a copy, for who reads its epoch. With nil none begins: for a target that nobody is told
+  ///     positions of.
+  ///   - progress: Told how far the copy has come, from time to time.
+  /// - Throws: `LogCopyError`; `CancellationError` where the task is cancelled.
+  @discardableResult
+  public func copy(
+    to target: any OrderedLog, reason: String? = "copied", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
+  ) async throws -> LogCopyReport {
+    try await LogCopy(source: self, target: target, key: name, reason: reason, progress: progress).run()
+  }
+
+  /// Copies the log to a file (`LogArchive`), under its key; under "" where it has none.
+  ///
+  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced.
+  ///
+  /// - Throws: As `copy(to:)`.
+  @discardableResult
+  public func export(
+    to path: String, progress: (@Sendable (LogCopyProgress) -> Void)? = nil
+  ) async throws -> LogCopyReport {
+    try await ArchiveFile.write(path) { archive in
+      try await copy(to: ArchivedTree(name ?? "", in: archive), reason: nil, progress: progress)
+    }
+  }
+}
+
+extension LogDirectory {
+  /// Copies logs to another directory, each as `OrderedLog.copy(to:)` does, one after the other: to another disk, from
+  /// files to a cluster, or back.
+  ///
+  ///     try await files.copy(to: cluster, prefix: "boards/")
+  ///
+  /// What the target has under other keys stays. One that is removed meanwhile ends the copy
+  /// (`LogCopyError`, with `.log(.removed)`): repeat it.
+  ///
+  /// - Parameter prefix: The keys that begin with this text; all by default.
+  /// - Throws: `LogCopyError`, with the key, and what `keys(prefix:)` throws.
+  @discardableResult
+  public func copy(
+    to target: any LogDirectory, prefix: String = "", reason: String? = "copied",
+    progress: (@Sendable (LogCopyProgress) -> Void)? = nil
+  ) async throws -> LogCopyReport {
+    var report = LogCopyReport()
+    for try await key in keys(prefix: prefix) {
+      report += try await LogCopy(
+        source: self[key], target: target[key], key: key, reason: reason, progress: progress
+      ).run()
+    }
+    return report
+  }
+
+  /// Copies logs to a file, which can be kept as a backup, read (`LogArchive`), and imported: also while stores follow
+  /// them. Each is a prefix of what it will be; no moment is common to all of them.
+  ///
+  ///     try await log.export(to: "backups/monday")
+  ///
+  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced.
+  ///
+  /// - Throws: As `copy(to:)`.
+  @discardableResult
+  public func export(
+    to path: String, prefix: String = "", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
+  ) async throws -> LogCopyReport {
+    try await ArchiveFile.write(path) { archive in
+      try await copy(to: archive, prefix: prefix, reason: nil, progress: progress)
+    }
+  }
+
+  /// Copies the logs of a file that was exported here, each as `OrderedLog.copy(to:)` does. The file is read once
+  /// before, so that nothing is changed if it is not whole.
+  ///
+  /// - Throws: As `copy(to:)`, and what `LogArchive.init(path:)` throws.
+  @discardableResult
+  public func `import`(
+    from path: String, prefix: String = "", reason: String? = "imported",
+    progress: (@Sendable (LogCopyProgress) -> Void)? = nil
+  ) async throws -> LogCopyReport {
+    try await LogArchive(path: path).copy(to: self, prefix: prefix, reason: reason, progress: progress)
+  }
+}
+
+extension LogCopyReport {
+  static func += (sum: inout LogCopyReport, report: LogCopyReport) {
+    sum.logs += report.logs
+    sum.entries += report.entries
+    sum.added += report.added
+  }
+}
+
+/// One copy of one log.
+struct LogCopy: Sendable {
+  let source: any OrderedLog
+  let target: any OrderedLog
+  let key: String?
+  let reason: String?
+  let progress: (@Sendable (LogCopyProgress) -> Void)?
+
+  /// What the copy begins with.
+  private struct Beginning {
+    /// The positions of the log that entries stand in for; none where the log is whole.
+    var standIns: [UInt64] = []
+    /// What is saved behind those; none where it is there, or the log is whole.
+    var snapshot: EncodedSnapshot?
+
+    /// Behind which the log's entries are copied.
+    var position: UInt64 { standIns.last ?? 0 }
+  }
+
+  /// How many bytes and entries are appended at once.
+  private static let batchBytes = 1 << 20
+  private static let batchCount = 1024
+
+  func run() async throws -> LogCopyReport {
+    do {
+      return try await copied()
+    } catch let error as LogError {
+      throw LogCopyError(key: key, reason: .log(error))
+    } catch let reason as LogCopyError.Reason {
+      throw LogCopyError(key: key, reason: reason)
+    }
+  }
+
+  private func copied() async throws -> LogCopyReport {
+    // Before the head, so that the log is to have what it is of.
+    let newest = try await newest(of: source)
+    let head = try await source.head()
+    if let newest, newest.fold.position > head {
+      throw LogError.unavailable("The log ends at \(head), and there is a snapshot at \(newest.fold.position).")
+    }
+    let end = try await target.head()
+    if head == 0, end == 0 { return LogCopyReport() }
+    let beginning = try await beginning(newest, through: head, target: end)
+    tell(beginning.position, of: beginning, head)
+    var comparison = try await compare(beginning, through: head, target: end)
+    let present = comparison.count
+    try await add(to: &comparison, beginning, newest, through: head, behind: end)
+    if let reason, comparison.count > present || !comparison.endsWithEpoch {
+      try await target.beginEpoch(reason: reason)
+    }
+    if comparison.count > present { try await check(beginning, through: head) }
+    if let newest, newest.fold.position >= beginning.position {
+      try await checkSnapshot(newest, beginning, comparison.places)
+    }
+    tell(head, of: beginning, head)
+    let entries = comparison.count - UInt64(beginning.standIns.count)
+    return LogCopyReport(logs: 1, entries: entries, added: min(entries, comparison.count - present))
+  }
+
+  private func tell(_ position: UInt64, of beginning: Beginning, _ head: UInt64) {
+    let start = beginning.position
+    progress?(LogCopyProgress(key: key, copied: position - min(position, start), total: head - min(head, start)))
+  }
+
+  // MARK: The beginning
+
+  private func newest(of log: any OrderedLog) async throws -> EncodedSnapshot? {
+    guard let stored = try await log.snapshots?.newest() else { return nil }
+    switch EncodedSnapshot.decode(stored.bytes) {
+    case .newer: throw LogCopyError.Reason.newerFormat(position: stored.position)
+    case .snapshot(let snapshot) where snapshot.fold.position == stored.position: return snapshot
+    case .snapshot, .unreadable: throw LogCopyError.Reason.unreadableSnapshot(position: stored.position)
+    }
+  }
+
+  private func beginning(
+    _ newest: EncodedSnapshot?, through head: UInt64, target end: UInt64
+  ) async throws -> Beginning {
+    guard let first = try await firstLeft(through: head) else { return Beginning() }
+    guard let snapshots = target.snapshots else { throw LogCopyError.Reason.keepsNoSnapshots }
+    // The snapshot that the target begins with may be there no more in the log.
+    let present = try await standIns(of: target, through: end)
+    if let last = present.last, let kept = try await snapshots.newest(), kept.position >= last.key {
+      return Beginning(standIns: present.map(\.value))
+    }
+    if end > 0, present.isEmpty { throw LogCopyError.Reason.truncatedSince(first: first) }
+    guard let newest, try await isWhole(behind: newest.fold.position, through: head) else {
+      throw LogCopyError.Reason.noSnapshot(first: first)
+    }
+    return Beginning(standIns: newest.fold.positions, snapshot: newest)
+  }
+
+  /// The first entry that is left of a log that is truncated; nil where nothing is missing.
+  private func firstLeft(through head: UInt64) async throws -> UInt64? {
+    do {
+      return try await standIns(of: source, through: head).last.map { $0.key + 1 }
+    } catch LogError.truncated(let first) {
+      return first
+    }
+  }
+
+  private func isWhole(behind position: UInt64, through head: UInt64) async throws -> Bool {
+    do {
+      var reader = RecordReader(source, after: position, through: head)
+      _ = try await reader.next()
+      return true
+    } catch LogError.truncated {
+      return false
+    }
+  }
+
+  /// What a log begins with that stands in: where it is, and for which position, in the order of both.
+  private func standIns(
+    of log: any OrderedLog, through head: UInt64
+  ) async throws -> [(key: UInt64, value: UInt64)] {
+    var reader = RecordReader(log, after: 0, through: head)
+    var found: [(key: UInt64, value: UInt64)] = []
+    while let record = try await reader.next(), case .standIn(let position) = LogEntry.decode(record.bytes) {
+      // Another one is a repetition.
+      if position > found.last?.value ?? 0 { found.append((record.position, position)) }
+    }
+    return found
+  }
+
+  // MARK: Copying
+
+  /// As far as the target goes.
+  private func compare(
+    _ beginning: Beginning, through head: UInt64, target end: UInt64
+  ) async throws -> Comparison {
+    var comparison = Comparison(
+      RecordReader(source, after: beginning.position, through: head), standIns: beginning.standIns,
+      snapshot: beginning.snapshot)
+    var reader = RecordReader(target, after: 0, through: end)
+    while let found = try await read(&reader) { try await sourceRead { try await comparison.meet(found) } }
+    return comparison
+  }
+
+  private func read(_ reader: inout RecordReader) async throws -> LogRecord? {
+    do {
+      return try await reader.next()
+    } catch LogError.truncated(let first) {
+      // A copy is never truncated.
+      throw LogCopyError.Reason.differs(position: first)
+    }
+  }
+
+  /// What reads the log, which may have been truncated behind what the copy begins with.
+  private func sourceRead<Result>(_ body: () async throws -> Result) async throws -> Result {
+    do {
+      return try await body()
+    } catch LogError.truncated(let first) {
+      throw LogCopyError.Reason.truncatedSince(first: first)
+    }
+  }
+
+  private func add(
+    to comparison: inout Comparison, _ beginning: Beginning, _ newest: EncodedSnapshot?, through head: UInt64,
+    behind end: UInt64
+  ) async throws {
+    var end = end
+    var needsSnapshot = beginning.snapshot != nil
+    while true {
+      if needsSnapshot, comparison.hasBegun, let snapshot = beginning.snapshot {
+        try await save(snapshot, comparison.places)
+        needsSnapshot = false
+      }
+      try Task.checkCancellation()
+      guard let last = try await addSome(to: &comparison, behind: &end) else { break }
+      tell(last, of: beginning, head)
+    }
+    if let newest, newest.fold.position > beginning.position { try await save(newest, comparison.places) }
+  }
+
+  /// Returns the position of the last entry that was added, in the log; nil where the copy is whole.
+  private func addSome(to comparison: inout Comparison, behind end: inout UInt64) async throws -> UInt64? {
+    let begins = !comparison.hasBegun
+    guard let dense = target as? any DenseLog else {
+      guard let expected = try await expected(of: &comparison) else { return nil }
+      comparison.place(expected, at: try await target.append(expected.bytes))
+      return expected.position
+    }
+    var entries: [[UInt8]] = []
+    var bytes = 0
+    var last: UInt64?
+    // What stands in is there before anything else: a snapshot is to be saved behind it.
+    while bytes < Self.batchBytes, entries.count < Self.batchCount, !(begins && comparison.hasBegun),
+      let expected = try await expected(of: &comparison)
+    {
+      entries.append(expected.bytes)
+      bytes += expected.bytes.count
+      last = expected.position
+      comparison.place(expected, at: end + UInt64(entries.count))
+    }
+    if !entries.isEmpty { try await dense.append(entries, behind: end) }
+    end += UInt64(entries.count)
+    return last
+  }
+
+  private func expected(of comparison: inout Comparison) async throws -> Comparison.Expected? {
+    do {
+      guard let expected = try await comparison.expected() else { return nil }
+      guard expected.bytes.count <= target.entryLimit else {
+        throw LogCopyError.Reason.tooLarge(position: expected.position)
+      }
+      return expected
+    } catch LogError.truncated(let first) {
+      throw LogCopyError.Reason.truncatedSince(first: first)
+    }
+  }
+
+  private func save(_ snapshot: EncodedSnapshot, _ places: PositionMap) async throws {
+    guard let snapshots = target.snapshots else { return }
+    try await snapshots.save(moved(snapshot, places))
+  }
+
+  private func moved(_ snapshot: EncodedSnapshot, _ places: PositionMap) throws -> LogSnapshot {
+    var moved = snapshot
+    guard let fold = snapshot.fold.moved({ places[$0] }) else {
+      throw LogCopyError.Reason.unreadableSnapshot(position: snapshot.fold.position)
+    }
+    moved.fold = fold
+    return LogSnapshot(position: fold.position, bytes: moved.bytes)
+  }
+
+  // MARK: Looking at what has been copied
+
+  private func check(_ beginning: Beginning, through head: UInt64) async throws {
+    let end = try await target.head()
+    var comparison = try await compare(beginning, through: head, target: end)
+    if try await sourceRead({ try await comparison.expected() }) != nil {
+      throw LogCopyError.Reason.differs(position: end)
+    }
+  }
+
+  private func checkSnapshot(
+    _ snapshot: EncodedSnapshot, _ beginning: Beginning, _ places: PositionMap
+  ) async throws {
+    guard let snapshots = target.snapshots else { return }
+    let expected = try moved(snapshot, places)
+    let kept = try await snapshots.newest()
+    // Where it is not kept a cache is missing, unless the copy begins with it.
+    let isThere = kept.map { $0 == expected || $0.position > expected.position } ?? beginning.standIns.isEmpty
+    if !isThere { throw LogCopyError.Reason.differs(position: expected.position) }
+  }
+}

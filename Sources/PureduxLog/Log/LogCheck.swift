@@ -1,0 +1,129 @@
+/// What a log was found to be, by `OrderedLog.verifyEntries()`.
+public struct LogCheck: Sendable, Hashable {
+  /// The positions of the first entry that is left, and of the last; 0 where there is none.
+  public var first: UInt64 = 0
+  public var head: UInt64 = 0
+  public var entries: UInt64 = 0
+  public var actions: UInt64 = 0
+  /// The position of the newest snapshot, if there is one.
+  public var snapshot: UInt64?
+  /// What a store would stop at, or must not begin with, in the order of their positions.
+  public var problems: [Problem] = []
+
+  public init() {}
+
+  /// What is wrong at a position.
+  public enum Problem: Sendable, Hashable, CustomStringConvertible {
+    /// The entry, or the snapshot, was written by a newer version of this library.
+    case newer(position: UInt64)
+    /// The entry is none of this library's, and it was not decided that it is skipped.
+    case unreadable(position: UInt64)
+    /// Who wrote the entry had applied others, up to the position that it has seen, than those that are there.
+    case diverged(position: UInt64, seen: UInt64)
+    /// The snapshot is none of this library's.
+    case unreadableSnapshot(position: UInt64)
+    /// The snapshot is not of the entries that are there.
+    case foreignSnapshot(position: UInt64)
+    /// The log is truncated, and there is no snapshot of what came before its first entry.
+    case noSnapshot(first: UInt64)
+
+    public var position: UInt64 {
+      switch self {
+      case .newer(let position), .unreadable(let position), .diverged(let position, _),
+        .unreadableSnapshot(let position), .foreignSnapshot(let position), .noSnapshot(let position):
+        position
+      }
+    }
+
+    public var description: String {
+      switch self {
+      case .newer(let position): "At position \(position) is something of a newer version of this library."
+      case .unreadable(let position): "The entry at position \(position) is none of this library's."
+      case .diverged(let position, let seen):
+        "Who wrote the entry at position \(position) had applied others, up to position \(seen), than those that are there."
+      case .unreadableSnapshot(let position): "The snapshot at position \(position) cannot be read."
+      case .foreignSnapshot(let position):
+        "The snapshot at position \(position) is not of the entries that are there."
+      case .noSnapshot(let first): "The first entry left is \(first), and there is no snapshot of what came before."
+      }
+    }
+  }
+}
+
+extension OrderedLog {
+  /// Reads all that the log has, and looks whether a store could be opened on it, as far as the library knows without
+  /// the program: whether all entries can be read, follow one another as those who wrote them have seen them, and lead
+  /// to the order that the snapshot says. What actions and states mean, `verifyReplay` finds out.
+  ///
+  /// It changes nothing, and costs a reading of the log.
+  ///
+  /// - Throws: What the log throws: `LogError.damaged`, where an entry is not as it was written.
+  public func verifyEntries() async throws(LogError) -> LogCheck {
+    do {
+      return try await checked()
+    } catch {
+      throw (error as? LogError) ?? .unavailable("\(error)")
+    }
+  }
+
+  private func checked() async throws -> LogCheck {
+    var check = LogCheck()
+    var kept: Fold?
+    if let newest = try await snapshots?.newest() {
+      check.snapshot = newest.position
+      switch EncodedSnapshot.decode(newest.bytes) {
+      case .newer: check.problems.append(.newer(position: newest.position))
+      case .snapshot(let snapshot) where snapshot.fold.position == newest.position: kept = snapshot.fold
+      case .snapshot, .unreadable: check.problems.append(.unreadableSnapshot(position: newest.position))
+      }
+    }
+    check.head = try await head()
+    if let kept, kept.position > check.head {
+      check.problems.append(.foreignSnapshot(position: kept.position))
+      return check
+    }
+    let isTruncated: Bool
+    do {
+      var reader = RecordReader(self, after: 0, through: check.head)
+      let first = try await reader.next()
+      check.first = first?.position ?? 0
+      if let first, case .standIn = LogEntry.decode(first.bytes) { isTruncated = true } else { isTruncated = false }
+    } catch LogError.truncated(let first) {
+      (check.first, isTruncated) = (first, true)
+    }
+    guard !isTruncated || kept != nil else {
+      check.problems.append(.noSnapshot(first: check.first))
+      return check
+    }
+    var order = isTruncated ? kept ?? Fold() : Fold()
+    var decided: Set<UInt64> = order.decided
+    // What comes before the snapshot of a truncated log is read all the same.
+    let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
+    var reader = RecordReader(self, after: start, through: check.head)
+    while let record = try await reader.next() {
+      check.entries += 1
+      let isBefore = record.position <= order.position
+      switch LogEntry.decode(record.bytes) {
+      case .entry(let header, let actions):
+        check.actions += UInt64(actions.count)
+        if isBefore { continue }
+        if !order.agrees(with: header.seen, inState: false) {
+          check.problems.append(.diverged(position: record.position, seen: header.seen.position))
+        }
+      case .decision(let decision): decided.insert(decision.skipped)
+      case .newerFormat: check.problems.append(.newer(position: record.position))
+      case .unreadable: check.problems.append(.unreadable(position: record.position))
+      case .seal, .epoch, .standIn: break
+      }
+      if isBefore { continue }
+      order.follow(record)
+      order.ended(at: record.position, fingerprint: nil)
+      if let kept, kept.position == record.position, kept.chain != order.chain {
+        check.problems.append(.foreignSnapshot(position: kept.position))
+      }
+    }
+    check.problems.removeAll { if case .unreadable(let position) = $0 { decided.contains(position) } else { false } }
+    check.problems.sort { $0.position < $1.position }
+    return check
+  }
+}

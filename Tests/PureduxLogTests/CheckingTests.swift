@@ -1,0 +1,131 @@
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// What tools are told of a log without its program.
+@Suite(.timeLimit(.minutes(4))) struct CheckingTests {
+  @Test("an entry of each sort says what it is", arguments: LogPlace.allCases)
+  func content(place: LogPlace) async throws {
+    try await place.withLog { log in
+      let before = WallTime.now - .seconds(2)
+      var options = LogOptions.once
+      options.rules = 3
+      let store = try await ledger(log, options: options, fingerprint: CopyTests.fingerprint)
+      try await store.send("a")
+      try await log.skip(position: 1, reason: "a mistake")
+      try await log.beginEpoch(reason: "restored")
+      try await log.seal(forRules: 4, reason: "other rules")
+      _ = try await log.append([0x50, 0x44, 0x58, 9])
+      _ = try await log.append([1])
+      await store.shutdown()
+      let contents = try await log.read(after: 0, through: 6).map(\.content)
+      guard case .actions(let actions) = contents[0], case .skip(1, let skipped, "a mistake") = contents[1],
+        case .epoch(let number, let begun, "restored") = contents[2],
+        case .seal(4, let sealed, "other rules") = contents[3]
+      else {
+        Issue.record("\(contents)")
+        return
+      }
+      #expect(actions.first == 1 && actions.seen == 0 && actions.schema == 1 && actions.rules == 3)
+      #expect(actions.actions == [Array("\"a\"".utf8)] && actions.writer != 0 && number != 0)
+      for time in [skipped, begun, sealed] { #expect(before < time && time < WallTime.now + .seconds(2)) }
+      #expect(contents[4...] == [.newer, .unreadable])
+      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7)).content == .standIn(for: 7))
+    }
+  }
+
+  @Test("a snapshot says of what it is, and no more than the library reads")
+  func snapshot() async throws {
+    let log = MemoryLogs()["tree"]
+    try await CopyTests.fill(log)
+    let newest = try #require(try await log.snapshots?.newest())
+    guard case .state(let summary) = newest.content else {
+      Issue.record("\(newest.content)")
+      return
+    }
+    #expect(summary.schema == 1 && summary.rules == 2 && summary.sealedRules == 2 && summary.epoch == 0)
+    #expect(summary.actions == 8 && summary.skipped == 1 && summary.stateBytes > 0)
+    #expect(LogSnapshot(position: 1, bytes: [9, 0, 0, 0, 0]).content == .newer)
+    #expect(LogSnapshot(position: 1, bytes: []).content == .unreadable)
+  }
+
+  @Test("a log that stores go on with is found to be right, and so is its copy", arguments: CopyPlace.allCases)
+  func right(place: CopyPlace) async throws {
+    for truncates in [false, true] {
+      try await place.withLog { log in
+        try await CopyTests.fill(log, truncates: truncates)
+        let copy = MemoryLogs()["copy"]
+        try await log.copy(to: copy)
+        for log in [log, copy] {
+          let check = try await log.verifyEntries()
+          #expect(check.problems == [] && check.entries > 0)
+          #expect(try await log.head() == check.head)
+          #expect(try await log.snapshots?.newest()?.position == check.snapshot)
+          #expect(check.actions == (truncates ? 2 : 10))
+        }
+      }
+    }
+    #expect(try await MemoryLog().verifyEntries() == LogCheck())
+  }
+
+  @Test("what a store would stop at is found, by its position")
+  func wrong() async throws {
+    let log = MemoryLogs()["tree"]
+    try await CopyTests.fill(log)
+    let entries = try await log.read(after: 0, through: log.head())
+    let snapshot = try #require(try await log.snapshots?.newest())
+    // Each entry of actions is missing once: who wrote behind it had seen another order.
+    for missing in entries {
+      guard case .actions(let actions) = missing.content, !actions.actions.isEmpty else { continue }
+      let other = MemoryLog()
+      for entry in entries where entry != missing { _ = try await other.append(entry.bytes) }
+      if missing.position < snapshot.position { try await other.save(snapshot) }
+      let problems = try await other.verifyEntries().problems
+      #expect(missing.position >= snapshot.position || !problems.isEmpty, "\(missing.position)")
+    }
+    let odd = MemoryLog()
+    _ = try await odd.append([1])
+    _ = try await odd.append([2])
+    _ = try await odd.append([0x50, 0x44, 0x58, 9])
+    try await odd.skip(position: 1, reason: "nobody's")
+    #expect(try await odd.verifyEntries().problems == [.unreadable(position: 2), .newer(position: 3)])
+    try await odd.save(LogSnapshot(position: 3, bytes: [1]))
+    #expect(try await odd.verifyEntries().problems.contains(.unreadableSnapshot(position: 3)))
+    try await odd.truncate(through: 2)
+    #expect(try await odd.verifyEntries().problems.contains(.noSnapshot(first: 3)))
+    let behind = MemoryLog()
+    _ = try await behind.append(entries[0].bytes)
+    try await behind.save(snapshot)
+    #expect(try await behind.verifyEntries().problems == [.foreignSnapshot(position: snapshot.position)])
+  }
+
+  @Test("a running program meets a seal from outside, and stops behind a snapshot", arguments: LogPlace.allCases)
+  func sealed(place: LogPlace) async throws {
+    try await place.withLog { log in
+      await #expect(throws: LogError.refused("There is nothing in the log.")) {
+        try await log.seal(forRules: 1, reason: "early")
+      }
+      var options = LogOptions.once
+      options.rules = 1
+      let store = try await ledger(log, options: options)
+      try await store.send("a")
+      await #expect(throws: LogError.refused("The log has rules 1: it is sealed for newer ones.")) {
+        try await log.seal(forRules: 1, reason: "no others")
+      }
+      let position = try await log.seal(forRules: 2, reason: "other rules")
+      for await phase in store.logPhases() { if case .stopped(.newerRules) = phase { break } }
+      #expect(try await log.snapshots?.newest()?.position == position)
+      await #expect(throws: LogError.refused("The log has rules 2: it is sealed for newer ones.")) {
+        try await log.seal(forRules: 2, reason: "again")
+      }
+      await store.shutdown()
+      var sealed = options
+      (sealed.rules, sealed.oldestRules) = (2, 2)
+      let next = try await ledger(log, options: sealed)
+      #expect(await next.state.entries == ["a"])
+      await next.shutdown()
+    }
+  }
+}

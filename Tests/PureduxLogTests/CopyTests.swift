@@ -1,0 +1,661 @@
+import Foundation
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// That a copy of a log leads to the same, on whatever engine, and that nothing else is taken for one.
+@Suite(.timeLimit(.minutes(4))) struct CopyTests {
+  static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
+    ledger.entries.reduce(1) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
+  }
+
+  static var ruled: LogOptions {
+    var options = LogOptions.once
+    options.rules = 2
+    options.openingLimit = .zero
+    return options
+  }
+
+  /// Several writers, rules, a decision, a seal, fingerprints and a snapshot. Returns the state.
+  @discardableResult
+  static func fill(_ log: any OrderedLog, truncates: Bool = false) async throws -> [String] {
+    var old = LogOptions.once
+    old.rules = 1
+    let first = try await ledger(log, options: old)
+    for action in ["a", "a mistake"] { try await first.send(action) }
+    let mistake = try await log.head()
+    try await first.send("b")
+    await first.shutdown()
+    try await log.skip(position: mistake, reason: "a mistake")
+    let second = try await ledger(log, options: old)
+    try await second.sealLog(forRules: 2, reason: "other rules")
+    await second.shutdown()
+    let third = try await ledger(log, options: ruled, fingerprint: fingerprint)
+    for action in ["c", "d"] { try await third.send(action) }
+    let fourth = try await ledger(log, options: ruled, fingerprint: fingerprint)
+    for action in ["e", "f"] { try await fourth.send(action) }
+    try await third.send("g")
+    if truncates { try await third.eraseLog() } else { try await third.saveSnapshot() }
+    try await fourth.send("h")
+    try await third.send("i")
+    await fourth.shutdown()
+    await third.shutdown()
+    return ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+  }
+
+  /// The copy's state and order are those of the log; stores go on with it, and agree.
+  static func expectCopy(
+    _ copy: any OrderedLog, of log: any OrderedLog, _ entries: [String], isTruncated: Bool
+  ) async throws {
+    var folds: [Fold] = []
+    for log in [log, copy] {
+      let store = try await ledger(log, options: ruled, fingerprint: fingerprint)
+      #expect(await store.state.entries == entries)
+      try await store.saveSnapshot()
+      guard let bytes = try await log.snapshots?.newest()?.bytes,
+        case .snapshot(let snapshot) = EncodedSnapshot.decode(bytes)
+      else { throw LogError.unavailable("There is no snapshot.") }
+      folds.append(snapshot.fold)
+      await store.shutdown()
+    }
+    #expect(folds[0].chain == folds[1].chain && folds[0].commits == folds[1].commits)
+    #expect(folds[0].skipped == folds[1].skipped && folds[0].decided.count == folds[1].decided.count)
+    #expect(folds[0].epoch == 0 && folds[1].epoch != 0)
+    if !isTruncated {
+      var ignoring = ruled
+      ignoring.ignoresSnapshots = true
+      let replayed = try await ledger(copy, options: ignoring, fingerprint: fingerprint)
+      #expect(await replayed.state.entries == entries)
+      await replayed.shutdown()
+    }
+    let one = try await ledger(copy, options: ruled, fingerprint: fingerprint)
+    let other = try await ledger(copy, options: ruled, fingerprint: fingerprint)
+    try await one.send("later")
+    try await other.send("last")
+    _ = await one.state { $0.entries.last == "last" }
+    #expect(await one.state.entries == entries + ["later", "last"])
+    #expect(await other.state.entries == entries + ["later", "last"])
+    await one.shutdown()
+    await other.shutdown()
+    let program = ReplayedProgram<Ledger, String>(
+      initialState: Ledger(), options: ruled, fingerprint: fingerprint
+    ) { $0.entries.append($1) }
+    let report = try await verifyReplay(of: copy, by: program)
+    #expect(report.stop == nil)
+    #expect(try await copy.head() == report.position)
+  }
+
+  @Test(
+    "a copy has the same state and order, and stores go on with it; what is whole is not copied again",
+    arguments: CopyPlace.allCases, CopyPlace.allCases)
+  func copied(from: CopyPlace, to: CopyPlace) async throws {
+    for truncates in [false, true] {
+      try await from.withLog { log in
+        try await to.withLog { copy in
+          let entries = try await Self.fill(log, truncates: truncates)
+          let told = LockedValue<[LogCopyProgress]>([])
+          let report = try await log.copy(to: copy) { progress in told.withLock { $0.append(progress) } }
+          #expect(report.logs == 1 && report.added == report.entries && report.entries > 0)
+          #expect(told.withLock { $0.last.map { $0.copied == $0.total && $0.total > 0 } } == true)
+          let head = try await copy.head()
+          let again = try await log.copy(to: copy)
+          #expect(again.added == 0 && again.entries == report.entries)
+          #expect(try await copy.head() == head)
+          try await Self.expectCopy(copy, of: log, entries, isTruncated: truncates)
+        }
+      }
+    }
+  }
+
+  @Test("a copy of a log that was truncated is not opened without the snapshot", arguments: CopyPlace.allCases)
+  func beginning(place: CopyPlace) async throws {
+    try await place.withLog { copy in
+      let log = MemoryLogs()["tree"]
+      try await Self.fill(log, truncates: true)
+      try await log.copy(to: copy)
+      var ignoring = Self.ruled
+      ignoring.ignoresSnapshots = true
+      do {
+        _ = try await ledger(copy, options: ignoring, fingerprint: Self.fingerprint)
+        Issue.record("It was opened.")
+      } catch LogError.truncated {}
+      // Nor where it is cut short before there is a snapshot.
+      let begun = MemoryLogs()["tree"]
+      await #expect(throws: LogCopyError.self) { try await log.copy(to: CutLog(begun, behind: 2, .lost)) }
+      #expect(try await begun.head() == 1)
+      do {
+        _ = try await ledger(begun, options: Self.ruled)
+        Issue.record("It was opened.")
+      } catch LogError.truncated {}
+      // Nothing can be decided about what stands in.
+      let first = try await copy.read(after: 0, through: copy.head())[0].position
+      await #expect(throws: LogError.self) { try await copy.skip(position: first, reason: "a mistake") }
+      // A copy of the copy is one as well.
+      let third = MemoryLogs()["tree"]
+      try await copy.copy(to: third)
+      let store = try await ledger(third, options: Self.ruled, fingerprint: Self.fingerprint)
+      #expect(await store.state.entries.count == 9)
+      await store.shutdown()
+    }
+  }
+
+  @Test(
+    "a copy that is cut short at any entry goes on when it is called again", arguments: CutLog.Fault.allCases,
+    [false, true])
+  func resumed(fault: CutLog.Fault, truncates: Bool) async throws {
+    let source = GappedLog()
+    let entries = try await Self.fill(source, truncates: truncates)
+    for count in (fault == .lost ? 2 : 1)...20 {
+      let copy = MemoryLogs()["tree"]
+      var calls = 0
+      while calls < 1000 {
+        calls += 1
+        do {
+          try await source.copy(to: CutLog(copy, behind: count, fault))
+          break
+        } catch let error as LogCopyError {
+          guard case .log(.unavailable) = error.reason else { throw error }
+        }
+      }
+      #expect(count > 3 || calls > 3)
+      let store = try await ledger(copy, options: Self.ruled, fingerprint: Self.fingerprint)
+      #expect(await store.state.entries == entries)
+      #expect(await store.statistics.log?.epoch != 0)
+      await store.shutdown()
+    }
+  }
+
+  @Test("a copy to files that is cut short goes on when it is called again")
+  func resumedInFiles() async throws {
+    let source = GappedLog()
+    let entries = try await Self.fill(source, truncates: true)
+    let directory = try TemporaryDirectory()
+    for step in 0..<40 {
+      let left = LockedValue(step)
+      let faults = DiskFaults { call, _ in
+        guard call == .write || call == .sync else { return nil }
+        return left.withLock { left in
+          left -= 1
+          return left < 0 ? EIO : nil
+        }
+      }
+      let log = try FileLog(directory: directory.path, options: .init(), onTornTail: nil, faults: faults)
+      let isWhole: Bool
+      do {
+        try await source.copy(to: log["\(step / 20)"])
+        isWhole = true
+      } catch let error as LogCopyError {
+        guard case .log(.unavailable) = error.reason else { throw error }
+        isWhole = false
+      }
+      await log.close()
+      if step == 39 {
+        #expect(isWhole)
+        let again = try FileLog(directory: directory.path)
+        let store = try await ledger(again["1"], options: Self.ruled, fingerprint: Self.fingerprint)
+        #expect(await store.state.entries == entries)
+        await store.shutdown()
+        await again.close()
+      }
+    }
+  }
+
+  @Test("a target with anything else is refused, and nothing is changed", arguments: CopyPlace.allCases)
+  func refused(place: CopyPlace) async throws {
+    let log = MemoryLogs()["tree"]
+    try await Self.fill(log)
+    for other in 0..<4 {
+      try await place.withLog { copy in
+        switch other {
+        case 0: _ = try await copy.append([1, 2, 3])
+        case 1:
+          let store = try await ledger(copy, options: .once)
+          try await store.send("another")
+          await store.shutdown()
+        case 2:
+          // A copy that a store has gone on with.
+          try await log.copy(to: copy)
+          let store = try await ledger(copy, options: Self.ruled)
+          try await store.send("another")
+          await store.shutdown()
+        default:
+          try await Self.fill(copy, truncates: true)
+        }
+        let (head, newest) = (try await copy.head(), try await copy.snapshots?.newest())
+        do {
+          try await log.copy(to: copy)
+          Issue.record("It was copied.")
+        } catch let error as LogCopyError {
+          guard case .differs = error.reason else { throw error }
+        }
+        #expect(try await copy.head() == head)
+        #expect(try await copy.snapshots?.newest() == newest)
+      }
+    }
+  }
+
+  @Test("a log that goes on is copied up to where it is, and behind that the next time", arguments: CopyPlace.allCases)
+  func caughtUp(place: CopyPlace) async throws {
+    for truncates in [false, true] {
+      try await place.withLog { copy in
+        let log = GappedLog()
+        var entries = try await Self.fill(log, truncates: truncates)
+        var epochs: Set<UInt64> = []
+        for round in 0..<3 {
+          let report = try await log.copy(to: copy, reason: "round \(round)")
+          #expect(report.added > 0)
+          let program = ReplayedProgram<Ledger, String>(
+            initialState: Ledger(), options: Self.ruled, fingerprint: Self.fingerprint
+          ) { $0.entries.append($1) }
+          #expect(try await verifyReplay(of: copy, by: program).stop == nil)
+          epochs.insert(try await lastEpoch(of: copy))
+          let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+          try await store.send("\(round)")
+          try await store.saveSnapshot()
+          try await store.send("more")
+          await store.shutdown()
+          entries += ["\(round)", "more"]
+        }
+        #expect(epochs.count == 3 && !epochs.contains(0))
+        try await log.copy(to: copy)
+        try await Self.expectCopy(copy, of: log, entries, isTruncated: truncates)
+      }
+    }
+  }
+
+  private func lastEpoch(of log: any OrderedLog) async throws -> UInt64 {
+    let last = try await log.read(after: log.head() - 1, through: log.head())
+    guard case .epoch(let epoch)? = last.first.map({ LogEntry.decode($0.bytes) }) else { return 0 }
+    return epoch.number
+  }
+
+  @Test("what cannot be compared any more, as the log was truncated since, is refused")
+  func truncatedSince() async throws {
+    let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+    try await Self.fill(log)
+    try await log.copy(to: copy)
+    let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+    let position = try await store.eraseLog()
+    let head = try await copy.head()
+    await #expect(throws: LogCopyError(key: "tree", reason: .truncatedSince(first: position + 1))) {
+      try await log.copy(to: copy)
+    }
+    let other = MemoryLogs()["tree"]
+    try await log.copy(to: other)
+    try await store.send("more")
+    let next = try await store.eraseLog()
+    await #expect(throws: LogCopyError(key: "tree", reason: .truncatedSince(first: next + 1))) {
+      try await log.copy(to: other)
+    }
+    #expect(try await copy.head() == head)
+    await store.shutdown()
+  }
+
+  @Test("what is not understood stops a copy, by its position")
+  func notUnderstood() async throws {
+    func copy(_ log: any OrderedLog) async -> LogCopyError.Reason? {
+      do {
+        try await log.copy(to: MemoryLogs()["copy"])
+        return nil
+      } catch {
+        return (error as? LogCopyError)?.reason
+      }
+    }
+    for newer in [[0x50, 0x44, 0x58, 3], [0x50, 0x44, 0x58, 2, 6], [0x50, 0x44, 0x58, 255, 1]] as [[UInt8]] {
+      let log = MemoryLogs()["tree"]
+      try await Self.fill(log)
+      let position = try await log.append(newer)
+      #expect(await copy(log) == .newerFormat(position: position))
+    }
+    let kept = MemoryLogs()["tree"]
+    try await Self.fill(kept)
+    let position = try await kept.head()
+    try await kept.snapshots?.save(LogSnapshot(position: position, bytes: [99, 0, 0, 0, 0]))
+    #expect(await copy(kept) == .newerFormat(position: position))
+    try await kept.snapshots?.replace(with: LogSnapshot(position: position, bytes: [1, 0]))
+    #expect(await copy(kept) == .unreadableSnapshot(position: position))
+    // A decision about what is gone.
+    let erased = MemoryLogs()["tree"]
+    try await Self.fill(erased, truncates: true)
+    let decision = LogEntry.Decision(skipped: 1, time: 0, reason: "too late")
+    let last = try await erased.append(LogEntry.encode(decision))
+    #expect(await copy(erased) == .undecided(position: last))
+    // No snapshot.
+    let bare = MemoryLogs()["tree"]
+    for number in 1...3 as ClosedRange<UInt8> { _ = try await bare.append([number]) }
+    try await bare.truncate(through: 2)
+    #expect(await copy(bare) == .noSnapshot(first: 3))
+    // A target that takes less.
+    let large = MemoryLogs()["large"]
+    try await Self.fill(large)
+    await #expect(throws: LogCopyError(key: "large", reason: .tooLarge(position: 1))) {
+      try await large.copy(to: SmallLog())
+    }
+  }
+
+  @Test("an entry that nobody can read is copied as it is, and what was decided about it")
+  func unreadable() async throws {
+    let log = GappedLog()
+    let store = try await ledger(log, options: .once)
+    try await store.send("a")
+    await store.shutdown()
+    let position = try await log.append([1, 2, 3])
+    let copy = MemoryLogs()["tree"]
+    try await log.copy(to: copy)
+    await #expect(throws: StoreError.stopped(.undecodable(position: 2))) { try await ledger(copy, options: .once) }
+    try await log.skip(position: position, reason: "nobody's")
+    try await log.copy(to: copy)
+    for log in [log as any OrderedLog, copy] {
+      let store = try await ledger(log, options: .once)
+      #expect(await store.state.entries == ["a"])
+      #expect(await store.statistics.log?.skipped == 1)
+      await store.shutdown()
+    }
+  }
+
+  @Test("what a snapshot remembers keeps its order in a copy, and what it skipped its decision")
+  func moved() throws {
+    var fold = Fold()
+    for writer in 1...5 as ClosedRange<UInt64> {
+      _ = fold.take(1, of: writer, at: writer * 10)
+      fold.ended(at: writer * 10, fingerprint: writer)
+    }
+    fold.decide(20)
+    #expect(fold.positions == [10, 20, 30, 40, 50])
+    var places = PositionMap()
+    for (offset, position) in fold.positions.enumerated() { places.place(position, at: UInt64(offset + 1)) }
+    let moved = try #require(fold.moved { places[$0] })
+    #expect(moved.positions == [1, 2, 3, 4, 5] && moved.decided == [2] && moved.chain == fold.chain)
+    #expect(fold.moved { $0 == 30 ? nil : $0 } == nil)
+    var (one, other) = (fold, moved)
+    for writer in 6...3000 as ClosedRange<UInt64> {
+      _ = one.take(1, of: writer, at: writer * 10)
+      _ = other.take(1, of: writer, at: writer)
+    }
+    #expect(one.chain == other.chain)
+    #expect([places[10], places[11], places[9], places[60]] == [1, nil, nil, nil])
+    #expect([places.atMost(9), places.atMost(19), places.atMost(20), places.atMost(1000)] == [0, 1, 2, 5])
+  }
+
+  @Test("a log in use is copied up to a moment of its own: what is restored is a beginning of what it became")
+  func hot() async throws {
+    let (directory, backups) = (try TemporaryDirectory(), try TemporaryDirectory())
+    let files = try FileLog(directory: directory.path)
+    let store = try await ledger(files["tree"], options: .once)
+    let beside = try await ledger(files["tree"], options: .once)
+    for number in 0..<10 { try await store.send("\(number)") }
+    async let writing: Void = {
+      for number in 10..<60 { try await (number % 2 == 0 ? store : beside).send("\(number)") }
+    }()
+    for backup in 0..<5 { try await files.export(to: backups.path + "/\(backup)") }
+    try await writing
+    let entries = await store.state.entries
+    for backup in 0..<5 {
+      let restored = MemoryLogs()
+      try await restored.import(from: backups.path + "/\(backup)")
+      let again = try await ledger(restored["tree"], options: .once)
+      let found = await again.state.entries
+      #expect(found.count >= 10 && entries.starts(with: found))
+      try await again.send("more")
+      await again.shutdown()
+    }
+    await store.shutdown()
+    await beside.shutdown()
+    await files.close()
+  }
+
+  // MARK: Files of logs
+
+  @Test("logs are exported and imported by key, and what was there under other keys stays")
+  func directories() async throws {
+    let (source, target) = (MemoryLogs(), MemoryLogs())
+    let place = try TemporaryDirectory()
+    let path = place.path + "/in/backup"
+    var states: [String: [String]] = [:]
+    for (number, key) in ["boards/1", "boards/cafe\u{301}", "boards/3", "rooms/1"].enumerated() {
+      states[key] = try await Self.fill(source[key], truncates: number % 2 == 1)
+    }
+    try await Self.fill(target["others/1"])
+    let others = try await target["others/1"].head()
+    let report = try await source.export(to: path)
+    #expect(report.logs == 4 && report.added == report.entries)
+    let archive = try await LogArchive(path: path)
+    #expect(try await keys(archive) == ["boards/1", "boards/3", "boards/caf\u{E9}", "rooms/1"])
+    #expect(try await keys(archive, "boards/") == ["boards/1", "boards/3", "boards/caf\u{E9}"])
+    await #expect(throws: LogError.self) { try await archive.remove("rooms/1") }
+    await #expect(throws: LogError.self) { _ = try await archive["rooms/1"].append([1]) }
+    await #expect(throws: LogError.self) { try await archive["rooms/1"].truncate(through: 1) }
+    #expect(try await target.import(from: path, prefix: "boards/").logs == 3)
+    #expect(try await keys(target) == ["boards/1", "boards/3", "boards/caf\u{E9}", "others/1"])
+    #expect(try await target.import(from: path, prefix: "boards/").added == 0)
+    #expect(try await target.import(from: path).logs == 4)
+    #expect(try await target["others/1"].head() == others)
+    for (key, entries) in states {
+      let isTruncated = !["boards/1", "boards/3"].contains(key)
+      try await Self.expectCopy(target[key], of: source[key], entries, isTruncated: isTruncated)
+    }
+    // One alone.
+    try await source["rooms/1"].export(to: path)
+    let one = try await LogArchive(path: path)
+    #expect(try await keys(one) == ["rooms/1"])
+    await one.close()
+    await #expect(throws: LogError.self) { _ = try await one["rooms/1"].head() }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: place.path + "/in") == ["backup"])
+  }
+
+  private func keys(_ logs: any LogDirectory, _ prefix: String = "") async throws -> [String] {
+    var keys: [String] = []
+    for try await key in logs.keys(prefix: prefix) { keys.append(key) }
+    return keys
+  }
+
+  @Test("a file of logs that is cut, or changed anywhere, is told; one that cannot be made whole is not there")
+  func damaged() async throws {
+    let place = try TemporaryDirectory()
+    let path = place.path + "/backup"
+    let logs = MemoryLogs()
+    for key in ["one", "two"] { try await Self.fill(logs[key], truncates: key == "two") }
+    try await logs.export(to: path)
+    let bytes = try #require(FileManager.default.contents(atPath: path))
+    let other = URL(fileURLWithPath: place.path + "/other")
+    for count in stride(from: 0, to: bytes.count, by: 3) {
+      try bytes.prefix(count).write(to: other)
+      await #expect(throws: LogError.self, "cut to \(count)") { try await LogArchive(path: other.path) }
+      var changed = bytes
+      changed[count] ^= 0x10
+      try changed.write(to: other)
+      await #expect(throws: LogError.self, "changed at \(count)") { try await LogArchive(path: other.path) }
+    }
+    try (bytes + bytes.suffix(40)).write(to: other)
+    await #expect(throws: LogError.self) { try await LogArchive(path: other.path) }
+    var newer = bytes
+    newer[7] += 1
+    try newer.write(to: other)
+    let error = await #expect(throws: LogError.self) { try await LogArchive(path: other.path) }
+    #expect(error?.text.contains("newer version") == true)
+    // What is there stays where the next one cannot be made.
+    _ = try await logs["two"].append([0x50, 0x44, 0x58, 9])
+    await #expect(throws: LogCopyError.self) { try await logs.export(to: path) }
+    #expect(FileManager.default.contents(atPath: path) == bytes)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "other"])
+  }
+
+  // MARK: Copies of the files of a log
+
+  @Test("what a copy of the files of a log in use has is told, where it is not a beginning of it")
+  func copiedFiles() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/log"
+    var plain = FileLog.Options()
+    plain.preallocatedBytes = 0
+    func withLog(_ path: String, _ body: (FileLog) async throws -> Void) async throws {
+      let log = try FileLog(directory: path, options: plain) { _ in }
+      try await body(log)
+      await log.close()
+    }
+    func copy(_ name: String) throws -> String {
+      try FileManager.default.copyItem(atPath: path, toPath: directory.path + "/" + name)
+      return directory.path + "/" + name
+    }
+    let segment = "/=tree/0000000000000001.log"
+    try await withLog(path) { log in
+      let store = try await ledger(log["tree"], options: .once)
+      for action in ["a", "b"] { try await store.send(action) }
+      try await store.saveSnapshot()
+      await store.shutdown()
+    }
+    let early = try copy("early")
+    try await withLog(path) { log in
+      let store = try await ledger(log["tree"], options: .once)
+      try await store.send("c")
+      try await store.saveSnapshot()
+      await store.shutdown()
+    }
+    // The last entry is there in part, and what was noted is of before it: a tail, which is set aside.
+    let torn = try copy("torn")
+    var bytes = try Data(contentsOf: URL(fileURLWithPath: torn + segment))
+    try bytes.dropLast(5).write(to: URL(fileURLWithPath: torn + segment))
+    for name in ["/=tree/acknowledged", "/=tree/snapshot"] {
+      try FileManager.default.removeItem(atPath: torn + name)
+      try FileManager.default.copyItem(atPath: early + name, toPath: torn + name)
+    }
+    try await withLog(torn) { log in
+      let store = try await ledger(log["tree"], options: .once)
+      #expect(await store.state.entries == ["a", "b"])
+      await store.shutdown()
+    }
+    // The entries are older than what was noted.
+    let short = try copy("short")
+    bytes = try Data(contentsOf: URL(fileURLWithPath: early + segment))
+    try bytes.write(to: URL(fileURLWithPath: short + segment))
+    try await withLog(short) { log in
+      do {
+        _ = try await ledger(log["tree"], options: .once)
+        Issue.record("It was opened.")
+      } catch LogError.damaged(let position, _) {
+        #expect(position == 3)
+      }
+    }
+    // The snapshot is newer than the entries.
+    try FileManager.default.removeItem(atPath: early + "/=tree/snapshot")
+    try FileManager.default.copyItem(atPath: path + "/=tree/snapshot", toPath: early + "/=tree/snapshot")
+    try await withLog(early) { log in
+      var options = LogOptions.once
+      options.openingLimit = .zero
+      do {
+        _ = try await ledger(log["tree"], options: options)
+        Issue.record("It was opened.")
+      } catch LogError.unavailable {}
+    }
+  }
+}
+
+/// Where a log is, or its copy.
+enum CopyPlace: CaseIterable, Sendable {
+  case memory, files, gaps
+
+  func withLog(_ body: (any OrderedLog) async throws -> Void) async throws {
+    switch self {
+    case .memory: try await LogPlace.memory.withLog(body)
+    case .files: try await LogPlace.files.withLog(body)
+    case .gaps: try await body(GappedLog())
+    }
+  }
+}
+
+/// A log whose positions have gaps, as those of an engine whose trees share positions.
+final class GappedLog: OrderedLog, SnapshotStore {
+  private let log = MemoryLog()
+  private let kept = LockedValue<LogSnapshot?>(nil)
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry) { outcome($0.map { 3 * $0 }) }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let task = Task { [log] in
+      do {
+        for try await records in log.records(after: position / 3) {
+          continuation.yield(records.map { LogRecord(position: 3 * $0.position, bytes: $0.bytes) })
+        }
+        continuation.finish()
+      } catch LogError.truncated(let first) {
+        continuation.finish(throwing: LogError.truncated(first: 3 * first))
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in task.cancel() }
+    return stream
+  }
+
+  func head() async throws(LogError) -> UInt64 { 3 * (try await log.head()) }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position / 3) }
+  func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position / 3) }
+
+  func newest() async throws(LogError) -> LogSnapshot? { kept.withLock { $0 } }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    kept.withLock { if $0?.position ?? 0 < snapshot.position { $0 = snapshot } }
+  }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { kept.withLock { $0 = snapshot } }
+}
+
+/// A log that takes some entries and no more, as it goes away.
+final class CutLog: OrderedLog {
+  enum Fault: CaseIterable, Sendable {
+    /// The last entry is not there.
+    case lost
+    /// It is there, and nobody is told.
+    case unacknowledged
+    /// Every entry is there twice, and the last one is not.
+    case repeated
+  }
+
+  private let log: any OrderedLog
+  private let left: LockedValue<Int>
+  private let fault: Fault
+
+  init(_ log: any OrderedLog, behind count: Int, _ fault: Fault) {
+    self.log = log
+    self.fault = fault
+    left = LockedValue(fault == .repeated ? count + 1 : count)
+  }
+
+  var name: String? { log.name }
+  var snapshots: (any SnapshotStore)? { log.snapshots }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let isLast = left.withLock { left in
+      left -= 1
+      return left <= 0
+    }
+    switch (isLast, fault) {
+    case (false, .repeated):
+      log.append(entry, outcome: outcome)
+      log.append(entry) { _ in }
+    case (false, _): log.append(entry, outcome: outcome)
+    case (true, .unacknowledged): log.append(entry) { _ in outcome(.failure(.unavailable("It is away."))) }
+    case (true, _): Task { outcome(.failure(.unavailable("It is away."))) }
+    }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+/// A log that takes small entries only.
+private final class SmallLog: OrderedLog {
+  var entryLimit: Int { 10 }
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    Task { outcome(.failure(.refused("It is too large."))) }
+  }
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { AsyncThrowingStream { nil } }
+  func head() async throws(LogError) -> UInt64 { 0 }
+  func truncate(through position: UInt64) async throws(LogError) {}
+}

@@ -1,0 +1,66 @@
+import Puredux
+import PureduxLogTesting
+import Testing
+
+@testable import PureduxLog
+
+/// That a position of one past is never taken for one of another.
+@Suite(.timeLimit(.minutes(4))) struct EpochTests {
+  @Test("stores are in the epoch that began last, however they have come there", arguments: LogPlace.allCases)
+  func begun(place: LogPlace) async throws {
+    try await place.withLog { log in
+      let store = try await ledger(log, options: .once)
+      #expect(await store.statistics.log?.epoch == 0)
+      try await store.send("a")
+      try await store.saveSnapshot()
+      #expect(try await log.snapshots?.newest()?.bytes.first == 1)
+      var numbers: [UInt64] = []
+      for reason in ["restored", "restored once more"] {
+        let number = try await log.beginEpoch(reason: reason)
+        #expect(number != 0 && !numbers.contains(number))
+        numbers.append(number)
+        try await store.send(reason)
+        #expect(await store.statistics.log?.epoch == number)
+      }
+      #expect(await store.statistics.log?.skipped == 0)
+      let replayed = try await ledger(log, options: .once)
+      #expect(await replayed.statistics.log?.epoch == numbers[1])
+      await replayed.shutdown()
+      try await store.saveSnapshot()
+      #expect(try await log.snapshots?.newest()?.bytes.first == 3)
+      let begun = try await ledger(log, options: .once)
+      #expect(await begun.statistics.log?.epoch == numbers[1])
+      #expect(await begun.state.entries == ["a", "restored", "restored once more"])
+      await begun.shutdown()
+      await store.shutdown()
+    }
+  }
+
+  @Test("an epoch that was begun by mistake is skipped as any entry")
+  func skipped() async throws {
+    let log = MemoryLog()
+    let first = try await log.beginEpoch(reason: "restored")
+    try await log.beginEpoch(reason: "a mistake")
+    try await log.skip(position: 2, reason: "it was none")
+    let store = try await ledger(log, options: .once)
+    #expect(await store.statistics.log?.epoch == first)
+    await store.shutdown()
+  }
+
+  @Test("what is written is read, and what is not whole is not", arguments: ["", "caf\u{E9}"])
+  func written(reason: String) {
+    let epoch = LogEntry.Epoch(number: 7, time: 8, reason: reason)
+    let bytes = LogEntry.encode(epoch)
+    #expect(LogEntry.decode(bytes) == .epoch(epoch))
+    #expect(bytes.starts(with: [0x50, 0x44, 0x58, 2, 4, 7, 0]))
+    let standIn = LogEntry.standIn(for: 9)
+    #expect(LogEntry.decode(standIn) == .standIn(9))
+    for whole in [bytes, standIn] {
+      for count in whole.indices { #expect(LogEntry.decode(Array(whole.prefix(count))) == .unreadable) }
+      #expect(LogEntry.decode(whole + [0]) == .unreadable)
+    }
+    var newer = bytes
+    newer[4] = 6
+    #expect(LogEntry.decode(newer) == .newerFormat)
+  }
+}
