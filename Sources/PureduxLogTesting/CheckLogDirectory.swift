@@ -1,8 +1,8 @@
 import Puredux
 public import PureduxLog
 
-/// Checks that an engine keeps the contract of `LogDirectory`: which keys there are, removal, what becomes of those who
-/// follow a tree that is removed, and the end.
+/// Checks that an engine keeps the contract of `LogDirectory`: which keys and, where it keeps them, summaries there are,
+/// removal, what becomes of those who follow a tree that is removed, and the end.
 ///
 ///     try await checkLogDirectory(FileLog(directory: directory))
 ///
@@ -17,6 +17,7 @@ public func checkLogDirectory(
   let parts: [(name: String, check: @Sendable () async throws -> Void)] = [
     ("keys", { try await checkKeys(directory) }),
     ("equal keys", { try await checkEqualKeys(directory) }),
+    ("summaries", { try await checkSummaries(directory) }),
     ("removal", { try await checkRemoval(directory) }),
     ("removed stores", { try await checkRemovedStores(directory) }),
     ("removed beside appends", { try await checkRemovalBesideAppends(directory) }),
@@ -25,9 +26,9 @@ public func checkLogDirectory(
   for part in parts { try await run(part.check, part.name, within: limit, by: clock) }
 }
 
-private func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
-  var all: [String] = []
-  for try await key in keys { all.append(key) }
+private func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
+  var all: [Element] = []
+  for try await element in elements { all.append(element) }
   return all
 }
 
@@ -73,6 +74,58 @@ private func checkEqualKeys(_ logs: any LogDirectory) async throws {
   }
 }
 
+/// A directory need not keep summaries; one that does not says so.
+private func checkSummaries(_ logs: any LogDirectory) async throws {
+  guard let none = logs["lists/none"].summaries else {
+    return try await expect(
+      "summaries", "a list of what is not kept", { _ = try await all(logs.summaries(prefix: "")) }
+    ) {
+      if case .refused = $0 { true } else { false }
+    }
+  }
+  guard try await none.kept() == nil, try await all(logs.summaries(prefix: "")).isEmpty else {
+    throw LogViolation("summaries", "where nothing was saved there is one")
+  }
+  let keys = ["lists/1", "lists/2", "list", "lists/Größe", "lists/a=2fb", "lists/.summary"]
+  var positions: [UInt64] = []
+  for (number, key) in keys.enumerated() {
+    positions = try await logs[key].append([[1], [2], [3]])
+    guard try await logs[key].summaries?.save([UInt8(number)], at: positions[1]) == true else {
+      throw LogViolation("summaries", "the first one is said not to be kept")
+    }
+  }
+  _ = try await logs["lists/without"].append([1])
+  let listed = try await all(logs.summaries(prefix: ""))
+  guard listed.count == keys.count, Set(listed.map(\.key)) == Set(keys),
+    listed.allSatisfy({ summary in keys.firstIndex(of: summary.key).map { [UInt8($0)] } == summary.bytes })
+  else { throw LogViolation("summaries", "of \(keys) there are \(listed)") }
+  for (prefix, count) in [("lists/", 5), ("list", 6), ("lists/1", 1), ("none", 0)] {
+    let some = try await all(logs.summaries(prefix: prefix))
+    guard some.count == count, some.allSatisfy({ $0.key.hasPrefix(prefix) }) else {
+      throw LogViolation("summaries", "\(some) are said to be of keys that begin with \(prefix)")
+    }
+  }
+  // The last one that was used.
+  let key = keys[keys.count - 1]
+  guard let summaries = logs[key].summaries else { throw LogViolation("summaries", "there is no place for one") }
+  guard try await !summaries.save([9], at: positions[0]), try await summaries.kept()?.position == positions[1] else {
+    throw LogViolation("summaries", "one that is older has taken the place of a newer one")
+  }
+  for (position, bytes) in [(positions[1], [7]), (positions[2], [])] as [(UInt64, [UInt8])] {
+    guard try await summaries.save(bytes, at: position),
+      try await summaries.kept() == LogSummary(key: key, position: position, bytes: bytes)
+    else { throw LogViolation("summaries", "one that is as new, or newer, has not taken the place of another") }
+  }
+  // Of more than the log has: that was lost.
+  guard try await summaries.save([8], at: positions[2] + 1000), try await summaries.save([6], at: positions[1]),
+    try await summaries.kept()?.bytes == [6]
+  else { throw LogViolation("summaries", "one of more than the log has stays in place of another") }
+  for key in keys + ["lists/without"] { try await logs.remove(key) }
+  guard try await all(logs.summaries(prefix: "")).isEmpty, try await logs[key].summaries?.kept() == nil else {
+    throw LogViolation("summaries", "those of trees that were removed are there")
+  }
+}
+
 private func checkRemoval(_ logs: any LogDirectory) async throws {
   try await logs.remove("removed")
   for round in 0..<3 {
@@ -96,6 +149,10 @@ private func checkRemoval(_ logs: any LogDirectory) async throws {
       if let snapshots = log.snapshots {
         try await expectRemoved("newest") { _ = try await snapshots.newest() }
         try await expectRemoved("save") { try await snapshots.save(LogSnapshot(position: 1, bytes: [])) }
+      }
+      if let summaries = log.summaries {
+        try await expectRemoved("kept") { _ = try await summaries.kept() }
+        try await expectRemoved("save of a summary") { _ = try await summaries.save([], at: 1) }
       }
       try await expectRemoved("truncate") { try await log.truncate(through: positions[0]) }
     }
@@ -166,12 +223,16 @@ private func checkEnd(_ logs: any LogDirectory) async throws {
   _ = try await log.append([1])
   await logs.close()
   await logs.close()
-  let calls: [(String, () async throws -> Void)] = [
+  var calls: [(String, () async throws -> Void)] = [
     ("head", { _ = try await log.head() }), ("append", { _ = try await log.append([2]) }),
     ("records", { _ = try await log.read(after: 1, through: .max) }),
     ("a new log", { _ = try await logs["another"].head() }), ("keys", { _ = try await all(logs.keys(prefix: "")) }),
     ("remove", { try await logs.remove("end") }),
   ]
+  if let summaries = log.summaries {
+    calls.append(("summaries", { _ = try await all(logs.summaries(prefix: "")) }))
+    calls.append(("save of a summary", { _ = try await summaries.save([], at: 1) }))
+  }
   for (name, call) in calls {
     try await expect("end", "\(name) of what is closed", call) { if case .unavailable = $0 { true } else { false } }
   }

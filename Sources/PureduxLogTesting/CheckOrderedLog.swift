@@ -239,6 +239,7 @@ private func checkTruncation(_ log: any OrderedLog) async throws {
 private func checkErasure(_ log: any OrderedLog) async throws {
   let positions = try await log.append(entries(0..<100))
   try await log.snapshots?.save(LogSnapshot(position: positions[20], bytes: [1]))
+  _ = try await log.summaries?.save([1], at: positions[48])
   // Of any type: who catches some cases of a typed error crashes the compiler (6.3).
   let erase: (UInt64) async throws -> Void = { try await log.erase(through: $0) }
   do {
@@ -252,6 +253,9 @@ private func checkErasure(_ log: any OrderedLog) async throws {
   try await erase(positions[49])
   guard try await log.snapshots?.newest() == nil else {
     throw LogViolation("erasure", "a snapshot of what was erased is there")
+  }
+  guard try await log.summaries?.kept() == nil else {
+    throw LogViolation("erasure", "a summary of what was erased is there")
   }
   do {
     _ = try await log.read(after: positions[48], through: positions[99])
@@ -384,6 +388,7 @@ private struct WatchedLog: OrderedLog {
 
   var entryLimit: Int { log.entryLimit }
   var snapshots: (any SnapshotStore)? { log.snapshots }
+  var summaries: (any SummaryStore)? { log.summaries }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let call = Call()

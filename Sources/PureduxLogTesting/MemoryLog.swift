@@ -8,12 +8,13 @@ public import PureduxLog
 ///     let first = try await RootStore(following: log, initialState: 0) { $0 += $1 }
 ///     let second = try await RootStore(following: log, initialState: 0) { $0 += $1 }
 ///     try await first.send(2)
-public final class MemoryLog: OrderedLog, SnapshotStore {
+public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
   private struct Contents {
     var records: [LogRecord] = []
     /// The position of the last entry that was removed.
     var truncated: UInt64 = 0
     var snapshot: LogSnapshot?
+    var summary: LogSummary?
     /// Why nothing is taken or delivered any more.
     var end: LogError?
 
@@ -30,6 +31,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
   fileprivate init(name: String) { self.name = name }
 
   public var snapshots: (any SnapshotStore)? { self }
+  public var summaries: (any SummaryStore)? { self }
 
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let result = contents.withLock { contents -> Result<UInt64, LogError> in
@@ -91,6 +93,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     let isThere = try withContents { contents in
       guard position > 0, position < contents.head else { return false }
       if let snapshot = contents.snapshot, snapshot.position < position { contents.snapshot = nil }
+      if let summary = contents.summary, summary.position < position { contents.summary = nil }
       return true
     }
     guard isThere else { throw .notErasable(position) }
@@ -113,10 +116,28 @@ public final class MemoryLog: OrderedLog, SnapshotStore {
     }
   }
 
+  public func kept() async throws(LogError) -> LogSummary? { try withContents { $0.summary } }
+
+  public func save(
+    _ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void
+  ) {
+    let result = contents.withLock { contents -> Result<Bool, LogError> in
+      if let end = contents.end { return .failure(end) }
+      if let kept = contents.summary, kept.position > position, kept.position <= contents.head {
+        return .success(false)
+      }
+      contents.summary = LogSummary(key: name ?? "", position: position, bytes: bytes)
+      return .success(true)
+    }
+    Task { outcome(result) }
+  }
+
   // MARK: In a directory
 
+  fileprivate var summary: LogSummary? { contents.withLock { $0.summary } }
+
   /// Whether something was written to it.
-  fileprivate var isUsed: Bool { contents.withLock { $0.head > 0 || $0.snapshot != nil } }
+  fileprivate var isUsed: Bool { contents.withLock { $0.head > 0 || $0.snapshot != nil || $0.summary != nil } }
 
   fileprivate func end(_ error: LogError) {
     contents.withLock { $0 = Contents(end: error) }
@@ -154,7 +175,7 @@ public final class MemoryLogs: LogDirectory {
     let keys = LockedValue<[String]?>(nil)
     return AsyncThrowingStream { [self] in
       if keys.withLock({ $0 == nil }) {
-        let found = try found(prefix)
+        let found = try found(prefix).map(\.key)
         keys.withLock { $0 = found }
       }
       return keys.withLock { $0?.popLast() }
@@ -162,12 +183,25 @@ public final class MemoryLogs: LogDirectory {
   }
 
   /// The last one first.
-  private func found(_ prefix: String) throws(LogError) -> [String] {
+  private func found(_ prefix: String) throws(LogError) -> [(key: String, log: MemoryLog)] {
     let logs = try contents.withLock { contents throws(LogError) in
       if contents.isClosed { throw Self.closed }
       return contents.logs
     }
-    return logs.filter { $0.value.isUsed && $0.key.isKey(beginningWith: prefix) }.keys.sorted(by: >)
+    return logs.filter { $0.value.isUsed && $0.key.isKey(beginningWith: prefix) }.sorted { $0.key > $1.key }
+      .map { ($0.key, $0.value) }
+  }
+
+  /// In the order of their keys, as they are when the first one is asked for.
+  public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
+    let summaries = LockedValue<[LogSummary]?>(nil)
+    return AsyncThrowingStream { [self] in
+      if summaries.withLock({ $0 == nil }) {
+        let found = try found(prefix).compactMap { _, log in log.summary }
+        summaries.withLock { $0 = found }
+      }
+      return summaries.withLock { $0?.popLast() }
+    }
   }
 
   public func remove(_ key: String) async throws(LogError) {

@@ -74,6 +74,7 @@ public final class MortalLog: OrderedLog {
   public var entryLimit: Int { log.entryLimit }
   public var name: String? { log.name }
   public var snapshots: (any SnapshotStore)? { log.snapshots.map { MortalSnapshots(of: $0, in: self) } }
+  public var summaries: (any SummaryStore)? { log.summaries.map { MortalSummaries(of: $0, in: self) } }
 
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let (isDead, isHeld) = life.withLock { life in
@@ -168,5 +169,30 @@ private struct MortalSnapshots: SnapshotStore {
   func replace(with snapshot: LogSnapshot) async throws(LogError) {
     try owner.check()
     try await snapshots.replace(with: snapshot)
+  }
+}
+
+/// The summary as that process has it.
+private struct MortalSummaries: SummaryStore {
+  private let summaries: any SummaryStore
+  private let owner: MortalLog
+
+  init(of summaries: any SummaryStore, in owner: MortalLog) {
+    self.summaries = summaries
+    self.owner = owner
+  }
+
+  func kept() async throws(LogError) -> LogSummary? {
+    try owner.check()
+    return try await summaries.kept()
+  }
+
+  func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+    do throws(LogError) {
+      try owner.check()
+    } catch {
+      return _ = Task.detached { outcome(.failure(error)) }
+    }
+    summaries.save(bytes, at: position, outcome: outcome)
   }
 }

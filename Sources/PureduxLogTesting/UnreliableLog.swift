@@ -39,6 +39,7 @@ public final class UnreliableLog: OrderedLog {
   public var entryLimit: Int { log.entryLimit }
   public var name: String? { log.name }
   public var snapshots: (any SnapshotStore)? { log.snapshots }
+  public var summaries: (any SummaryStore)? { log.summaries }
 
   /// From now on it does nothing wrong.
   public func becomeReliable() {

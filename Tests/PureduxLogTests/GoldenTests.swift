@@ -110,6 +110,32 @@ import Testing
     return snapshot.fold
   }
 
+  /// An entry, and the summary of it.
+  private static func writeSummarized(to directory: String) async throws {
+    var small = FileLog.Options()
+    small.preallocatedBytes = 0
+    let log = try FileLog(directory: directory, options: small)
+    let store = try await LedgerStore(
+      following: log["caf\u{E9}/1"], initialState: Ledger(), options: .once, summary: { $0.entries.count }
+    ) { $0.entries.append($1) }
+    try await store.send("a")
+    await store.shutdown()
+    await log.close()
+  }
+
+  @Test("a summary, as an earlier version has left it, is listed")
+  func readSummarized() async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/log"
+    try FileManager.default.copyItem(at: Self.folder.appending(path: "4"), to: URL(fileURLWithPath: path))
+    let log = try FileLog(directory: path)
+    var found: [DecodedSummary<Int>] = []
+    for try await summary in log.summaries(of: Int.self, prefix: "") { found.append(summary) }
+    #expect(found == [DecodedSummary(key: "caf\u{E9}/1", position: 1, value: 1)])
+    #expect(try await log["caf\u{E9}/1"].summaries?.kept()?.position == 1)
+    await log.close()
+  }
+
   /// Entries of a program without rules, a snapshot, and a file of entries that is not the last.
   private static func write(to directory: String) async throws {
     var small = FileLog.Options()
@@ -160,13 +186,14 @@ import Testing
     await log.close()
   }
 
-  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3"])
+  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3", "4"])
   func written(version: String) async throws {
     let directory = try TemporaryDirectory()
     switch version {
     case "1": try await Self.write(to: directory.path)
     case "2": try await Self.writeSealed(to: directory.path)
-    default: try await Self.writeExported(to: directory.path)
+    case "3": try await Self.writeExported(to: directory.path)
+    default: try await Self.writeSummarized(to: directory.path)
     }
     if let path = ProcessInfo.processInfo.environment["PUREDUX_GOLDEN"] {
       try FileManager.default.copyItem(atPath: directory.path, toPath: path + version)

@@ -147,13 +147,14 @@ func holds(_ directory: String, _ text: String) throws -> Bool {
 /// Logs in memory with a fault.
 final class FaultyLogs: LogDirectory {
   enum Fault: CaseIterable {
-    case listsNothing, listsUnused, comparesBytes, removesNothing, goesOn, staysOpen
+    case listsNothing, listsUnused, comparesBytes, removesNothing, forgetsSummaries, goesOn, staysOpen
 
     /// The part of the contract that is broken.
     var part: String {
       switch self {
       case .listsNothing, .listsUnused, .removesNothing: "keys"
       case .comparesBytes: "equal keys"
+      case .forgetsSummaries: "summaries"
       case .goesOn: "removal"
       case .staysOpen: "end"
       }
@@ -185,6 +186,10 @@ final class FaultyLogs: LogDirectory {
       return AsyncThrowingStream { keys.withLock { $0.popFirst() } }
     default: return current.keys(prefix: prefix)
     }
+  }
+
+  func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
+    fault == .forgetsSummaries ? AsyncThrowingStream { nil } : current.summaries(prefix: prefix)
   }
 
   func remove(_ key: String) async throws(LogError) {

@@ -58,6 +58,40 @@ enum LogPlace: String, CaseIterable, Sendable {
   }
 }
 
+extension LogPlace {
+  /// Gives a body what opens the logs, also once more after they have been closed.
+  func withDirectory(_ body: (() async throws -> any LogDirectory) async throws -> Void) async throws {
+    switch self {
+    case .memory:
+      let logs = MemoryLogs()
+      try await body { StayingLogs(logs) }
+    case .files:
+      let directory = try TemporaryDirectory()
+      let opened = LockedValue<FileLog?>(nil)
+      try await body {
+        await opened.withLock { $0 }?.close()
+        let log = try FileLog(directory: directory.path)
+        opened.withLock { $0 = log }
+        return log
+      }
+      await opened.withLock { $0 }?.close()
+    }
+  }
+}
+
+/// Logs in memory that outlive who closes them.
+private struct StayingLogs: LogDirectory {
+  let logs: MemoryLogs
+
+  init(_ logs: MemoryLogs) { self.logs = logs }
+
+  subscript(key: String) -> any OrderedLog { logs[key] }
+  func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { logs.keys(prefix: prefix) }
+  func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> { logs.summaries(prefix: prefix) }
+  func remove(_ key: String) async throws(LogError) { try await logs.remove(key) }
+  func close() async {}
+}
+
 extension RootStore {
   /// Returns the first state that satisfies a condition.
   nonisolated func state(where condition: (State) -> Bool) async -> State {

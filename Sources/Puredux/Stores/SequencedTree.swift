@@ -83,6 +83,11 @@ extension SequencedTree {
   package func withState<Result: Sendable>(in turn: Sequencer<Action>.Turn, _ body: @Sendable (State) -> Result)
     -> Result?
   {
+    withStateOnExecutor(body)
+  }
+
+  /// The same for who is on the tree's executor otherwise, which is checked.
+  package func withStateOnExecutor<Result: Sendable>(_ body: @Sendable (State) -> Result) -> Result? {
     core.node.tree.assumeIsolated { tree in
       core.source.withValue(on: tree) { source in
         var result: Result?

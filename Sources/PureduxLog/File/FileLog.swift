@@ -356,6 +356,73 @@ public final class FileLog: LogDirectory {
     return first()
   }
 
+  // MARK: Summaries
+
+  /// In the order of their keys. Each is a file of its own, of which 1,024 are read at a time, on four of the log's
+  /// threads; beside what `keys(prefix:)` has in memory, those are.
+  public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
+    summaries(prefix: prefix, batch: 1024)
+  }
+
+  func summaries(prefix: String, batch: Int) -> AsyncThrowingStream<LogSummary, any Error> {
+    struct Found: Sendable {
+      /// The last one first.
+      var summaries: [LogSummary] = []
+      var isWhole = false
+    }
+    let found = LockedValue(Found())
+    let (keys, lanes) = (keys(prefix: prefix), (0..<4).map { _ in lane() })
+    return AsyncThrowingStream { [self] in
+      while true {
+        let (summary, isWhole) = found.withLock { ($0.summaries.popLast(), $0.isWhole) }
+        if summary != nil || isWhole { return summary }
+        var next: [String] = []
+        var iterator = keys.makeAsyncIterator()
+        while next.count < batch, let key = try await iterator.next() { next.append(key) }
+        let summaries = try await summaries(of: next, on: lanes)
+        found.withLock { [isWhole = next.isEmpty] in
+          $0 = Found(summaries: summaries.reversed(), isWhole: isWhole)
+        }
+      }
+    }
+  }
+
+  /// What there is of some trees, in their order.
+  private func summaries(of keys: [String], on lanes: [DispatchQueue]) async throws -> [LogSummary] {
+    let size = (keys.count + lanes.count - 1) / lanes.count
+    return try await withThrowingTaskGroup(of: (Int, [LogSummary]).self) { tasks in
+      for (number, lane) in lanes.enumerated() {
+        let some = keys.dropFirst(number * size).prefix(size)
+        if some.isEmpty { break }
+        tasks.addTask {
+          let read: Result<[LogSummary], LogError> = await withCheckedContinuation { continuation in
+            lane.async {
+              continuation.resume(returning: Result { () throws(LogError) in try self.summaries(of: some) })
+            }
+          }
+          return (number, try read.get())
+        }
+      }
+      var parts: [Int: [LogSummary]] = [:]
+      for try await (number, part) in tasks { parts[number] = part }
+      return lanes.indices.flatMap { parts[$0] ?? [] }
+    }
+  }
+
+  /// Blocks. Which tree a file is of is not looked up: it says which key.
+  private func summaries(of keys: ArraySlice<String>) throws(LogError) -> [LogSummary] {
+    let home = try home()
+    var summaries: [LogSummary] = []
+    for key in keys {
+      guard let name = FileNames.directory(of: key),
+        var summary = try SummaryFile.stored(name + "/" + FileNames.summary, in: home)?.summary, summary.key == key
+      else { continue }
+      summary.key = key
+      summaries.append(summary)
+    }
+    return summaries
+  }
+
   // MARK: Removing
 
   /// As a log of before is not written to any more, the directory of a tree is renamed first; who opens the `FileLog`

@@ -15,6 +15,8 @@ enum FileNames {
   static let newSnapshot = "snapshot.new"
   /// One of more than the log has, set aside.
   static let strayedSnapshot = "snapshot.beyond"
+  static let summary = "summary"
+  static let newSummary = "summary.new"
 
   /// The directory of a tree: its key, but for what a file system may take for something else. None where it is longer
   /// than a file system takes.
@@ -63,7 +65,7 @@ enum FileNames {
 
   /// Whether a file may have bytes of entries or of states, and is not used any more.
   static func isLeftOver(_ name: String) -> Bool {
-    name.hasPrefix(tornPrefix) || [newSegment, newSnapshot, strayedSnapshot].contains(name)
+    name.hasPrefix(tornPrefix) || [newSegment, newSnapshot, strayedSnapshot, newSummary].contains(name)
   }
 
   private static func hex(_ value: UInt64, digits: Int) -> String {

@@ -5,7 +5,7 @@ import Puredux
 ///
 /// What is appended while the disk works is written together, by one block of a serial queue. What is read comes from
 /// the last records, which are kept, or from the files.
-final class FileTree: LocalLog, DenseLog, SnapshotStore {
+final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
   typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
 
   private typealias Append = (entry: [UInt8], outcome: Outcome)
@@ -90,6 +90,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore {
 
   var entryLimit: Int { 16 << 20 }
   var snapshots: (any SnapshotStore)? { self }
+  var summaries: (any SummaryStore)? { self }
 
   // MARK: On the queue
 
@@ -304,6 +305,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore {
         throw .damaged(position: position, "\(directory.path) is the directory of another log by now.")
       }
       try SnapshotFile.erase(in: directory, of: identity, before: position)
+      try SummaryFile.erase(in: directory, of: identity, before: position)
       try onDisk { () throws(Disk.Failure) in
         for file in try directory.names() where FileNames.isLeftOver(file) {
           try self.owner.fail(.remove, nil, 0)
@@ -346,6 +348,46 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore {
       } catch {
         throw self.waiting.withLock { $0.loss } ?? error
       }
+    }
+  }
+
+  // MARK: The summary
+
+  func kept() async throws(LogError) -> LogSummary? {
+    try await onQueue { () throws(LogError) in
+      try self.withFiles { files throws(LogError) in try files.summary() }
+    }
+  }
+
+  func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+    // On the queues at once, so that who closes the log waits for it.
+    queue.async {
+      do throws(LogError) {
+        let (name, identity) = try self.withFiles { files throws(LogError) in (files.name, try files.identified()) }
+        self.owner.snapshotQueue.async {
+          outcome(
+            Result { () throws(LogError) in
+              try self.write(LogSummary(key: identity.key, position: position, bytes: bytes), to: name, of: identity)
+            })
+        }
+      } catch {
+        outcome(.failure(error))
+      }
+    }
+  }
+
+  /// On the queue of snapshots.
+  private func write(_ summary: LogSummary, to name: String, of identity: TreeIdentity) throws(LogError) -> Bool {
+    do throws(LogError) {
+      let home = try owner.home()
+      let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
+      guard try TreeIdentity.read(in: directory) == identity else {
+        throw .damaged(position: summary.position, "\(directory.path) is the directory of another log by now.")
+      }
+      return try SummaryFile.write(
+        summary, in: directory, of: identity, head: waiting.withLock { $0.head ?? 0 }, syncs: owner.options.syncs)
+    } catch {
+      throw waiting.withLock { $0.loss } ?? error
     }
   }
 }

@@ -200,6 +200,13 @@ struct Segments {
     return try SnapshotFile.read(in: directory, of: identity)
   }
 
+  /// The summary; none where there is none, or it cannot be read.
+  mutating func summary() throws(LogError) -> LogSummary? {
+    try checkPlace()
+    guard let directory = try openDirectory() else { return nil }
+    return try SummaryFile.read(in: directory, of: identity)
+  }
+
   /// Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
   func setSnapshotAside() throws(LogError) {
     if let directory = try openDirectory() { try SnapshotFile.setAside(in: directory, beyond: head) }

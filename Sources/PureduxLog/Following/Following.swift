@@ -127,6 +127,18 @@ private struct Sending {
   var nextObserver = 0
 }
 
+/// Who writes the summary, and what is kept, as far as is known.
+private struct Summarizing: Sendable {
+  /// The one that writes, as long as something has been applied that has not been looked at.
+  var writer: Task<Void, Never>?
+  var isDue = false
+  /// Whether what was kept before this store has been looked at.
+  var hasLooked = false
+  var kept: (position: UInt64, bytes: [UInt8])?
+  /// Whether it has been told that none can be written, since one was.
+  var isFailureTold = false
+}
+
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
 /// shell around two state machines, `Outbox` and `Fold`.
 ///
@@ -141,7 +153,9 @@ private struct Sending {
   private let options: LogOptions
   private let clock: ElapsedClock
   private let fingerprint: (@Sendable (State) -> UInt64)?
+  private let summary: (@Sendable (State) -> any (Encodable & Sendable))?
   private let onPhase: (@Sendable (Phase) -> Void)?
+  private let summarizing = LockedValue(Summarizing())
   private let sending: LockedValue<Sending>
   private let tree = LockedValue<SequencedTree<State, Action>?>(nil)
   private let applying: LockedValue<Applying>
@@ -153,7 +167,7 @@ private struct Sending {
   init(
     log: any OrderedLog, head: UInt64, stored: Fold, recovery: RecoveryMark? = nil, actions: LogCoding<Action>,
     states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
-    onPhase: (@Sendable (Phase) -> Void)?
+    summary: (@Sendable (State) -> any (Encodable & Sendable))?, onPhase: (@Sendable (Phase) -> Void)?
   ) {
     self.log = log
     self.actions = actions
@@ -161,6 +175,7 @@ private struct Sending {
     self.options = options
     self.clock = clock
     self.fingerprint = fingerprint
+    self.summary = summary
     self.onPhase = onPhase
     self.recovery = LockedValue(recovery)
     sending = LockedValue(
@@ -180,6 +195,7 @@ private struct Sending {
   @usableFromInline static func open(
     _ log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   ) async throws -> (Following, State) {
     let options = options.clamped
@@ -204,7 +220,7 @@ private struct Sending {
     let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
     let following = Following(
       log: log, head: head, stored: stored.fold, recovery: recovery, actions: actions,
-      states: states, options: options, clock: elapsed, fingerprint: fingerprint, onPhase: onPhase)
+      states: states, options: options, clock: elapsed, fingerprint: fingerprint, summary: summary, onPhase: onPhase)
     return (following, stored.state)
   }
 
@@ -430,6 +446,7 @@ private struct Sending {
       return (sending.recovered == nil, failure == nil && sending.stop == nil, sending.recovery.take())
     }
     if isFirst { recovery.withLock { $0.take() }?.end(isComplete: isComplete) }
+    if isFirst, isComplete { keepSummaryLater(isOpening: true) }
     waiting?.resume(with: outcome)
   }
 
@@ -777,6 +794,7 @@ private struct Sending {
     tellArrivals()
     progress(in: turn)
     saveSnapshot(in: turn, of: tree)
+    if !turn.hasEnded { keepSummaryLater() }
     pump()
     return interruption
   }
@@ -978,19 +996,21 @@ private struct Sending {
   private func rootEnded() {
     if sending.withLock({ $0.hasEnded }) { return }
     attest()
+    keepLastSummary()
     let (tasks, observers) = sending.withLock { sending in
       sending.phase = .ended
       defer { sending.observers = [:] }
       sending.hasEnded = true
       return ([sending.follower.take(), sending.endingLimit.take(), sending.watcher.take()], sending.observers)
     }
+    let writer = summarizing.withLock { $0.writer.take() }
     for observer in observers.values {
       observer.yield(.ended)
       observer.finish()
     }
     // The tree holds this, and this held the tree.
     _ = tree.withLock { $0.take() }
-    for task in tasks { task?.cancel() }
+    for task in tasks + [writer] { task?.cancel() }
     tellArrivals()
     onPhase?(.ended)
     endRecovery(StoreError.terminated)
@@ -1069,7 +1089,9 @@ private struct Sending {
 
   private func saveSnapshotNow() async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
-    return try await saveSnapshotNow(in: snapshots, by: states)
+    let position = try await saveSnapshotNow(in: snapshots, by: states)
+    await keepSummary()
+    return position
   }
 
   private func saveSnapshotNow(in snapshots: any SnapshotStore, by states: LogCoding<State>) async throws -> UInt64 {
@@ -1140,6 +1162,7 @@ private struct Sending {
     } catch {
       snapshotFailed(error)
     }
+    await keepSummary()
   }
 
   private func truncateNow() async throws -> UInt64 {
@@ -1165,6 +1188,8 @@ private struct Sending {
     guard let newest = try await snapshots.newest(), newest.position >= position,
       let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position
     else { throw LogError.unavailable("The snapshot at position \(position) is not there.") }
+    // Of that position or later, so that none of before it is kept any more, whoever still has one on its way.
+    if let error = await keepSummary(always: true) { throw error }
     // The last entry of a log stays: one without actions, so that it is none of those that are to go.
     let header = sending.withLock { sending in
       LogEntry.Header(
@@ -1209,6 +1234,7 @@ private struct Sending {
       return snapshotFailed(error)
     }
     sending.withLock { $0.isSnapshotFailureTold = false }
+    await keepSummary()
     // Behind the one before, so that a replica that lags a little still finds what it needs.
     let before = applying.withLock { applying in
       defer { applying.lastSnapshot = max(applying.lastSnapshot, position) }
@@ -1225,11 +1251,7 @@ private struct Sending {
 
   /// A snapshot is a cache, and the next one may succeed; but where none does, somebody has to know.
   private func snapshotFailed(_ error: LogError) {
-    let isPassing =
-      switch error {
-      case .unavailable, .full, .removed: true
-      case .inUse, .refused, .truncated, .damaged: false
-      }
+    let isPassing = Self.isPassing(error)
     let isTold = sending.withLock { sending in
       sending.failedSnapshots += 1
       // One that passes by itself is only counted.
@@ -1237,5 +1259,131 @@ private struct Sending {
       return isPassing || sending.isSnapshotFailureTold
     }
     if !isTold { options.reporting(.snapshotsFail(error)) }
+  }
+
+  private static func isPassing(_ error: LogError) -> Bool {
+    switch error {
+    case .unavailable, .full, .removed: true
+    case .inUse, .refused, .truncated, .damaged: false
+    }
+  }
+
+  // MARK: The summary
+
+  /// Has the summary looked at when its interval is over, or at once where the store has just been opened, unless that
+  /// is going to happen.
+  private func keepSummaryLater(isOpening: Bool = false) {
+    guard summary != nil, !isOpening || applying.withLock({ $0.fold.position > 0 }) else { return }
+    summarizing.withLock { summarizing in
+      summarizing.isDue = true
+      guard summarizing.writer == nil else { return }
+      summarizing.writer = Task.detached { await self.keepSummaries(isOpening: isOpening) }
+    }
+  }
+
+  /// Until nothing has been applied since the summary was looked at.
+  private func keepSummaries(isOpening: Bool) async {
+    var waits = !isOpening
+    while true {
+      if waits { guard await clock.sleep(for: options.summaryInterval) else { return } }
+      waits = true
+      summarizing.withLock { $0.isDue = false }
+      let error = await keepSummary()
+      let isOver = summarizing.withLock { summarizing in
+        if case .unavailable? = error { return false }
+        if case .full? = error { return false }
+        if summarizing.isDue { return false }
+        summarizing.writer = nil
+        return true
+      }
+      if isOver || sending.withLock({ $0.stop != nil || $0.hasEnded }) { return }
+    }
+  }
+
+  /// Writes the summary of what has been applied, where it is not what is kept. Returns why the log did not take it.
+  @discardableResult private func keepSummary(always: Bool = false) async -> LogError? {
+    guard summary != nil, let tree = tree.withLock({ $0 }) else { return nil }
+    guard let summaries = log.summaries else {
+      summaryFailed(.refused("The log keeps no summaries."))
+      return nil
+    }
+    if !summarizing.withLock({ $0.hasLooked }), !always {
+      // What cannot be read is written over.
+      let kept = try? await summaries.kept()
+      summarizing.withLock { summarizing in
+        if !summarizing.hasLooked { summarizing.kept = kept.map { ($0.position, $0.bytes) } }
+        summarizing.hasLooked = true
+      }
+    }
+    let found = LockedValue<(UInt64, any Encodable & Sendable)?>(nil)
+    await tree.turn { turn in
+      guard !turn.hasEnded, let now = self.summarized(in: tree) else { return }
+      found.withLock { $0 = now }
+    }
+    guard let (position, value) = found.withLock({ $0 }), let bytes = encode(value) else { return nil }
+    let kept = summarizing.withLock { $0.kept }
+    if !always, kept?.bytes == bytes { return nil }
+    do throws(LogError) {
+      let isKept = try await summaries.save(bytes, at: position)
+      noteSummary(isKept ? (position, bytes) : nil)
+      return nil
+    } catch {
+      noteSummary(nil)
+      summaryFailed(error)
+      return error
+    }
+  }
+
+  /// On the tree's executor: what the program says of the state, and the position that it is of; nothing where the
+  /// state is not to be gone by.
+  private func summarized(in tree: SequencedTree<State, Action>) -> (UInt64, any Encodable & Sendable)? {
+    guard let summary, sending.withLock({ $0.stop == nil }) else { return nil }
+    let (position, counts) = applying.withLock { ($0.fold.position, $0.canSave) }
+    guard counts, position > 0, let value = tree.withStateOnExecutor(summary) else { return nil }
+    return (position, value)
+  }
+
+  /// At the end, on the tree's executor: begins to write the summary of the last state, which nobody waits for but who
+  /// closes the log.
+  private func keepLastSummary() {
+    guard summary != nil, let summaries = log.summaries, let tree = tree.withLock({ $0 }) else { return }
+    let position = applying.withLock { $0.fold.position }
+    guard summarizing.withLock({ $0.kept?.position != position }), let (position, value) = summarized(in: tree),
+      let bytes = encode(value)
+    else { return }
+    summaries.save(bytes, at: position) { outcome in
+      if case .failure(let error) = outcome { self.summaryFailed(error) }
+    }
+  }
+
+  private func encode(_ value: any Encodable & Sendable) -> [UInt8]? {
+    do {
+      let bytes = try LogSummary.encode(value)
+      if bytes.count <= LogSummary.byteLimit { return bytes }
+      summaryFailed(.refused("It has \(bytes.count) bytes."))
+    } catch {
+      summaryFailed(.refused("It cannot be encoded: \(describe(error))"))
+    }
+    return nil
+  }
+
+  private func noteSummary(_ kept: (position: UInt64, bytes: [UInt8])?) {
+    summarizing.withLock { summarizing in
+      // Two may be on their way: for the interval, and for a snapshot.
+      if let kept, let known = summarizing.kept, known.position > kept.position { return }
+      summarizing.kept = kept
+      summarizing.hasLooked = true
+      if kept != nil { summarizing.isFailureTold = false }
+    }
+  }
+
+  private func summaryFailed(_ error: LogError) {
+    let isTold =
+      Self.isPassing(error)
+      || summarizing.withLock { summarizing in
+        defer { summarizing.isFailureTold = true }
+        return summarizing.isFailureTold
+      }
+    if !isTold { options.reporting(.summariesFail(key: log.name, error)) }
   }
 }

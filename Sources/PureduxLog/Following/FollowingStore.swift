@@ -26,6 +26,12 @@ extension RootStore {
   ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once where
   ///     the store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What
   ///     was hashed under another number (`LogOptions.fingerprintVersion`) is not compared.
+  ///   - summary: A small value that stands for the state in lists of trees (`LogDirectory.summaries`): kept beside the
+  ///     tree, in JSON, where it has changed, once in `LogOptions.summaryInterval` at most, with each snapshot, and when
+  ///     the store ends. Called on the tree's executor, as often at most, with the state in place: what it returns should
+  ///     be its own, and not a collection of the state, which the next commit would have to copy. What it is like in the
+  ///     last interval is lost with a process that dies, and written when the tree is opened again. At most
+  ///     `LogSummary.byteLimit` bytes.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another
   ///     process has begun. It is committed before any effect of the state begins, and before anything else that this
@@ -39,7 +45,9 @@ extension RootStore {
   ///   later; or `.withdrawn`, if the log had not been given it.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+    fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
     atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -50,7 +58,8 @@ extension RootStore {
   ) async throws where State: Codable, Action: Codable {
     try await self.init(
       following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
-      options: options, fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: [Reducer(reducer)],
+      options: options, fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart,
+      reducers: [Reducer(reducer)],
       executor: executor, priority: priority, clock: clock,
       interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
@@ -60,7 +69,9 @@ extension RootStore {
   @inlinable public init(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
     schema: UInt32 = 1, options: LogOptions = LogOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
+    fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
+    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
     atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     clock: any Clock<Duration> = ContinuousClock(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -71,7 +82,8 @@ extension RootStore {
   ) async throws where State: Codable, Action: Codable {
     try await self.init(
       following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
-      options: options, fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: reducers,
+      options: options, fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart,
+      reducers: reducers,
       executor: executor, priority: priority, clock: clock,
       interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
@@ -85,6 +97,7 @@ extension RootStore {
   @inlinable public init(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
     atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     clock: any Clock<Duration> = ContinuousClock(),
@@ -96,7 +109,8 @@ extension RootStore {
   ) async throws {
     try await self.init(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: [Reducer(reducer)], executor: executor,
+      fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart, reducers: [Reducer(reducer)],
+      executor: executor,
       priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
@@ -106,6 +120,7 @@ extension RootStore {
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
     actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
     atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
     clock: any Clock<Duration> = ContinuousClock(),
@@ -117,7 +132,8 @@ extension RootStore {
   ) async throws {
     try await self.init(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, onPhase: onPhase, atStart: atStart, reducers: reducers, executor: executor,
+      fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart, reducers: reducers,
+      executor: executor,
       priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
   }
@@ -125,6 +141,7 @@ extension RootStore {
   @inlinable init(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, atStart: Action?, reducers: [Reducer<State, Action>],
     executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     interceptors: [Interceptor<State, Action>], reporting: (@Sendable (EffectReport) -> Void)?,
@@ -133,7 +150,8 @@ extension RootStore {
   ) async throws {
     let (tree, hasStopped) = try await Self.recovered(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, onPhase: onPhase, reducers: reducers, executor: executor, priority: priority,
+      fingerprint: fingerprint, summary: summary, onPhase: onPhase, reducers: reducers, executor: executor,
+      priority: priority,
       clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
     if let atStart, !hasStopped {
       // A log that takes it at once is given the time to say so.
@@ -147,6 +165,7 @@ extension RootStore {
   @inlinable static func recovered(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
     options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
+    summary: (@Sendable (State) -> any (Encodable & Sendable))?,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, reducers: [Reducer<State, Action>],
     executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
@@ -154,7 +173,7 @@ extension RootStore {
   ) async throws -> (tree: SequencedTree<State, Action>, hasStopped: Bool) {
     let (following, state) = try await Following<State, Action>.open(
       log, initialState: initialState, actions: actions, states: states, options: options, clock: clock,
-      fingerprint: fingerprint, onPhase: onPhase)
+      fingerprint: fingerprint, summary: summary, onPhase: onPhase)
     let tree = SequencedTree(
       initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
@@ -202,9 +221,10 @@ extension RootStore {
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
   /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of
-  /// the entries up to there, and of the snapshots before it (`OrderedLog.erase`). For what has to be gone: let an
-  /// action take it out of the state first, and call this after its `send`. An entry without actions is added, as the
-  /// last one of a log stays. What backups have stays there.
+  /// the entries up to there, and of the snapshots and the summary before it (`OrderedLog.erase`); a store that is made
+  /// with `summary:` has written that anew by then. For what has to be gone: let an action take it out of the state
+  /// first, and call this after its `send`. An entry without actions is added, as the last one of a log stays. What
+  /// backups have stays there.
   ///
   /// A replica that lags behind that position stops (`LogStop.unreadable`), and is opened anew. Where this process dies
   /// meanwhile the log is as it was, or erased in part, and can be read in either case: call it once more.
@@ -249,7 +269,7 @@ extension RootStore {
   ) {
     let following = Following<State, Action>(
       log: log, head: 0, stored: Fold(), actions: actions, states: nil, options: options,
-      clock: ElapsedClock(ContinuousClock()), fingerprint: nil, onPhase: nil)
+      clock: ElapsedClock(ContinuousClock()), fingerprint: nil, summary: nil, onPhase: nil)
     let tree = SequencedTree(
       initialState: initialState, reducers: [Reducer(reducer)], executor: executor, priority: nil, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,

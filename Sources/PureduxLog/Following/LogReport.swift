@@ -21,6 +21,9 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`).
   case snapshotsFail(LogError)
+  /// Its summary (`summary:`) cannot be written, so that lists of trees show an older one, or none: reported once until
+  /// one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not reported: it is tried again.
+  case summariesFail(key: String?, LogError)
 
   /// Two hashes of what should be one state.
   public struct Fingerprints: Sendable, Hashable {
@@ -66,6 +69,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it."
     case .snapshotsFail(let error):
       "The snapshots of a store that follows a log fail, and its log grows: \(error.text)"
+    case .summariesFail(let key, let error):
+      "The summary of \(Self.name(key)) cannot be written, so that lists show an older one, or none: \(error.text)"
     }
   }
 

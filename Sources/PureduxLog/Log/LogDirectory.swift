@@ -17,6 +17,14 @@ public protocol LogDirectory: Sendable {
   /// the first one is asked for, and no further than is asked for. Throws a `LogError`.
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error>
 
+  /// The summaries of the trees whose keys begin with a text, or of all with `""`: of those that a store has written one
+  /// of (`summary:` of `RootStore(following:)`), and that have not been removed. For which keys it is said, in which
+  /// order, and when it is looked for them, is as of `keys(prefix:)`. What is saved meanwhile may come or not.
+  ///
+  /// A summary that cannot be read is left out: opening the tree writes it anew. Throws a `LogError`, at once where the
+  /// engine keeps no summaries (`.refused`), as one does by default.
+  func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error>
+
   /// Removes a tree: its entries, its snapshot, and whatever else is kept of it. What is not there is removed already.
   ///
   /// Stores that follow the tree stop (`LogStop.removed`), and so does who is just opening one, or reads
@@ -33,6 +41,12 @@ public protocol LogDirectory: Sendable {
   /// Closes the logs, and returns when what was asked before is done. What is asked later fails
   /// (`LogError.unavailable`). Shut the stores down first.
   func close() async
+}
+
+extension LogDirectory {
+  public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
+    AsyncThrowingStream { throw LogError.refused("The logs keep no summaries.") }
+  }
 }
 
 extension String {

@@ -29,8 +29,9 @@ public protocol OrderedLog: Sendable {
   func truncate(through position: UInt64) async throws(LogError)
 
   /// Removes entries up to the position of one, all of them, and whatever else the engine has of their bytes: what was
-  /// set aside of them, and snapshots of what came before that position. Who wants to open the tree afterwards has
-  /// saved a snapshot at that position, or behind it, before (`RootStore.eraseLog()` does). It may be repeated.
+  /// set aside of them, and the snapshots and the summary of what came before that position. Who wants to open the tree
+  /// afterwards has saved a snapshot at that position, or behind it, before (`RootStore.eraseLog()` does). It may be
+  /// repeated.
   ///
   /// That is said of what the engine stores at present. What backups have, and what a disk keeps of files that were
   /// deleted, is not the engine's.
@@ -46,6 +47,9 @@ public protocol OrderedLog: Sendable {
   /// Where the snapshots of this tree are; none by default.
   var snapshots: (any SnapshotStore)? { get }
 
+  /// Where the summary of this tree is; none by default.
+  var summaries: (any SummaryStore)? { get }
+
   /// What the tree is called, for reports; none by default.
   var name: String? { get }
 }
@@ -57,6 +61,7 @@ extension OrderedLog {
 
   public var entryLimit: Int { 1 << 20 }
   public var snapshots: (any SnapshotStore)? { nil }
+  public var summaries: (any SummaryStore)? { nil }
   public var name: String? { nil }
 }
 
