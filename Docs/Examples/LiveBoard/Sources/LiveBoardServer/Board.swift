@@ -46,13 +46,6 @@ public struct Board: Codable, Sendable, Equatable {
     public var key: String?
   }
 
-  public enum Refusal: Error, Sendable, Equatable {
-    case unknownCard(Int)
-    case unknownColumn(String)
-    case full
-    case changedSince
-  }
-
   public let id: Int
   public let title: String
   public private(set) var version = 1

@@ -14,6 +14,8 @@ struct Hall: Sendable {
     case leave(Int)
     case board(Board, [Board.Change])
     case attendance(Attendance.Part)
+    /// The board is, for good.
+    case deleted
     /// Other servers are told who is here at this one.
     case tell
     case beat
@@ -27,13 +29,14 @@ struct Hall: Sendable {
   /// Who is here, and how often that has changed.
   private(set) var here = (count: 0, message: ByteBuffer())
   private(set) var beats = 0
+  private(set) var isDeleted = false
   private var names: [Int: String] = [:]
   /// What has been told of this one.
   private var told = Attendance.People()
 
   init(epoch: String) { self.epoch = epoch }
 
-  var isOpen: Bool { !names.isEmpty }
+  var isOpen: Bool { !names.isEmpty && !isDeleted }
   var people: Attendance.People { Attendance.People(names: names.values, count: names.count) }
   var isTold: Bool { told == people }
 
@@ -69,6 +72,7 @@ struct Hall: Sendable {
     case .attendance(let part):
       told = part.own
       here = (here.count + 1, .event("attendance", part.all))
+    case .deleted: isDeleted = true
     case .tell: break
     case .beat: beats += 1
     }
@@ -78,7 +82,7 @@ struct Hall: Sendable {
   static func interceptors(
     of id: Int, in boards: Boards.Trees, beatInterval: Duration
   ) -> Interceptor<Hall, Action> {
-    let (rooms, attendance, server) = (boards.rooms, boards.attendance, boards.server)
+    let (list, rooms, attendance, server) = (boards.list, boards.rooms, boards.attendance, boards.server)
     return Interceptor(combining: [
       .effects { action, context in
         switch action {
@@ -92,7 +96,7 @@ struct Hall: Sendable {
           return .run { _ in
             _ = try await attendance.withStore(Boards.attendanceKey) { store in store.dispatch(here) }
           }.id("tell")
-        case .board, .beat: return nil
+        case .board, .beat, .deleted: return nil
         }
       },
       .effects(
@@ -105,6 +109,14 @@ struct Hall: Sendable {
             // It was shut down, as its log had stopped: there will be another one.
             throw StoreError.terminated
           }.id("board").retried(.constant(.seconds(1)))
+        },
+        .while(\.isOpen) {
+          .run { dispatch in
+            let title = list.scope { $0.title(of: id) }
+            let titles: StateSequence<String?> =
+              title.states(bufferingPolicy: .bufferingNewest(1), removeStateDuplicates: .equal)
+            for await title in titles where title == nil { dispatch(.deleted) }
+          }.id("list")
         },
         .while(\.isOpen) {
           .run { dispatch in

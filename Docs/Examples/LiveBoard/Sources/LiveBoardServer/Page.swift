@@ -11,6 +11,7 @@ enum Page {
       <h1 id="title">LiveBoard</h1>
       <select id="boards" aria-label="another board"></select>
       <button id="new">new board</button>
+      <button id="delete">delete board</button>
       <label>your name <input id="name" maxlength="40"></label>
     </header>
     <p><span id="state" role="status">connecting</span> <span id="here"></span> <span id="unread"></span></p>
@@ -312,6 +313,11 @@ enum Page {
     }
 
     function showState() {
+      if (newest.has("deleted")) {
+        element("state").textContent = "this board has been deleted";
+        element("columns").inert = true;
+        return;
+      }
       const connected = newest.get("connection") !== false;
       const shown = past ? "version " + past.version + " of " + live.version + ", as it was" :
         live ? "version " + live.version : "connecting";
@@ -350,6 +356,10 @@ enum Page {
       const title = prompt("Title of the new board");
       const made = title && await ask("POST", "/boards", { title });
       if (made) open(made.board.id);
+    };
+    element("delete").onclick = async () => {
+      const title = live && live.title;
+      if (title && confirm("Delete “" + title + "” for good, with all that is on it?")) await ask("DELETE", root);
     };
     element("name").value = name;
     element("name").onchange = event => {
@@ -419,10 +429,13 @@ enum Page {
           connect();
         }, 5000);
         events.addEventListener("beat", () => { heard = Date.now(); });
-        for (const type of ["board", "change", "attendance"])
+        for (const type of ["board", "change", "attendance", "deleted"])
           events.addEventListener(type, event => {
             heard = Date.now();
             tell(type, event.data);
+            if (type !== "deleted") return;
+            clearInterval(watch);
+            events.close();
           });
         events.onopen = () => tell("connection", true);
         events.onerror = () => {

@@ -1,3 +1,5 @@
+import Puredux
+
 /// The state of a board's store: the board, and what led to it.
 public struct Room: Codable, Sendable {
   public static let changeLimit = 100
@@ -32,8 +34,9 @@ public struct Room: Codable, Sendable {
     }
   }
 
-  /// Why an edit would change nothing, if it would not.
+  /// Why an edit is refused, if it is given now.
   func refusal(of edit: Edit) -> Board.Refusal? {
+    if let refusal = edit.refusal { return refusal }
     var board = board
     do throws(Board.Refusal) { _ = try board.apply(edit, changes: changes) } catch { return error }
     return nil
@@ -43,5 +46,14 @@ public struct Room: Codable, Sendable {
   func board(at version: Int) -> Board? {
     guard version <= board.version, version >= board.version - changes.count else { return nil }
     return board.before(changes.suffix(board.version - version))
+  }
+
+  /// What is refused as it is given is not stored. Others may be on their way: what they exclude is refused by the
+  /// reducer, everywhere alike.
+  static let admission = Middleware<Room, Edit>.admission { edit, context, next in
+    if let refusal = context.state.refusal(of: edit) {
+      return context.reject(RejectionReason(refusal.description))
+    }
+    next(edit)
   }
 }

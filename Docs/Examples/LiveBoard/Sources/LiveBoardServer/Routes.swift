@@ -7,8 +7,6 @@ import PureduxLog
 
 struct BoardContext: RequestContext {
   static let largestBody = 16 * 1024
-  static let longestText = 1000
-  static let longestKey = 100
 
   var coreContext: CoreRequestContextStorage
   /// The thread that the request's connection is read and written on.
@@ -47,7 +45,7 @@ struct Routes: Sendable {
       ("/ready", [.get: ready]),
       ("/metrics", [.get: metrics]),
       ("/boards", [.get: list, .post: createBoard]),
-      ("/boards/:board", [.get: show]),
+      ("/boards/:board", [.get: show, .delete: deleteBoard]),
       ("/boards/:board/events", [.get: events]),
       ("/boards/:board/history", [.get: changes]),
       ("/boards/:board/undo", [.post: undo]),
@@ -104,7 +102,7 @@ struct Routes: Sendable {
       ("edits_total", "counter", "Edits saved since the server started.", health.edits.load(ordering: .relaxed)),
       ("unknown_total", "counter", "Edits of which it is not known.", health.unknown.load(ordering: .relaxed)),
       ("event_streams", "gauge", "Open event streams.", health.streams.load(ordering: .relaxed)),
-      ("boards", "gauge", "Boards that there are.", await boards.list.committed().titles.count),
+      ("boards", "gauge", "Boards that there are.", await boards.list.committed().count),
       ("open_boards", "gauge", "Boards that are in memory.", await boards.rooms.keys.count),
       ("troubled_logs", "gauge", "Logs that take nothing, or whose store has stopped.", health.troubles.count),
     ]
@@ -176,9 +174,14 @@ struct Routes: Sendable {
   }
 
   private func createBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let title = try checked(try await body(NewBoard.self, of: request, context).title)
-    let id = try await boards.list.send(title) { $0.titles.count }
+    let title = try await body(NewBoard.self, of: request, context).title
+    let id = try await boards.list.send(.add(title: trimmed(title))) { $0.newest }
     return try await answer(.created, id, nil, request, context)
+  }
+
+  private func deleteBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
+    try await boards.delete(board(of: context))
+    return Response(status: .noContent)
   }
 
   private struct NewCard: Decodable {
@@ -188,13 +191,7 @@ struct Routes: Sendable {
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let new = try await body(NewCard.self, of: request, context)
-    let key = request.headers[.idempotencyKey]
-    // Not cut: another request may have one that begins alike.
-    guard key.map({ $0.utf8.count <= BoardContext.longestKey }) ?? true else {
-      throw HTTPError(
-        .badRequest, message: "The Idempotency-Key is too long: at most \(BoardContext.longestKey) bytes.")
-    }
-    let edit = Edit.addCard(text: try checked(new.text), column: new.column, key: key)
+    let edit = Edit.addCard(text: trimmed(new.text), column: new.column, key: request.headers[.idempotencyKey])
     return try await answer(.created, board(of: context), edit, request, context)
   }
 
@@ -205,7 +202,7 @@ struct Routes: Sendable {
   private func editCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let changed = try await body(ChangedCard.self, of: request, context)
     return try await answer(
-      .ok, board(of: context), .editCard(card: card(of: context), text: checked(changed.text)), request, context)
+      .ok, board(of: context), .editCard(card: card(of: context), text: trimmed(changed.text)), request, context)
   }
 
   private struct Move: Decodable {
@@ -241,19 +238,21 @@ struct Routes: Sendable {
     let board: Board
   }
 
-  /// Answers with the board: as it is, or as it was right after the commit of an edit. What is plainly refused does not
-  /// come into the log.
+  /// Answers with the board: as it is, or as it was right after the commit of an edit.
   private func answer(
     _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
     let answer = try await boards.rooms.withStore(id) { room in
       guard let edit else { return Answer(card: nil, version: nil, board: await room.committed().board) }
-      if let refusal = await room.committed().refusal(of: edit) { throw refusal }
       do {
         let after = try await room.send(edit) { $0 }
         boards.health.edits.add(1, ordering: .relaxed)
         let outcome = try after.outcome.get()
         return Answer(card: outcome.card, version: outcome.version, board: after.board)
+      } catch StoreError.rejected(let reason) {
+        // Which refusal that was is not said, but in words.
+        if let refusal = await room.committed().refusal(of: edit) { throw refusal }
+        throw StoreError.rejected(reason: reason)
       } catch StoreError.outcomeUnknown {
         boards.health.unknown.add(1, ordering: .relaxed)
         throw StoreError.outcomeUnknown
@@ -291,14 +290,8 @@ struct Routes: Sendable {
     }
   }
 
-  private func checked(_ text: String) throws -> String {
-    let text = text.trimmingCharacters(in: .whitespacesAndNewlines.union(.controlCharacters))
-    guard !text.isEmpty else { throw HTTPError(.unprocessableContent, message: "The text is empty.") }
-    guard text.count <= BoardContext.longestText, text.utf8.count <= 4 * BoardContext.longestText else {
-      throw HTTPError(
-        .unprocessableContent, message: "The text is too long: at most \(BoardContext.longestText) characters.")
-    }
-    return text
+  private func trimmed(_ text: String) -> String {
+    text.trimmingCharacters(in: .whitespacesAndNewlines.union(.controlCharacters))
   }
 }
 

@@ -2,7 +2,6 @@ import NIOCore
 import Puredux
 import PureduxLog
 import PureduxLogTesting
-import Synchronization
 import Testing
 
 @testable import LiveBoardServer
@@ -89,19 +88,11 @@ import Testing
 
   /// Two servers on logs that they share.
   @Test func `who is here is told at every server, and told again where it was forgotten`() async throws {
-    let trees = Mutex<[String: MemoryLog]>([:])
-    let logs = BoardLogs.Opened(
-      isShared: true,
-      log: { key in
-        trees.withLock { trees in
-          let log = trees[key] ?? MemoryLog()
-          trees[key] = log
-          return log
-        }
-      }, close: {})
-    let (one, other) = (
-      try await Boards(health: Health(), logs), try await Boards(health: Health(), logs)
-    )
+    let logs = MemoryLogs()
+    var options = LiveBoardServer.Options()
+    options.logs = .cluster([])
+    let one = try await Boards(health: Health(), logs, options)
+    let other = try await Boards(health: Health(), logs, options)
     let (ann, bob) = (try await one.halls.open(1), try await other.halls.open(1))
     let states: StateSequence<Hall> = bob.store.states(bufferingPolicy: .bufferingNewest(1))
     func until(_ names: String) async {
@@ -154,7 +145,7 @@ extension String {
 }
 
 /// SplitMix64.
-private struct SeededNumbers: RandomNumberGenerator {
+struct SeededNumbers: RandomNumberGenerator {
   var state: UInt64
 
   mutating func next() -> UInt64 {
