@@ -27,6 +27,7 @@ final class Boards: Sendable {
   let health: Health
   /// Three quarters of the connections: the rest is for other requests.
   let streamLimit: Int
+  let writtenSchema: UInt32
   private let logs: any LogDirectory
 
   var list: RootStore<BoardList, BoardList.Action> { trees.list }
@@ -49,8 +50,10 @@ final class Boards: Sendable {
     let rooms = StoreDirectory<Int, Room, Edit>(countLimit: Self.keptLimit) { [options] id in
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
       let room = try await RootStore(
-        following: logs[Self.key(of: id)], initialState: Room(id: id, title: title), options: options,
-        onPhase: { health.entered($0, by: Self.key(of: id)) }, middleware: [Room.admission]
+        following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
+        actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema), options: options,
+        fingerprint: { $0.fingerprint }, onPhase: { health.entered($0, by: Self.key(of: id)) },
+        middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
       // What was deleted meanwhile does not begin anew.
       guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
@@ -78,6 +81,7 @@ final class Boards: Sendable {
     self.trees = trees
     self.health = health
     self.logs = logs
+    writtenSchema = server.writtenSchema
     streamLimit = server.connectionLimit - (server.connectionLimit + 3) / 4
   }
 

@@ -48,6 +48,9 @@ enum Page {
     ul { list-style: none; margin: 0; padding: 0; }
     li { background: var(--card); border-radius: .35rem; padding: .3rem .4rem; margin-bottom: .5rem; cursor: grab;
       display: flex; flex-wrap: wrap; gap: .25rem; align-items: center; }
+    li.yellow { border-left: .4rem solid #e2b203; }
+    li.green { border-left: .4rem solid #22a06b; }
+    li.blue { border-left: .4rem solid #388bff; }
     li > span { flex: 1 1 100%; overflow-wrap: anywhere; }
     li > input { flex: 1 1 100%; }
     /* A line of its own in the line: what a text says about the direction of writing ends with it. */
@@ -141,6 +144,14 @@ enum Page {
       done("Changed", text, await ask("PATCH", root + "/cards/" + id, { text: newText }));
     const move = async ({ id, text }, column, position) =>
       done("Moved", text, await ask("POST", root + "/cards/" + id + "/move", { column, position }));
+    // A note in the next colour, and after the last one a task.
+    const kinds = ["task", "yellow", "green", "blue"];
+    const colour = item => item.kind && item.kind.note ? item.kind.note.colour : "task";
+    async function turn(item) {
+      const next = kinds[(kinds.indexOf(colour(item)) + 1) % kinds.length];
+      const kind = next === "task" ? { task: {} } : { note: { colour: next } };
+      done("Changed", item.text, await ask("PUT", root + "/cards/" + item.id + "/kind", kind));
+    }
     async function remove({ id, text }) {
       const node = cards.get(id);
       node.isLeaving = true;
@@ -199,11 +210,15 @@ enum Page {
         change, button("←", "", to(-1, 0)), button("→", "", to(1, 0)), button("↑", "", to(0, -1)),
         button("↓", "", to(0, 1)),
         button("✕", "", () => remove(place(id).item)),
+        // What older servers do not read is not offered yet.
+        ...(schema > 1 ? [button("■", "", () => turn(place(id).item))] : []),
       ];
       const labels = [
-        "edit", "move to the column before:", "move to the next column:", "move up:", "move down:", "delete"];
+        "edit", "move to the column before:", "move to the next column:", "move up:", "move down:", "delete",
+        "task, or note in the next colour:"];
       node.append(text, ...buttons);
       node.show = item => {
+        node.className = colour(item);
         if (node.item === item.text) return;
         node.item = item.text;
         text.textContent = item.text;
@@ -387,7 +402,7 @@ enum Page {
           if (now && now.version > live.version) live = now;
         } else {
           for (const column of live.columns) column.cards = column.cards.filter(item => item.id !== card);
-          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text });
+          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text, kind: after.kind });
           live.version = version;
         }
         show();

@@ -42,11 +42,11 @@ extension Edit {
   /// What is wrong with it on whatever board, if anything.
   var refusal: Board.Refusal? {
     switch self {
-    case .addCard(let text, _, let key):
+    case .addCard(let text, _, let key, _):
       // Not cut: another request may have one that begins alike.
       (key?.utf8.count ?? 0) > Board.Refusal.keyLimit ? .longKey : Board.Refusal(ofText: text)
     case .editCard(_, let text): Board.Refusal(ofText: text)
-    case .moveCard, .deleteCard, .undo: nil
+    case .setKind, .moveCard, .deleteCard, .undo: nil
     }
   }
 }

@@ -7,6 +7,8 @@ public struct Room: Codable, Sendable {
   public private(set) var board: Board
   /// The last changes, the oldest first: what can be undone, and how far one can look back.
   public private(set) var changes: [Board.Change] = []
+  /// The sum of their hashes.
+  private var changesHash: UInt64 = 0
   /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit;
   /// it is not kept.
   public private(set) var outcome = Result<Outcome, Board.Refusal>.success(Outcome(card: 0, version: nil))
@@ -22,16 +24,38 @@ public struct Room: Codable, Sendable {
 
   init(id: Int, title: String) { board = Board(id: id, title: title) }
 
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    board = try container.decode(Board.self, forKey: .board)
+    changes = try container.decode([Board.Change].self, forKey: .changes)
+    changesHash = changes.reduce(0) { $0 &+ $1.hash }
+  }
+
+  /// What a replica, or another version of this program, compares its state by: another one for each other state. It
+  /// is kept by each change, as a hash of a thousand cards for each edit would cost more than the edit. And it is a
+  /// function of the state alone, which does not have it in its snapshots: so those of the first version, which had
+  /// none, have the same.
+  var fingerprint: UInt64 {
+    var hash = StableHash()
+    for part in [board.fingerprint, changesHash] { hash.combine(Int(truncatingIfNeeded: part)) }
+    return hash.value
+  }
+
   mutating func reduce(_ edit: Edit) {
     do throws(Board.Refusal) {
       let (card, change) = try board.apply(edit, changes: changes)
       outcome = .success(Outcome(card: card, version: change?.version))
       guard let change else { return }
-      changes.append(change)
-      if changes.count > Self.changeLimit { changes.removeFirst() }
+      remember(change)
     } catch {
       outcome = .failure(error)
     }
+  }
+
+  private mutating func remember(_ change: Board.Change) {
+    changes.append(change)
+    changesHash &+= change.hash
+    if changes.count > Self.changeLimit { changesHash &-= changes.removeFirst().hash }
   }
 
   /// Why an edit is refused, if it is given now.
@@ -50,10 +74,31 @@ public struct Room: Codable, Sendable {
 
   /// What is refused as it is given is not stored. Others may be on their way: what they exclude is refused by the
   /// reducer, everywhere alike.
-  static let admission = Middleware<Room, Edit>.admission { edit, context, next in
-    if let refusal = context.state.refusal(of: edit) {
-      return context.reject(RejectionReason(refusal.description))
+  static func admission(writing schema: UInt32) -> Middleware<Room, Edit> {
+    .admission { edit, context, next in
+      if let refusal = edit.schema > schema ? .notYet : context.state.refusal(of: edit) {
+        return context.reject(RejectionReason(refusal.description))
+      }
+      next(edit)
     }
-    next(edit)
+  }
+}
+
+extension Edit: Versioned {
+  var schema: UInt32 {
+    switch self {
+    case .addCard(_, _, _, let kind): kind == nil ? 1 : 2
+    case .setKind: 2
+    case .editCard, .moveCard, .deleteCard, .undo: 1
+    }
+  }
+}
+
+extension Room: Versioned {
+  var schema: UInt32 {
+    let isSecond =
+      board.columns.contains { $0.cards.contains { $0.kind != nil } }
+      || changes.contains { $0.before?.kind != nil || $0.after?.kind != nil }
+    return isSecond ? 2 : 1
   }
 }

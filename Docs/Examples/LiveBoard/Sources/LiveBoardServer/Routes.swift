@@ -40,7 +40,7 @@ struct Routes: Sendable {
     let table: [(RouterPath, [HTTPRequest.Method: Handler])] = [
       ("/", [.get: file(Page.html, "text/html")]),
       ("/board.css", [.get: file(Page.style, "text/css")]),
-      ("/board.js", [.get: file(Page.script, "text/javascript")]),
+      ("/board.js", [.get: file("const schema = \(boards.writtenSchema);\n" + Page.script, "text/javascript")]),
       ("/health", [.get: alive]),
       ("/ready", [.get: ready]),
       ("/metrics", [.get: metrics]),
@@ -51,6 +51,7 @@ struct Routes: Sendable {
       ("/boards/:board/undo", [.post: undo]),
       ("/boards/:board/cards", [.post: addCard]),
       ("/boards/:board/cards/:card", [.patch: editCard, .delete: deleteCard]),
+      ("/boards/:board/cards/:card/kind", [.put: setKind]),
       ("/boards/:board/cards/:card/move", [.post: moveCard]),
     ]
     for (path, given) in table {
@@ -187,11 +188,13 @@ struct Routes: Sendable {
   private struct NewCard: Decodable {
     let text: String
     let column: String?
+    let kind: Board.Kind?
   }
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let new = try await body(NewCard.self, of: request, context)
-    let edit = Edit.addCard(text: trimmed(new.text), column: new.column, key: request.headers[.idempotencyKey])
+    let edit = Edit.addCard(
+      text: trimmed(new.text), column: new.column, key: request.headers[.idempotencyKey], kind: new.kind)
     return try await answer(.created, board(of: context), edit, request, context)
   }
 
@@ -203,6 +206,11 @@ struct Routes: Sendable {
     let changed = try await body(ChangedCard.self, of: request, context)
     return try await answer(
       .ok, board(of: context), .editCard(card: card(of: context), text: trimmed(changed.text)), request, context)
+  }
+
+  private func setKind(_ request: Request, _ context: BoardContext) async throws -> Response {
+    let kind = try await body(Board.Kind.self, of: request, context)
+    return try await answer(.ok, board(of: context), .setKind(card: card(of: context), kind: kind), request, context)
   }
 
   private struct Move: Decodable {
@@ -251,6 +259,7 @@ struct Routes: Sendable {
         return Answer(card: outcome.card, version: outcome.version, board: after.board)
       } catch StoreError.rejected(let reason) {
         // Which refusal that was is not said, but in words.
+        if edit.schema > boards.writtenSchema { throw Board.Refusal.notYet }
         if let refusal = await room.committed().refusal(of: edit) { throw refusal }
         throw StoreError.rejected(reason: reason)
       } catch StoreError.outcomeUnknown {

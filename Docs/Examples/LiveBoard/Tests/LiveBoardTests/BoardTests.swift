@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import Puredux
 import PureduxLog
@@ -23,7 +24,7 @@ import Testing
     #expect(room.outcome == .failure(.full))
   }
 
-  @Test func `after any edits the board can be shown as it was, and followed by changes alone`() {
+  @Test func `after any edits the board can be shown as it was, and followed by changes alone`() throws {
     var random = SystemRandomNumberGenerator()
     for _ in 0..<20 {
       let seed = UInt64.random(in: 0...UInt64.max, using: &random)
@@ -38,6 +39,7 @@ import Testing
           .addCard(text: "\(number)", column: column), .editCard(card: card, text: "\(number % 3)"),
           .moveCard(card: card, column: column, position: Int.random(in: -2...9, using: &numbers)),
           .moveCard(card: card, column: column, position: nil), .deleteCard(card: card),
+          .setKind(card: card, kind: .note(colour: .blue)),
           .undo(version: Int.random(in: max(0, room.board.version - 5)...room.board.version, using: &numbers)),
         ]
         let edit = edits.randomElement(using: &numbers) ?? .deleteCard(card: 1)
@@ -55,6 +57,8 @@ import Testing
         }
         #expect(shown.columns == room.board.columns && shown.version == room.board.version, "seed \(seed)")
       }
+      let stored = try JSONDecoder().decode(Room.self, from: JSONEncoder().encode(room))
+      #expect(stored.fingerprint == room.fingerprint && stored.board == room.board, "seed \(seed)")
       for version in 0...room.board.version + 1 {
         let isKept = version > 0 && version <= room.board.version && room.board.version - version <= Room.changeLimit
         let past = room.board(at: version)

@@ -86,7 +86,8 @@ import Testing
   private func texts(in folder: Folder) async throws -> Set<String> {
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(
-      following: log["boards/1"], initialState: Room(id: 1, title: "First board")
+      following: log["boards/1"], initialState: Room(id: 1, title: "First board"), actions: .json(writing: 2),
+      states: .json(writing: 2)
     ) { $0.reduce($1) }
     let texts = await Set(room.state.board.columns.flatMap(\.cards).map(\.text))
     await room.shutdown()
