@@ -2,7 +2,7 @@
 public enum Edit: Codable, Sendable, Equatable {
   /// Without a column, to the first one. With the key of a card that was added not long ago it is a repetition, by who
   /// does not know whether that was saved, and adds nothing.
-  case addCard(text: String, column: String?, key: String? = nil, kind: Board.Kind? = nil)
+  case addCard(text: String, column: String?, key: String? = nil, kind: Board.Kind? = nil, author: String? = nil)
   case editCard(card: Int, text: String)
   case setKind(card: Int, kind: Board.Kind)
   /// Without a position, to the end.
@@ -10,6 +10,10 @@ public enum Edit: Codable, Sendable, Equatable {
   case deleteCard(card: Int)
   /// What made this version, back; if that was an undo, it is done again.
   case undo(version: Int)
+  /// Takes a name out of all cards, and out of what was before.
+  case erase(author: String)
+  /// The log has been, up to there.
+  case erased
 }
 
 /// One board. What changes it makes a new version of it; what it refuses changes nothing, and neither does moving a
@@ -26,6 +30,8 @@ public struct Board: Codable, Sendable, Equatable {
     public let id: Int
     public var text: String
     public var kind: Kind?
+    /// Who added it, if that was said.
+    public var author: String?
   }
 
   /// What else there can be to a card. Those of the first version have nothing.
@@ -44,6 +50,13 @@ public struct Board: Codable, Sendable, Equatable {
     public var position: Int
     public var text: String
     public var kind: Kind?
+    public var author: String?
+
+    func without(_ name: String) -> Place {
+      var place = self
+      if place.author == name { place.author = nil }
+      return place
+    }
   }
 
   /// What made a version: every edit puts one card somewhere, or takes it away. So it can be undone, shown to who has
@@ -57,6 +70,11 @@ public struct Board: Codable, Sendable, Equatable {
     public let after: Place?
     /// Of what was added with one.
     public var key: String?
+
+    func without(_ author: String) -> Change {
+      Change(
+        version: version, card: card, before: before?.without(author), after: after?.without(author), key: key)
+    }
 
     var hash: UInt64 {
       var hash = StableHash()
@@ -105,10 +123,11 @@ public struct Board: Codable, Sendable, Equatable {
   /// - Parameter changes: What can be undone.
   mutating func apply(_ edit: Edit, changes: [Change]) throws(Refusal) -> (card: Int, change: Change?) {
     switch edit {
-    case .addCard(let text, let name, let key, let kind):
+    case .addCard(let text, let name, let key, let kind, let author):
       let column = try index(of: name)
       if let key, let earlier = changes.last(where: { $0.key == key }) { return (earlier.card, nil) }
-      let place = Place(column: column, position: columns[column].cards.count, text: text, kind: kind)
+      let end = columns[column].cards.count
+      let place = Place(column: column, position: end, text: text, kind: kind, author: author)
       var change = try put(cardCount + 1, at: place)
       change?.key = key
       cardCount += 1
@@ -135,6 +154,18 @@ public struct Board: Codable, Sendable, Equatable {
         !changes.contains(where: { $0.version > version && $0.card == change.card })
       else { throw .changedSince }
       return (change.card, try put(change.card, at: change.before))
+    case .erase, .erased:
+      return (0, nil)
+    }
+  }
+
+  /// Takes a name out of the cards. Each of them makes a version, by which who follows the board gets it.
+  mutating func erase(_ author: String) -> [Change] {
+    columns.flatMap(\.cards).filter { $0.author == author }.compactMap { card in
+      guard let place = place(of: card.id)?.without(author) else { return nil }
+      set(card.id, to: place)
+      version += 1
+      return Change(version: version, card: card.id, before: place, after: place)
     }
   }
 
@@ -163,7 +194,8 @@ public struct Board: Codable, Sendable, Equatable {
     if let old = self.place(of: card) { replace(old.position..<old.position + 1, of: old.column, by: []) }
     guard let place else { return }
     let position = min(max(place.position, 0), columns[place.column].cards.count)
-    replace(position..<position, of: place.column, by: [Card(id: card, text: place.text, kind: place.kind)])
+    let card = Card(id: card, text: place.text, kind: place.kind, author: place.author)
+    replace(position..<position, of: place.column, by: [card])
   }
 
   private mutating func replace(_ old: Range<Int>, of column: Int, by cards: [Card]) {
@@ -184,6 +216,7 @@ public struct Board: Codable, Sendable, Equatable {
       for number in [column, above, card.id] { hash.combine(number) }
       hash.combine(card.text)
       hash.combine(card.kind)
+      hash.combine(card.author ?? "")
       return sum &+ hash.value
     }
   }
@@ -204,7 +237,7 @@ public struct Board: Codable, Sendable, Equatable {
     for (column, cards) in columns.map(\.cards).enumerated() {
       if let position = cards.firstIndex(where: { $0.id == card }) {
         let card = cards[position]
-        return Place(column: column, position: position, text: card.text, kind: card.kind)
+        return Place(column: column, position: position, text: card.text, kind: card.kind, author: card.author)
       }
     }
     return nil

@@ -28,6 +28,7 @@ final class Boards: Sendable {
   /// Three quarters of the connections: the rest is for other requests.
   let streamLimit: Int
   let writtenSchema: UInt32
+  private let isShared: Bool
   private let logs: any LogDirectory
 
   var list: RootStore<BoardList, BoardList.Action> { trees.list }
@@ -82,6 +83,7 @@ final class Boards: Sendable {
     self.health = health
     self.logs = logs
     writtenSchema = server.writtenSchema
+    isShared = server.logs.isShared
     streamLimit = server.connectionLimit - (server.connectionLimit + 3) / 4
   }
 
@@ -97,6 +99,30 @@ final class Boards: Sendable {
     }
     // Each server does that, but nobody waits for it there.
     try await logs.remove(Self.key(of: id))
+  }
+
+  /// Takes a person's name out of all boards, and out of what is stored of them. Where it throws, or the process dies
+  /// meanwhile, some of that may be left: it is to be called once more.
+  func erase(_ name: String) async throws {
+    for board in await list.committed().summaries {
+      do {
+        try await rooms.withStore(board.id) { room in
+          let state = await room.state
+          guard state.names.contains(name) || state.hasToErase else { return }
+          try await room.send(.erase(author: name))
+          try await room.eraseLog()
+          try await room.send(.erased)
+        }
+      } catch is Unknown {
+        // It has been deleted meanwhile.
+      }
+    }
+    guard isShared else { return }
+    // Servers that share the boards have told each other who was here. An empty log cannot be erased.
+    try await trees.attendance.withStore(Self.attendanceKey) { store in
+      try await store.send(.here(server: trees.server, board: 0, Attendance.People()))
+      try await store.eraseLog()
+    }
   }
 
   /// Returns when what was accepted is saved, or after the log's `endingLimit`.

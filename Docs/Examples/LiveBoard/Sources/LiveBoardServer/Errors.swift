@@ -59,7 +59,7 @@ extension Board.Refusal {
   fileprivate var status: HTTPResponse.Status {
     switch self {
     case .unknownCard: .notFound
-    case .unknownColumn, .full, .emptyText, .longText: .unprocessableContent
+    case .unknownColumn, .full, .emptyText, .longText, .longName: .unprocessableContent
     case .longKey: .badRequest
     case .changedSince: .conflict
     case .notYet: .serviceUnavailable

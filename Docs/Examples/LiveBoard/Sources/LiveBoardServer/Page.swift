@@ -48,6 +48,8 @@ enum Page {
     ul { list-style: none; margin: 0; padding: 0; }
     li { background: var(--card); border-radius: .35rem; padding: .3rem .4rem; margin-bottom: .5rem; cursor: grab;
       display: flex; flex-wrap: wrap; gap: .25rem; align-items: center; }
+    li > small { flex: 1 1 100%; color: var(--soft); overflow-wrap: anywhere; }
+    li > small:empty { display: none; }
     li.yellow { border-left: .4rem solid #e2b203; }
     li.green { border-left: .4rem solid #22a06b; }
     li.blue { border-left: .4rem solid #388bff; }
@@ -139,7 +141,7 @@ enum Page {
     };
 
     const add = async (text, column, key) =>
-      done("Added", text, await ask("POST", root + "/cards", { text, column }, key));
+      done("Added", text, await ask("POST", root + "/cards", schema > 1 ? { text, column, author: name } : { text, column }, key));
     const edit = async ({ id, text }, newText) =>
       done("Changed", text, await ask("PATCH", root + "/cards/" + id, { text: newText }));
     const move = async ({ id, text }, column, position) =>
@@ -216,9 +218,11 @@ enum Page {
       const labels = [
         "edit", "move to the column before:", "move to the next column:", "move up:", "move down:", "delete",
         "task, or note in the next colour:"];
-      node.append(text, ...buttons);
+      const author = document.createElement("small");
+      node.append(text, author, ...buttons);
       node.show = item => {
         node.className = colour(item);
+        author.textContent = item.author || "";
         if (node.item === item.text) return;
         node.item = item.text;
         text.textContent = item.text;
@@ -402,7 +406,7 @@ enum Page {
           if (now && now.version > live.version) live = now;
         } else {
           for (const column of live.columns) column.cards = column.cards.filter(item => item.id !== card);
-          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text, kind: after.kind });
+          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text, kind: after.kind, author: after.author });
           live.version = version;
         }
         show();

@@ -8,6 +8,7 @@ extension Board {
     case emptyText
     case longText
     case longKey
+    case longName
     /// Servers run that could not read it.
     case notYet
   }
@@ -16,6 +17,7 @@ extension Board {
 extension Board.Refusal: CustomStringConvertible {
   static let textLimit = 1000
   static let keyLimit = 100
+  static let nameLimit = 160
 
   public var description: String {
     switch self {
@@ -26,6 +28,7 @@ extension Board.Refusal: CustomStringConvertible {
     case .emptyText: "The text is empty."
     case .longText: "The text is too long: at most \(Self.textLimit) characters."
     case .longKey: "The Idempotency-Key is too long: at most \(Self.keyLimit) bytes."
+    case .longName: "The name is too long: at most \(Self.nameLimit) bytes."
     case .notYet: "This is not possible yet, as the server is being replaced by a newer one. Try again later."
     }
   }
@@ -42,11 +45,17 @@ extension Edit {
   /// What is wrong with it on whatever board, if anything.
   var refusal: Board.Refusal? {
     switch self {
-    case .addCard(let text, _, let key, _):
+    case .addCard(let text, _, let key, _, let author):
       // Not cut: another request may have one that begins alike.
-      (key?.utf8.count ?? 0) > Board.Refusal.keyLimit ? .longKey : Board.Refusal(ofText: text)
+      if (key?.utf8.count ?? 0) > Board.Refusal.keyLimit {
+        .longKey
+      } else if (author?.utf8.count ?? 0) > Board.Refusal.nameLimit {
+        .longName
+      } else {
+        Board.Refusal(ofText: text)
+      }
     case .editCard(_, let text): Board.Refusal(ofText: text)
-    case .setKind, .moveCard, .deleteCard, .undo: nil
+    case .setKind, .moveCard, .deleteCard, .undo, .erase, .erased: nil
     }
   }
 }

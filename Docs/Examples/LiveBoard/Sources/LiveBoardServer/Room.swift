@@ -9,6 +9,10 @@ public struct Room: Codable, Sendable {
   public private(set) var changes: [Board.Change] = []
   /// The sum of their hashes.
   private var changesHash: UInt64 = 0
+  /// Who may be named in the log: authors of cards, also of those that are gone.
+  private(set) var names: Set<String> = []
+  /// A name has been taken out of this, and may still be in the log.
+  private(set) var hasToErase = false
   /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit;
   /// it is not kept.
   public private(set) var outcome = Result<Outcome, Board.Refusal>.success(Outcome(card: 0, version: nil))
@@ -20,7 +24,7 @@ public struct Room: Codable, Sendable {
     public let version: Int?
   }
 
-  private enum CodingKeys: CodingKey { case board, changes }
+  private enum CodingKeys: CodingKey { case board, changes, names, hasToErase }
 
   init(id: Int, title: String) { board = Board(id: id, title: title) }
 
@@ -29,6 +33,9 @@ public struct Room: Codable, Sendable {
     board = try container.decode(Board.self, forKey: .board)
     changes = try container.decode([Board.Change].self, forKey: .changes)
     changesHash = changes.reduce(0) { $0 &+ $1.hash }
+    // Not in those of the first version.
+    names = try container.decodeIfPresent(Set<String>.self, forKey: .names) ?? []
+    hasToErase = try container.decodeIfPresent(Bool.self, forKey: .hasToErase) ?? false
   }
 
   /// What a replica, or another version of this program, compares its state by: another one for each other state. It
@@ -37,11 +44,24 @@ public struct Room: Codable, Sendable {
   /// none, have the same.
   var fingerprint: UInt64 {
     var hash = StableHash()
-    for part in [board.fingerprint, changesHash] { hash.combine(Int(truncatingIfNeeded: part)) }
+    var namesHash = UInt64(hasToErase ? 1 : 0)
+    for name in names {
+      var hash = StableHash()
+      hash.combine(name)
+      namesHash &+= hash.value
+    }
+    for part in [board.fingerprint, changesHash, namesHash] { hash.combine(Int(truncatingIfNeeded: part)) }
     return hash.value
   }
 
   mutating func reduce(_ edit: Edit) {
+    switch edit {
+    // It is in the log, whatever becomes of the card.
+    case .addCard(_, _, _, _, let author?): names.insert(author)
+    case .erase(let author): erase(author)
+    case .erased: hasToErase = false
+    default: break
+    }
     do throws(Board.Refusal) {
       let (card, change) = try board.apply(edit, changes: changes)
       outcome = .success(Outcome(card: card, version: change?.version))
@@ -50,6 +70,14 @@ public struct Room: Codable, Sendable {
     } catch {
       outcome = .failure(error)
     }
+  }
+
+  private mutating func erase(_ author: String) {
+    changes = changes.map { $0.without(author) }
+    changesHash = changes.reduce(0) { $0 &+ $1.hash }
+    for change in board.erase(author) { remember(change) }
+    names.remove(author)
+    hasToErase = true
   }
 
   private mutating func remember(_ change: Board.Change) {
@@ -87,8 +115,8 @@ public struct Room: Codable, Sendable {
 extension Edit: Versioned {
   var schema: UInt32 {
     switch self {
-    case .addCard(_, _, _, let kind): kind == nil ? 1 : 2
-    case .setKind: 2
+    case .addCard(_, _, _, let kind, let author): kind == nil && author == nil ? 1 : 2
+    case .setKind, .erase, .erased: 2
     case .editCard, .moveCard, .deleteCard, .undo: 1
     }
   }
@@ -98,7 +126,7 @@ extension Room: Versioned {
   var schema: UInt32 {
     let isSecond =
       board.columns.contains { $0.cards.contains { $0.kind != nil } }
-      || changes.contains { $0.before?.kind != nil || $0.after?.kind != nil }
+      || changes.contains { $0.before?.kind != nil || $0.after?.kind != nil } || !names.isEmpty || hasToErase
     return isSecond ? 2 : 1
   }
 }

@@ -44,6 +44,7 @@ struct Routes: Sendable {
       ("/health", [.get: alive]),
       ("/ready", [.get: ready]),
       ("/metrics", [.get: metrics]),
+      ("/people/:name/erase", [.post: erasePerson]),
       ("/boards", [.get: list, .post: createBoard]),
       ("/boards/:board", [.get: show, .delete: deleteBoard]),
       ("/boards/:board/events", [.get: events]),
@@ -185,16 +186,27 @@ struct Routes: Sendable {
     return Response(status: .noContent)
   }
 
+  /// Answers when nothing that is stored has the name, but in backups.
+  private func erasePerson(_ request: Request, _ context: BoardContext) async throws -> Response {
+    guard let name = context.parameters.get("name")?.removingPercentEncoding else {
+      throw HTTPError(.badRequest, message: "The name cannot be read.")
+    }
+    try await boards.erase(trimmed(name))
+    return Response(status: .noContent)
+  }
+
   private struct NewCard: Decodable {
     let text: String
     let column: String?
     let kind: Board.Kind?
+    let author: String?
   }
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let new = try await body(NewCard.self, of: request, context)
     let edit = Edit.addCard(
-      text: trimmed(new.text), column: new.column, key: request.headers[.idempotencyKey], kind: new.kind)
+      text: trimmed(new.text), column: new.column, key: request.headers[.idempotencyKey], kind: new.kind,
+      author: new.author.map(trimmed).flatMap { $0.isEmpty ? nil : $0 })
     return try await answer(.created, board(of: context), edit, request, context)
   }
 

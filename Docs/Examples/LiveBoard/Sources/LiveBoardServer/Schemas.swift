@@ -6,7 +6,7 @@ import PureduxLog
 /// | schema | the list | boards |
 /// |---|---|---|
 /// | 1 | boards are added | cards have a text |
-/// | 2 | and deleted | and a kind |
+/// | 2 | and deleted | and a kind and an author, who can be erased |
 ///
 /// A server that reads schema 2 can write schema 1: as long as others run that do not read schema 2, and would stop
 /// there (`LogStop.newerSchema`). It is deployed like that first, and once more, writing schema 2, when all of them

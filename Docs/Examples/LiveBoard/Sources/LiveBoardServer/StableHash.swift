@@ -18,6 +18,7 @@ struct StableHash {
     combine(place.position)
     combine(place.text)
     combine(place.kind)
+    combine(place.author ?? "")
   }
 
   mutating func combine(_ kind: Board.Kind?) {

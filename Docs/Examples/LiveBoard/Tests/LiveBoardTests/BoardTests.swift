@@ -116,6 +116,32 @@ import Testing
     await other.shutdown()
   }
 
+  @Test func `a person who is erased at one server is so at the others`() async throws {
+    let logs = MemoryLogs()
+    var options = LiveBoardServer.Options()
+    options.logs = .cluster([])
+    let one = try await Boards(health: Health(), logs, options)
+    let other = try await Boards(health: Health(), logs, options)
+    func authors(at boards: Boards) async throws -> [String?] {
+      let room = try await boards.rooms.withStore(1) { await $0.committed() }
+      return room.board.columns[0].cards.map(\.author)
+    }
+    for author in ["ann", "bob"] {
+      let add = Edit.addCard(text: "a", column: nil, author: author)
+      _ = try await one.rooms.withStore(1) { try await $0.send(add) }
+    }
+    while try await authors(at: other) != ["ann", "bob"] { await Task.yield() }
+    try await other.erase("ann")
+    while try await authors(at: one) != [nil, "bob"] { await Task.yield() }
+    #expect(try await authors(at: other) == [nil, "bob"])
+    // Once more changes nothing.
+    let version = try await other.rooms.withStore(1) { await $0.committed().board.version }
+    try await other.erase("ann")
+    #expect(try await other.rooms.withStore(1) { await $0.committed().board.version } == version)
+    await one.shutdown()
+    await other.shutdown()
+  }
+
   // MARK: Streams
 
   @Test func `who has a version gets the changes since, and the board where that is too much`() {

@@ -45,9 +45,9 @@ import Testing
       _ change: @escaping @Sendable (inout String, inout String?, inout String?, inout Board.Kind?) -> Void
     ) -> Edits {
       { edit, _ in
-        guard case .addCard(var text, var column, var key, var kind) = edit else { return [edit] }
+        guard case .addCard(var text, var column, var key, var kind, let author) = edit else { return [edit] }
         change(&text, &column, &key, &kind)
-        return [.addCard(text: text, column: column, key: key, kind: kind)]
+        return [.addCard(text: text, column: column, key: key, kind: kind, author: author)]
       }
     }
     func moved(_ change: @escaping @Sendable (inout String, inout Int?) -> Void) -> Edits {

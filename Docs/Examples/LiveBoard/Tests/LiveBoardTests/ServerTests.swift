@@ -206,6 +206,47 @@ import Testing
     #expect(try folder.contains("stays"))
   }
 
+  @Test func `a person who is erased is on no board any more, in no undo and in no file`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      _ = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
+      _ = try await request(client, .post, "/boards", #"{"title": "A third"}"#)
+      func add(_ text: String, _ author: String, board: Int) async throws {
+        let made = try await request(
+          client, .post, "/boards/\(board)/cards", "{\"text\": \"\(text)\", \"author\": \"\(author)\"}")
+        #expect(try answer(made).board.columns[0].cards.last?.author == author)
+      }
+      try await add("first", "Zoë Name", board: 1)
+      try await add("second", "bob", board: 1)
+      // Nowhere but in the past of the second one.
+      try await add("third", "Zoë Name", board: 2)
+      let deleted = try answer(await request(client, .delete, "/boards/2/cards/1"))
+      try await add("fourth", "bob", board: 3)
+      #expect(try folder.contains("Zoë Name"))
+      let others = try folder.files(containing: "fourth")
+
+      #expect(try await request(client, .post, "/people/Zo%C3%AB%20Name/erase", "{}").status == .noContent)
+      #expect(try !folder.contains("Zoë Name"))
+      #expect(try folder.contains("bob"))
+      #expect(try folder.files(containing: "fourth") == others, "a board without the name is left alone")
+      let board = try answer(
+        await request(client, .post, "/boards/2/undo", "{\"version\": \(deleted.version ?? 0)}")
+      ).board
+      #expect(board.columns[0].cards == [Board.Card(id: 1, text: "third")])
+      let first = try await request(client, .get, "/boards/1")
+      let cards = try JSONDecoder().decode(Board.self, from: Data(first.body.readableBytesView)).columns[0].cards
+      #expect(cards.map(\.author) == [nil, "bob"] && cards.map(\.text) == ["first", "second"])
+    }
+    try await withServer(in: folder) { client in
+      let past = try await request(client, .get, "/boards/1?version=3")
+      #expect(past.status == .ok)
+      let added = try await request(client, .post, "/boards/1/cards", #"{"text": "later"}"#)
+      #expect(added.status == .created)
+    }
+    #expect(try !folder.contains("Zoë Name"))
+    #expect(try folder.contains("third"))
+  }
+
   @Test func `the history of a board has its edits in order, with the version that each made`() async throws {
     let folder = try Folder()
     try await withServer(in: folder) { client in

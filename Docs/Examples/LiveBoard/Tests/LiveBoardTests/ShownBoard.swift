@@ -10,7 +10,7 @@ struct ShownBoard: Decodable, Equatable {
     for column in columns.indices { columns[column].cards.removeAll { $0.id == change.card } }
     if let place = change.after {
       columns[place.column].cards.insert(
-        Board.Card(id: change.card, text: place.text, kind: place.kind), at: place.position)
+        Board.Card(id: change.card, text: place.text, kind: place.kind, author: place.author), at: place.position)
     }
     version = change.version
   }
