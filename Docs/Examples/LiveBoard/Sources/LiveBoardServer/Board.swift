@@ -12,8 +12,8 @@ public enum Edit: Codable, Sendable, Equatable {
   case undo(version: Int)
   /// Takes a name out of all cards, and out of what was before.
   case erase(author: String)
-  /// The log has been, up to there.
-  case erased
+  /// The log has been erased behind so many erasures.
+  case erased(count: Int)
 }
 
 /// One board. What changes it makes a new version of it; what it refuses changes nothing, and neither does moving a

@@ -20,6 +20,7 @@ final class Boards: Sendable {
   static let attendanceKey = "attendance"
   /// How many boards are kept in memory that nobody needs.
   static let keptLimit = 1000
+  static let erasuresAtATime = 32
 
   let trees: Trees
   /// What goes to the event streams of each board that has any.
@@ -99,27 +100,43 @@ final class Boards: Sendable {
     }
     // Each server does that, but nobody waits for it there.
     try await logs.remove(Self.key(of: id))
+    // The title. Not where a server that lags would have to start anew for it.
+    if !isShared { try await list.eraseLog() }
   }
 
   /// Takes a person's name out of all boards, and out of what is stored of them. Where it throws, or the process dies
   /// meanwhile, some of that may be left: it is to be called once more.
   func erase(_ name: String) async throws {
-    for board in await list.committed().summaries {
-      do {
-        try await rooms.withStore(board.id) { room in
-          let state = await room.state
-          guard state.names.contains(name) || state.hasToErase else { return }
-          try await room.send(.erase(author: name))
-          try await room.eraseLog()
-          try await room.send(.erased)
-        }
-      } catch is Unknown {
-        // It has been deleted meanwhile.
+    let boards = await list.committed().summaries
+    try await withThrowingTaskGroup { group in
+      if isShared { group.addTask { try await self.eraseAttendance() } }
+      for (index, board) in boards.enumerated() {
+        // On a cluster each one takes seconds.
+        if index >= Self.erasuresAtATime { try await group.next() }
+        group.addTask { try await self.erase(name, from: board.id) }
       }
+      try await group.waitForAll()
     }
-    guard isShared else { return }
-    // Servers that share the boards have told each other who was here. An empty log cannot be erased.
+  }
+
+  private func erase(_ name: String, from board: Int) async throws {
+    do {
+      try await rooms.withStore(board) { room in
+        let state = await room.state
+        guard state.names.contains(name) || state.hasToErase else { return }
+        let count = try await room.send(.erase(author: name)) { $0.erasures }
+        try await room.eraseLog()
+        try await room.send(.erased(count: count))
+      }
+    } catch is Unknown {
+      // It has been deleted meanwhile.
+    }
+  }
+
+  /// Servers that share the boards have told each other who was here.
+  private func eraseAttendance() async throws {
     try await trees.attendance.withStore(Self.attendanceKey) { store in
+      // An empty log cannot be erased.
       try await store.send(.here(server: trees.server, board: 0, Attendance.People()))
       try await store.eraseLog()
     }

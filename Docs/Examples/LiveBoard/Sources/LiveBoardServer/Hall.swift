@@ -12,7 +12,8 @@ struct Hall: Sendable {
   enum Action: Sendable {
     case join(Int, name: String)
     case leave(Int)
-    case board(Board, [Board.Change])
+    /// What was sent is not sent again after a name was erased from it.
+    case board(Board, [Board.Change], erasures: Int = 0)
     case attendance(Attendance.Part)
     /// The board is, for good.
     case deleted
@@ -26,6 +27,7 @@ struct Hall: Sendable {
   private(set) var board: EncodedBoard?
   /// The last changes of the board, the oldest first, one for each version.
   private var changes: [ByteBuffer] = []
+  private var erasures = 0
   /// Who is here, and how often that has changed.
   private(set) var here = (count: 0, message: ByteBuffer())
   private(set) var beats = 0
@@ -61,8 +63,9 @@ struct Hall: Sendable {
     case .leave(let connection):
       names[connection] = nil
       if names.isEmpty { (board, changes, here.message) = (nil, [], ByteBuffer()) }
-    case .board(let newest, let newestChanges):
+    case .board(let newest, let newestChanges, let newestErasures):
       guard isOpen else { return }
+      if newestErasures != erasures { (changes, erasures) = ([], newestErasures) }
       let version = board?.version ?? newest.version
       // Those in between are not there where this was behind by more than it is given, or ahead.
       if newest.version < version || newest.version - version > newestChanges.count { changes = [] }
@@ -104,7 +107,10 @@ struct Hall: Sendable {
           .run { dispatch in
             try await rooms.withStore(id) { room in
               let states: StateSequence<Room> = room.states(bufferingPolicy: .bufferingNewest(1))
-              for await room in states { dispatch(.board(room.board, Array(room.changes.suffix(changeLimit)))) }
+              for await room in states {
+                let changes = Array(room.changes.suffix(changeLimit))
+                dispatch(.board(room.board, changes, erasures: room.erasures))
+              }
             }
             // It was shut down, as its log had stopped: there will be another one.
             throw StoreError.terminated

@@ -11,8 +11,10 @@ public struct Room: Codable, Sendable {
   private var changesHash: UInt64 = 0
   /// Who may be named in the log: authors of cards, also of those that are gone.
   private(set) var names: Set<String> = []
-  /// A name has been taken out of this, and may still be in the log.
-  private(set) var hasToErase = false
+  /// How often a name was taken out of this, and how many of these names are out of the log as well.
+  private(set) var erasures = 0
+  private var completeErasures = 0
+  var hasToErase: Bool { completeErasures < erasures }
   /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit;
   /// it is not kept.
   public private(set) var outcome = Result<Outcome, Board.Refusal>.success(Outcome(card: 0, version: nil))
@@ -24,7 +26,7 @@ public struct Room: Codable, Sendable {
     public let version: Int?
   }
 
-  private enum CodingKeys: CodingKey { case board, changes, names, hasToErase }
+  private enum CodingKeys: CodingKey { case board, changes, names, erasures, completeErasures }
 
   init(id: Int, title: String) { board = Board(id: id, title: title) }
 
@@ -35,7 +37,8 @@ public struct Room: Codable, Sendable {
     changesHash = changes.reduce(0) { $0 &+ $1.hash }
     // Not in those of the first version.
     names = try container.decodeIfPresent(Set<String>.self, forKey: .names) ?? []
-    hasToErase = try container.decodeIfPresent(Bool.self, forKey: .hasToErase) ?? false
+    erasures = try container.decodeIfPresent(Int.self, forKey: .erasures) ?? 0
+    completeErasures = try container.decodeIfPresent(Int.self, forKey: .completeErasures) ?? 0
   }
 
   /// What a replica, or another version of this program, compares its state by: another one for each other state. It
@@ -44,12 +47,13 @@ public struct Room: Codable, Sendable {
   /// none, have the same.
   var fingerprint: UInt64 {
     var hash = StableHash()
-    var namesHash = UInt64(hasToErase ? 1 : 0)
-    for name in names {
+    // A set has another order in each process.
+    let namesHash = names.reduce(UInt64(0)) { sum, name in
       var hash = StableHash()
       hash.combine(name)
-      namesHash &+= hash.value
+      return sum &+ hash.value
     }
+    for number in [erasures, completeErasures] { hash.combine(number) }
     for part in [board.fingerprint, changesHash, namesHash] { hash.combine(Int(truncatingIfNeeded: part)) }
     return hash.value
   }
@@ -59,7 +63,7 @@ public struct Room: Codable, Sendable {
     // It is in the log, whatever becomes of the card.
     case .addCard(_, _, _, _, let author?): names.insert(author)
     case .erase(let author): erase(author)
-    case .erased: hasToErase = false
+    case .erased(let count): completeErasures = max(completeErasures, count)
     default: break
     }
     do throws(Board.Refusal) {
@@ -77,7 +81,7 @@ public struct Room: Codable, Sendable {
     changesHash = changes.reduce(0) { $0 &+ $1.hash }
     for change in board.erase(author) { remember(change) }
     names.remove(author)
-    hasToErase = true
+    erasures += 1
   }
 
   private mutating func remember(_ change: Board.Change) {
@@ -126,7 +130,7 @@ extension Room: Versioned {
   var schema: UInt32 {
     let isSecond =
       board.columns.contains { $0.cards.contains { $0.kind != nil } }
-      || changes.contains { $0.before?.kind != nil || $0.after?.kind != nil } || !names.isEmpty || hasToErase
+      || changes.contains { $0.before?.kind != nil || $0.after?.kind != nil } || !names.isEmpty || erasures > 0
     return isSecond ? 2 : 1
   }
 }

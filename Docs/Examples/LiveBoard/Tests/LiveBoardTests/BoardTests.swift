@@ -167,6 +167,10 @@ import Testing
     hall.reduce(.board(room.board, room.changes.suffix(1)))
     #expect(text(since: version - 1).components(of: "event: change") == 1)
     #expect(text(since: version - 2).components(of: "event: board") == 1)
+    // What an erased name was in is not sent again.
+    let changed = room.board.version
+    hall.reduce(.board(room.board, [], erasures: 1))
+    #expect(text(since: changed - 1).components(of: "event: board") == 1)
   }
 }
 

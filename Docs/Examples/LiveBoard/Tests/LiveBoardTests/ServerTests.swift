@@ -184,6 +184,7 @@ import Testing
         _ = try await events.nextBoard()
         #expect(try await request(client, .delete, "/boards/2").status == .noContent)
         #expect(try !folder.contains("remembered"))
+        #expect(try !folder.contains("the title"))
         // The last event says why.
         var last: String?
         while let event = try await events.next() { last = event.name }
@@ -245,6 +246,29 @@ import Testing
     }
     #expect(try !folder.contains("Zoë Name"))
     #expect(try folder.contains("third"))
+  }
+
+  @Test func `an erasure that was cut short is complete when it is asked for again`() async throws {
+    let folder = try Folder()
+    let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    var options = LiveBoardServer.Options()
+    options.logs = .directory(folder.path)
+    try await LiveBoardServer(options, logger: logger).withApplication { _, boards in
+      try await boards.rooms.withStore(1) { room in
+        try await room.send(.addCard(text: "first", column: nil, author: "ann"))
+        try await room.send(.addCard(text: "second", column: nil, author: "bob"))
+        // The process dies here.
+        #expect(try await room.send(.erase(author: "ann")) { $0.hasToErase })
+        // Another erasure that ends now was before that one.
+        #expect(try await room.send(.erased(count: 0)) { $0.hasToErase })
+      }
+      #expect(try folder.contains("ann"))
+      try await boards.erase("ann")
+      #expect(try !folder.contains("ann"))
+      #expect(try folder.contains("bob"))
+      let hasToErase = try await boards.rooms.withStore(1) { await $0.committed().hasToErase }
+      #expect(!hasToErase)
+    }
   }
 
   @Test func `the history of a board has its edits in order, with the version that each made`() async throws {
