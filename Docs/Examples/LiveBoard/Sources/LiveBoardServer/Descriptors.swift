@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 
 /// Whose the process's file descriptors are. A process must not run out of them: libdispatch ends it when it gets none.
-struct Descriptors: Equatable {
+struct Descriptors {
   /// One for each connection, that of an event stream included.
   let connections: Int
   /// The files that the log keeps open: two for each of the boards that were edited last. There may be any number of
