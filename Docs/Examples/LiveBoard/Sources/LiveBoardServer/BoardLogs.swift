@@ -12,21 +12,23 @@ public enum BoardLogs: Sendable, Equatable {
   /// On a cluster, for as many servers as there are: `nats://…`, one address for each of its own.
   case cluster([String])
 
-  struct Opened: Sendable {
-    /// Whether other servers may follow the same.
-    let isShared: Bool
-    /// The log of a tree, by its key.
-    let log: @Sendable (_ key: String) -> any OrderedLog
-    let close: @Sendable () async -> Void
+  /// Whether other servers may follow the same.
+  var isShared: Bool {
+    switch self {
+    case .directory: false
+    case .cluster: true
+    }
   }
 
-  func open(logger: Logger) async throws -> Opened {
+  /// - Parameter openFiles: How many files may be kept open.
+  func open(openFiles: Int, logger: Logger) async throws -> any LogDirectory {
     switch self {
     case .directory(let path):
-      let log = try FileLog(directory: path) { tail in
+      var options = FileLog.Options()
+      options.openFiles = openFiles
+      return try FileLog(directory: path, options: options) { tail in
         logger.warning("The last write was torn by a crash and set aside.", metadata: ["file": "\(tail.path)"])
       }
-      return Opened(isShared: false, log: { log[$0] }, close: { await log.close() })
     case .cluster(let servers):
       #if NATS
         var options = NATSLog.Options()
@@ -34,8 +36,7 @@ public enum BoardLogs: Sendable, Equatable {
         options.replicas = min(servers.count, 3)
         // The brokers may just be starting, and have no leader yet.
         options.connectLimit = .seconds(60)
-        let log = try await NATSLog(servers: servers, options: options)
-        return Opened(isShared: true, log: { log[$0] }, close: { await log.close() })
+        return try await NATSLog(servers: servers, options: options)
       #else
         throw LiveBoardServer.Failure.noCluster(servers.joined(separator: ","))
       #endif

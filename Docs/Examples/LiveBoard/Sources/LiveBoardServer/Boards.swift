@@ -1,25 +1,6 @@
 import Puredux
 import PureduxLog
 
-/// The boards that there are: a tree of its own, beside those of the boards.
-struct BoardList: Codable, Sendable {
-  static let limit = 10_000
-
-  struct Summary: Codable, Sendable, Equatable {
-    let id: Int
-    let title: String
-  }
-
-  /// The first one is there on every server before anything has happened.
-  private(set) var titles = ["First board"]
-
-  mutating func add(_ title: String) { titles.append(title) }
-
-  func title(of id: Int) -> String? { id > 0 && id <= titles.count ? titles[id - 1] : nil }
-
-  var summaries: [Summary] { titles.enumerated().map { Summary(id: $0.offset + 1, title: $0.element) } }
-}
-
 /// A store for each board that is in use, whose order is that of the board's log, and the list of all of them.
 final class Boards: Sendable {
   struct Unknown: Error {
@@ -30,14 +11,16 @@ final class Boards: Sendable {
   struct Trees: Sendable {
     /// This server's name among those that share them: another one in each run.
     let server: String
-    let list: RootStore<BoardList, String>
+    let list: RootStore<BoardList, BoardList.Action>
     let rooms: StoreDirectory<Int, Room, Edit>
     /// One, which is open while anybody is here.
     let attendance: StoreDirectory<String, Attendance, Attendance.Action>
   }
 
   static let attendanceKey = "attendance"
-  static let full: RejectionReason = "There are too many boards."
+  /// How many boards are kept in memory that nobody needs.
+  static let keptLimit = 1000
+  static let erasuresAtATime = 32
 
   let trees: Trees
   /// What goes to the event streams of each board that has any.
@@ -45,33 +28,38 @@ final class Boards: Sendable {
   let health: Health
   /// Three quarters of the connections: the rest is for other requests.
   let streamLimit: Int
+  let writtenSchema: UInt32
+  private let isShared: Bool
+  private let logs: any LogDirectory
 
-  var list: RootStore<BoardList, String> { trees.list }
+  var list: RootStore<BoardList, BoardList.Action> { trees.list }
   var rooms: StoreDirectory<Int, Room, Edit> { trees.rooms }
 
   init(
-    health: Health, _ logs: BoardLogs.Opened, _ server: LiveBoardServer.Options = LiveBoardServer.Options()
+    health: Health, _ logs: any LogDirectory, _ server: LiveBoardServer.Options = LiveBoardServer.Options()
   ) async throws {
     var options = LogOptions()
     // A person does not wait longer.
     (options.sendLimit, options.openingLimit) = (.seconds(5), .seconds(5))
-    let limit = Middleware<BoardList, String> { title, context, next in
-      if context.state.titles.count >= BoardList.limit { return context.reject(Self.full) }
-      next(title)
-    }
     var patient = options
     patient.openingLimit = .seconds(60)
     let list = try await RootStore(
-      following: logs.log("list"), initialState: BoardList(), options: patient,
-      onPhase: { health.entered($0, by: "list") }, middleware: [limit]
-    ) { $0.add($1) }
-    let countLimit = min(1000, server.connectionLimit)
-    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: countLimit) { [options] id in
+      following: logs["list"], initialState: BoardList(), actions: .json(writing: server.writtenSchema),
+      states: .json(writing: server.writtenSchema), options: patient, onPhase: { health.entered($0, by: "list") },
+      interceptors: .effects(ofState: BoardList.removing(from: logs, health)),
+      middleware: [BoardList.admission(writing: server.writtenSchema), BoardList.limiting]
+    ) { $0.reduce($1) }
+    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: Self.keptLimit) { [options] id in
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
-      return try await RootStore(
-        following: logs.log("boards/\(id)"), initialState: Room(id: id, title: title), options: options,
-        onPhase: { health.entered($0, by: "boards/\(id)") }
+      let room = try await RootStore(
+        following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
+        actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema), options: options,
+        fingerprint: { $0.fingerprint }, onPhase: { health.entered($0, by: Self.key(of: id)) },
+        middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
+      // What was deleted meanwhile does not begin anew.
+      guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
+      return room
     }
     let name = "\(UInt64.random(in: 0...UInt64.max))"
     let beating = Attendance.beating(of: name)
@@ -79,9 +67,9 @@ final class Boards: Sendable {
     var brief = options
     (brief.snapshotBytes, brief.truncatesBehindSnapshots, brief.endingLimit) = (64 << 10, true, .seconds(1))
     let attendance = StoreDirectory<String, Attendance, Attendance.Action>(idleLimit: .seconds(60)) { [brief] key in
-      if !logs.isShared { return RootStore(initialState: Attendance(), interceptors: beating) { $0.reduce($1) } }
+      if !server.logs.isShared { return RootStore(initialState: Attendance(), interceptors: beating) { $0.reduce($1) } }
       return try await RootStore(
-        following: logs.log(key), initialState: Attendance(), options: brief,
+        following: logs[key], initialState: Attendance(), options: brief,
         onPhase: { health.entered($0, by: key) }, interceptors: beating
       ) { $0.reduce($1) }
     }
@@ -94,7 +82,64 @@ final class Boards: Sendable {
     }
     self.trees = trees
     self.health = health
+    self.logs = logs
+    writtenSchema = server.writtenSchema
+    isShared = server.logs.isShared
     streamLimit = server.connectionLimit - (server.connectionLimit + 3) / 4
+  }
+
+  static func key(of board: Int) -> String { "boards/\(board)" }
+
+  /// Deletes a board. Returns when nothing is left of it.
+  func delete(_ id: Int) async throws {
+    do {
+      try await list.send(.delete(board: id))
+    } catch StoreError.rejected(let reason) {
+      guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
+      throw StoreError.rejected(reason: reason)
+    }
+    // Each server does that, but nobody waits for it there.
+    try await logs.remove(Self.key(of: id))
+    // The title. Not where a server that lags would have to start anew for it.
+    if !isShared { try await list.eraseLog() }
+  }
+
+  /// Takes a person's name out of all boards, and out of what is stored of them. Where it throws, or the process dies
+  /// meanwhile, some of that may be left: it is to be called once more.
+  func erase(_ name: String) async throws {
+    let boards = await list.committed().summaries
+    try await withThrowingTaskGroup { group in
+      if isShared { group.addTask { try await self.eraseAttendance() } }
+      for (index, board) in boards.enumerated() {
+        // On a cluster each one takes seconds.
+        if index >= Self.erasuresAtATime { try await group.next() }
+        group.addTask { try await self.erase(name, from: board.id) }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  private func erase(_ name: String, from board: Int) async throws {
+    do {
+      try await rooms.withStore(board) { room in
+        let state = await room.state
+        guard state.names.contains(name) || state.hasToErase else { return }
+        let count = try await room.send(.erase(author: name)) { $0.erasures }
+        try await room.eraseLog()
+        try await room.send(.erased(count: count))
+      }
+    } catch is Unknown {
+      // It has been deleted meanwhile.
+    }
+  }
+
+  /// Servers that share the boards have told each other who was here.
+  private func eraseAttendance() async throws {
+    try await trees.attendance.withStore(Self.attendanceKey) { store in
+      // An empty log cannot be erased.
+      try await store.send(.here(server: trees.server, board: 0, Attendance.People()))
+      try await store.eraseLog()
+    }
   }
 
   /// Returns when what was accepted is saved, or after the log's `endingLimit`.

@@ -1,26 +1,41 @@
 import Foundation
 import NIOCore
 
-/// How many connections the process has file descriptors for. A process must not run out of them: libdispatch ends it
-/// when it gets none.
-enum Descriptors {
-  /// A connection has a descriptor of its own, and the board that it asks for has two while it is open.
-  private static let eachConnection = 3
-  /// Event loops have three each; the rest is for files that are open for a moment, and for the system's libraries.
-  private static let reserve = 96 + 4 * System.coreCount
+/// Whose the process's file descriptors are. A process must not run out of them: libdispatch ends it when it gets none.
+struct Descriptors {
+  /// One for each connection, that of an event stream included.
+  let connections: Int
+  /// The files that the log keeps open: two for each of the boards that were edited last. There may be any number of
+  /// boards; the files of the others are opened again with their next edit.
+  let files: Int
 
-  /// Raises the process's limit as far as it has to be and may be, and returns how many connections there can be.
-  static func connections(atMost wanted: Int) -> Int {
+  /// Three for each event loop, and what the process, its listening socket and the log's directory have.
+  private static let own = 16 + 3 * System.coreCount
+  /// What the log has open for a moment, on 17 threads.
+  private static let moment = 4 * 17
+
+  /// Nobody's: the log opens nothing where only so many are left, and the system's libraries need some.
+  private static func spare(of limit: Int) -> Int { min(64, limit / 4) }
+
+  /// Of what the others leave, connections have three quarters, and files one.
+  init(limit: Int, connections wanted: Int) {
+    let rest = max(0, limit - Self.spare(of: limit) - Self.own - Self.moment)
+    files = rest / 4
+    connections = min(wanted, rest - files)
+  }
+
+  /// Raises the process's limit as far as it has to be and may be.
+  static func raised(for wanted: Int) -> Descriptors {
     let wanted = min(max(wanted, 0), 1 << 20)
     var limit = rlimit()
-    guard getrlimit(resource, &limit) == 0 else { return 0 }
-    let needed = rlim_t(reserve + eachConnection * wanted)
+    guard getrlimit(resource, &limit) == 0 else { return Descriptors(limit: 0, connections: wanted) }
+    let needed = rlim_t(64 + own + moment + wanted + wanted / 3 + 1)
     if limit.rlim_cur < needed {
       var raised = limit
       raised.rlim_cur = min(needed, limit.rlim_max)
       if setrlimit(resource, &raised) == 0 { limit = raised }
     }
-    return min(wanted, max(0, (Int(clamping: limit.rlim_cur) - reserve) / eachConnection))
+    return Descriptors(limit: Int(clamping: limit.rlim_cur), connections: wanted)
   }
 
   #if canImport(Glibc)

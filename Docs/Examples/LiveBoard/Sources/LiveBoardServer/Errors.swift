@@ -24,7 +24,9 @@ struct JSONErrors<Context: RequestContext>: RouterMiddleware {
       return HTTPError(error.status, message: error.status.message)
     case let unknown as Boards.Unknown:
       return HTTPError(.notFound, message: "There is no board \(unknown.id).")
-    case let refusal as Board.Refusal: return refusal.answer
+    case let refusal as Board.Refusal: return HTTPError(refusal.status, message: refusal.description)
+    case StoreError.stopped(.removed), LogError.removed:
+      return HTTPError(.notFound, message: "The board has been deleted.")
     case StoreError.rejected(let reason):
       return HTTPError(.unprocessableContent, message: reason?.description ?? "This is not possible.")
     case StoreError.outcomeUnknown:
@@ -54,15 +56,13 @@ extension HTTPResponse.Status {
 }
 
 extension Board.Refusal {
-  fileprivate var answer: HTTPError {
+  fileprivate var status: HTTPResponse.Status {
     switch self {
-    case .unknownCard(let id): HTTPError(.notFound, message: "There is no card \(id) on this board.")
-    case .unknownColumn(let name):
-      HTTPError(.unprocessableContent, message: "There is no column \"\(name)\" on this board.")
-    case .changedSince:
-      HTTPError(.conflict, message: "This cannot be undone: the card has been changed since, or it is too long ago.")
-    case .full:
-      HTTPError(.unprocessableContent, message: "The board is full: at most \(Board.cardLimit) cards.")
+    case .unknownCard: .notFound
+    case .unknownColumn, .full, .emptyText, .longText, .longName: .unprocessableContent
+    case .longKey: .badRequest
+    case .changedSince: .conflict
+    case .notYet: .serviceUnavailable
     }
   }
 }

@@ -28,6 +28,7 @@ struct EventStream: Sendable {
     try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
     var (version, here, beats) = (nil as Int?, 0, 0)
     for await state in states {
+      if state.isDeleted { return try await writer.write(.event("deleted", true)) }
       guard let board = state.board else { continue }
       let known = version ?? seen.flatMap { state.version(ofEvent: $0) } ?? 0
       var messages = [state.news(since: known)]

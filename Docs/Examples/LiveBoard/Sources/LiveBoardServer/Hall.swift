@@ -12,8 +12,11 @@ struct Hall: Sendable {
   enum Action: Sendable {
     case join(Int, name: String)
     case leave(Int)
-    case board(Board, [Board.Change])
+    /// What was sent is not sent again after a name was erased from it.
+    case board(Board, [Board.Change], erasures: Int = 0)
     case attendance(Attendance.Part)
+    /// The board is, for good.
+    case deleted
     /// Other servers are told who is here at this one.
     case tell
     case beat
@@ -24,16 +27,18 @@ struct Hall: Sendable {
   private(set) var board: EncodedBoard?
   /// The last changes of the board, the oldest first, one for each version.
   private var changes: [ByteBuffer] = []
+  private var erasures = 0
   /// Who is here, and how often that has changed.
   private(set) var here = (count: 0, message: ByteBuffer())
   private(set) var beats = 0
+  private(set) var isDeleted = false
   private var names: [Int: String] = [:]
   /// What has been told of this one.
   private var told = Attendance.People()
 
   init(epoch: String) { self.epoch = epoch }
 
-  var isOpen: Bool { !names.isEmpty }
+  var isOpen: Bool { !names.isEmpty && !isDeleted }
   var people: Attendance.People { Attendance.People(names: names.values, count: names.count) }
   var isTold: Bool { told == people }
 
@@ -58,8 +63,9 @@ struct Hall: Sendable {
     case .leave(let connection):
       names[connection] = nil
       if names.isEmpty { (board, changes, here.message) = (nil, [], ByteBuffer()) }
-    case .board(let newest, let newestChanges):
+    case .board(let newest, let newestChanges, let newestErasures):
       guard isOpen else { return }
+      if newestErasures != erasures { (changes, erasures) = ([], newestErasures) }
       let version = board?.version ?? newest.version
       // Those in between are not there where this was behind by more than it is given, or ahead.
       if newest.version < version || newest.version - version > newestChanges.count { changes = [] }
@@ -69,6 +75,7 @@ struct Hall: Sendable {
     case .attendance(let part):
       told = part.own
       here = (here.count + 1, .event("attendance", part.all))
+    case .deleted: isDeleted = true
     case .tell: break
     case .beat: beats += 1
     }
@@ -78,7 +85,7 @@ struct Hall: Sendable {
   static func interceptors(
     of id: Int, in boards: Boards.Trees, beatInterval: Duration
   ) -> Interceptor<Hall, Action> {
-    let (rooms, attendance, server) = (boards.rooms, boards.attendance, boards.server)
+    let (list, rooms, attendance, server) = (boards.list, boards.rooms, boards.attendance, boards.server)
     return Interceptor(combining: [
       .effects { action, context in
         switch action {
@@ -92,7 +99,7 @@ struct Hall: Sendable {
           return .run { _ in
             _ = try await attendance.withStore(Boards.attendanceKey) { store in store.dispatch(here) }
           }.id("tell")
-        case .board, .beat: return nil
+        case .board, .beat, .deleted: return nil
         }
       },
       .effects(
@@ -100,11 +107,22 @@ struct Hall: Sendable {
           .run { dispatch in
             try await rooms.withStore(id) { room in
               let states: StateSequence<Room> = room.states(bufferingPolicy: .bufferingNewest(1))
-              for await room in states { dispatch(.board(room.board, Array(room.changes.suffix(changeLimit)))) }
+              for await room in states {
+                let changes = Array(room.changes.suffix(changeLimit))
+                dispatch(.board(room.board, changes, erasures: room.erasures))
+              }
             }
             // It was shut down, as its log had stopped: there will be another one.
             throw StoreError.terminated
           }.id("board").retried(.constant(.seconds(1)))
+        },
+        .while(\.isOpen) {
+          .run { dispatch in
+            let title = list.scope { $0.title(of: id) }
+            let titles: StateSequence<String?> =
+              title.states(bufferingPolicy: .bufferingNewest(1), removeStateDuplicates: .equal)
+            for await title in titles where title == nil { dispatch(.deleted) }
+          }.id("list")
         },
         .while(\.isOpen) {
           .run { dispatch in

@@ -18,11 +18,15 @@ final class Health: Sendable {
         case .waiting(.full): "no room"
         case .waiting(.unavailable): "away"
         case .waiting(.refused): "refuses what waits"
+        case .stopped(.removed): nil
         case .stopped(let reason): "stopped: \(reason)"
         case .recovering, .following, .ended: nil
         }
     }
   }
+
+  /// - Parameter trouble: What is wrong with a tree; nil, if nothing is any more.
+  func note(_ trouble: String?, of store: String) { troubled.withLock { $0[store] = trouble } }
 
   /// The stores whose log takes nothing for now, and those that have stopped, and why.
   var troubles: [String: String] { troubled.withLock { $0 } }

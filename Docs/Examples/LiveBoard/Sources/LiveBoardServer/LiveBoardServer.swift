@@ -12,6 +12,8 @@ public struct LiveBoardServer: Sendable {
     public var port = 8080
     /// What keeps the boards.
     public var logs = BoardLogs.directory("liveboard")
+    /// The schema that is written: 1 as long as servers of the first version run, or may have to run again.
+    public var writtenSchema: UInt32 = 2
     /// What each request has to bring. Without it the server listens on loopback only.
     public var token: String?
     /// Further connections wait until there is room; event streams have three quarters of them. Where the process has
@@ -77,15 +79,19 @@ public struct LiveBoardServer: Sendable {
       throw Failure.needsToken(host: options.host)
     }
     var options = options
-    options.connectionLimit = Descriptors.connections(atMost: options.connectionLimit)
+    let descriptors = Descriptors.raised(for: options.connectionLimit)
+    options.connectionLimit = descriptors.connections
     guard options.connectionLimit >= min(8, self.options.connectionLimit) else { throw Failure.tooFewDescriptors }
-    let logs = try await options.logs.open(logger: logger)
+    let logs = try await options.logs.open(openFiles: descriptors.files, logger: logger)
     let boards = try await Boards(health: Health(), logs, options)
     let result: Result<Void, any Error>
     do {
-      let count = await boards.list.state.titles.count
+      let count = await boards.list.state.count
       logger.info(
-        "The boards are back.", metadata: ["boards": "\(count)", "connections": "\(options.connectionLimit)"])
+        "The boards are back.",
+        metadata: [
+          "boards": "\(count)", "connections": "\(descriptors.connections)", "files": "\(descriptors.files)",
+        ])
       try await body(application(of: boards, options), boards)
       result = .success(())
     } catch {

@@ -11,6 +11,7 @@ enum Page {
       <h1 id="title">LiveBoard</h1>
       <select id="boards" aria-label="another board"></select>
       <button id="new">new board</button>
+      <button id="delete">delete board</button>
       <label>your name <input id="name" maxlength="40"></label>
     </header>
     <p><span id="state" role="status">connecting</span> <span id="here"></span> <span id="unread"></span></p>
@@ -47,6 +48,11 @@ enum Page {
     ul { list-style: none; margin: 0; padding: 0; }
     li { background: var(--card); border-radius: .35rem; padding: .3rem .4rem; margin-bottom: .5rem; cursor: grab;
       display: flex; flex-wrap: wrap; gap: .25rem; align-items: center; }
+    li > small { flex: 1 1 100%; color: var(--soft); overflow-wrap: anywhere; }
+    li > small:empty { display: none; }
+    li.yellow { border-left: .4rem solid #e2b203; }
+    li.green { border-left: .4rem solid #22a06b; }
+    li.blue { border-left: .4rem solid #388bff; }
     li > span { flex: 1 1 100%; overflow-wrap: anywhere; }
     li > input { flex: 1 1 100%; }
     /* A line of its own in the line: what a text says about the direction of writing ends with it. */
@@ -135,11 +141,19 @@ enum Page {
     };
 
     const add = async (text, column, key) =>
-      done("Added", text, await ask("POST", root + "/cards", { text, column }, key));
+      done("Added", text, await ask("POST", root + "/cards", schema > 1 ? { text, column, author: name } : { text, column }, key));
     const edit = async ({ id, text }, newText) =>
       done("Changed", text, await ask("PATCH", root + "/cards/" + id, { text: newText }));
     const move = async ({ id, text }, column, position) =>
       done("Moved", text, await ask("POST", root + "/cards/" + id + "/move", { column, position }));
+    // A note in the next colour, and after the last one a task.
+    const kinds = ["task", "yellow", "green", "blue"];
+    const colour = item => item.kind && item.kind.note ? item.kind.note.colour : "task";
+    async function turn(item) {
+      const next = kinds[(kinds.indexOf(colour(item)) + 1) % kinds.length];
+      const kind = next === "task" ? { task: {} } : { note: { colour: next } };
+      done("Changed", item.text, await ask("PUT", root + "/cards/" + item.id + "/kind", kind));
+    }
     async function remove({ id, text }) {
       const node = cards.get(id);
       node.isLeaving = true;
@@ -198,11 +212,17 @@ enum Page {
         change, button("←", "", to(-1, 0)), button("→", "", to(1, 0)), button("↑", "", to(0, -1)),
         button("↓", "", to(0, 1)),
         button("✕", "", () => remove(place(id).item)),
+        // What older servers do not read is not offered yet.
+        ...(schema > 1 ? [button("■", "", () => turn(place(id).item))] : []),
       ];
       const labels = [
-        "edit", "move to the column before:", "move to the next column:", "move up:", "move down:", "delete"];
-      node.append(text, ...buttons);
+        "edit", "move to the column before:", "move to the next column:", "move up:", "move down:", "delete",
+        "task, or note in the next colour:"];
+      const author = document.createElement("small");
+      node.append(text, author, ...buttons);
       node.show = item => {
+        node.className = colour(item);
+        author.textContent = item.author || "";
         if (node.item === item.text) return;
         node.item = item.text;
         text.textContent = item.text;
@@ -312,6 +332,11 @@ enum Page {
     }
 
     function showState() {
+      if (newest.has("deleted")) {
+        element("state").textContent = "this board has been deleted";
+        element("columns").inert = true;
+        return;
+      }
       const connected = newest.get("connection") !== false;
       const shown = past ? "version " + past.version + " of " + live.version + ", as it was" :
         live ? "version " + live.version : "connecting";
@@ -351,6 +376,10 @@ enum Page {
       const made = title && await ask("POST", "/boards", { title });
       if (made) open(made.board.id);
     };
+    element("delete").onclick = async () => {
+      const title = live && live.title;
+      if (title && confirm("Delete “" + title + "” for good, with all that is on it?")) await ask("DELETE", root);
+    };
     element("name").value = name;
     element("name").onchange = event => {
       localStorage.setItem("name", event.target.value);
@@ -377,7 +406,7 @@ enum Page {
           if (now && now.version > live.version) live = now;
         } else {
           for (const column of live.columns) column.cards = column.cards.filter(item => item.id !== card);
-          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text });
+          if (after) live.columns[after.column].cards.splice(after.position, 0, { id: card, text: after.text, kind: after.kind, author: after.author });
           live.version = version;
         }
         show();
@@ -419,10 +448,13 @@ enum Page {
           connect();
         }, 5000);
         events.addEventListener("beat", () => { heard = Date.now(); });
-        for (const type of ["board", "change", "attendance"])
+        for (const type of ["board", "change", "attendance", "deleted"])
           events.addEventListener(type, event => {
             heard = Date.now();
             tell(type, event.data);
+            if (type !== "deleted") return;
+            clearInterval(watch);
+            events.close();
           });
         events.onopen = () => tell("connection", true);
         events.onerror = () => {

@@ -7,8 +7,6 @@ import PureduxLog
 
 struct BoardContext: RequestContext {
   static let largestBody = 16 * 1024
-  static let longestText = 1000
-  static let longestKey = 100
 
   var coreContext: CoreRequestContextStorage
   /// The thread that the request's connection is read and written on.
@@ -42,17 +40,19 @@ struct Routes: Sendable {
     let table: [(RouterPath, [HTTPRequest.Method: Handler])] = [
       ("/", [.get: file(Page.html, "text/html")]),
       ("/board.css", [.get: file(Page.style, "text/css")]),
-      ("/board.js", [.get: file(Page.script, "text/javascript")]),
+      ("/board.js", [.get: file("const schema = \(boards.writtenSchema);\n" + Page.script, "text/javascript")]),
       ("/health", [.get: alive]),
       ("/ready", [.get: ready]),
       ("/metrics", [.get: metrics]),
+      ("/people/:name/erase", [.post: erasePerson]),
       ("/boards", [.get: list, .post: createBoard]),
-      ("/boards/:board", [.get: show]),
+      ("/boards/:board", [.get: show, .delete: deleteBoard]),
       ("/boards/:board/events", [.get: events]),
       ("/boards/:board/history", [.get: changes]),
       ("/boards/:board/undo", [.post: undo]),
       ("/boards/:board/cards", [.post: addCard]),
       ("/boards/:board/cards/:card", [.patch: editCard, .delete: deleteCard]),
+      ("/boards/:board/cards/:card/kind", [.put: setKind]),
       ("/boards/:board/cards/:card/move", [.post: moveCard]),
     ]
     for (path, given) in table {
@@ -104,7 +104,7 @@ struct Routes: Sendable {
       ("edits_total", "counter", "Edits saved since the server started.", health.edits.load(ordering: .relaxed)),
       ("unknown_total", "counter", "Edits of which it is not known.", health.unknown.load(ordering: .relaxed)),
       ("event_streams", "gauge", "Open event streams.", health.streams.load(ordering: .relaxed)),
-      ("boards", "gauge", "Boards that there are.", await boards.list.committed().titles.count),
+      ("boards", "gauge", "Boards that there are.", await boards.list.committed().count),
       ("open_boards", "gauge", "Boards that are in memory.", await boards.rooms.keys.count),
       ("troubled_logs", "gauge", "Logs that take nothing, or whose store has stopped.", health.troubles.count),
     ]
@@ -176,25 +176,37 @@ struct Routes: Sendable {
   }
 
   private func createBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let title = try checked(try await body(NewBoard.self, of: request, context).title)
-    let id = try await boards.list.send(title) { $0.titles.count }
+    let title = try await body(NewBoard.self, of: request, context).title
+    let id = try await boards.list.send(.add(title: trimmed(title))) { $0.newest }
     return try await answer(.created, id, nil, request, context)
+  }
+
+  private func deleteBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
+    try await boards.delete(board(of: context))
+    return Response(status: .noContent)
+  }
+
+  /// Answers when nothing that is stored has the name, but in backups.
+  private func erasePerson(_ request: Request, _ context: BoardContext) async throws -> Response {
+    guard let name = context.parameters.get("name")?.removingPercentEncoding else {
+      throw HTTPError(.badRequest, message: "The name cannot be read.")
+    }
+    try await boards.erase(trimmed(name))
+    return Response(status: .noContent)
   }
 
   private struct NewCard: Decodable {
     let text: String
     let column: String?
+    let kind: Board.Kind?
+    let author: String?
   }
 
   private func addCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let new = try await body(NewCard.self, of: request, context)
-    let key = request.headers[.idempotencyKey]
-    // Not cut: another request may have one that begins alike.
-    guard key.map({ $0.utf8.count <= BoardContext.longestKey }) ?? true else {
-      throw HTTPError(
-        .badRequest, message: "The Idempotency-Key is too long: at most \(BoardContext.longestKey) bytes.")
-    }
-    let edit = Edit.addCard(text: try checked(new.text), column: new.column, key: key)
+    let edit = Edit.addCard(
+      text: trimmed(new.text), column: new.column, key: request.headers[.idempotencyKey], kind: new.kind,
+      author: new.author.map(trimmed).flatMap { $0.isEmpty ? nil : $0 })
     return try await answer(.created, board(of: context), edit, request, context)
   }
 
@@ -205,7 +217,12 @@ struct Routes: Sendable {
   private func editCard(_ request: Request, _ context: BoardContext) async throws -> Response {
     let changed = try await body(ChangedCard.self, of: request, context)
     return try await answer(
-      .ok, board(of: context), .editCard(card: card(of: context), text: checked(changed.text)), request, context)
+      .ok, board(of: context), .editCard(card: card(of: context), text: trimmed(changed.text)), request, context)
+  }
+
+  private func setKind(_ request: Request, _ context: BoardContext) async throws -> Response {
+    let kind = try await body(Board.Kind.self, of: request, context)
+    return try await answer(.ok, board(of: context), .setKind(card: card(of: context), kind: kind), request, context)
   }
 
   private struct Move: Decodable {
@@ -241,19 +258,22 @@ struct Routes: Sendable {
     let board: Board
   }
 
-  /// Answers with the board: as it is, or as it was right after the commit of an edit. What is plainly refused does not
-  /// come into the log.
+  /// Answers with the board: as it is, or as it was right after the commit of an edit.
   private func answer(
     _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
     let answer = try await boards.rooms.withStore(id) { room in
       guard let edit else { return Answer(card: nil, version: nil, board: await room.committed().board) }
-      if let refusal = await room.committed().refusal(of: edit) { throw refusal }
       do {
         let after = try await room.send(edit) { $0 }
         boards.health.edits.add(1, ordering: .relaxed)
         let outcome = try after.outcome.get()
         return Answer(card: outcome.card, version: outcome.version, board: after.board)
+      } catch StoreError.rejected(let reason) {
+        // Which refusal that was is not said, but in words.
+        if edit.schema > boards.writtenSchema { throw Board.Refusal.notYet }
+        if let refusal = await room.committed().refusal(of: edit) { throw refusal }
+        throw StoreError.rejected(reason: reason)
       } catch StoreError.outcomeUnknown {
         boards.health.unknown.add(1, ordering: .relaxed)
         throw StoreError.outcomeUnknown
@@ -291,14 +311,8 @@ struct Routes: Sendable {
     }
   }
 
-  private func checked(_ text: String) throws -> String {
-    let text = text.trimmingCharacters(in: .whitespacesAndNewlines.union(.controlCharacters))
-    guard !text.isEmpty else { throw HTTPError(.unprocessableContent, message: "The text is empty.") }
-    guard text.count <= BoardContext.longestText, text.utf8.count <= 4 * BoardContext.longestText else {
-      throw HTTPError(
-        .unprocessableContent, message: "The text is too long: at most \(BoardContext.longestText) characters.")
-    }
-    return text
+  private func trimmed(_ text: String) -> String {
+    text.trimmingCharacters(in: .whitespacesAndNewlines.union(.controlCharacters))
   }
 }
 

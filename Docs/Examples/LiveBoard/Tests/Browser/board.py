@@ -95,6 +95,8 @@ def main(binary, pictures):
         driver.switch_to.window(ann)
         until(lambda: column("To do") == ["one", "two", "three"], "the other window has them")
         until(lambda: "ann, bob" in text("here"), "both are here")
+        authors = driver.find_elements(By.CSS_SELECTOR, "li > small")
+        assert [node.text for node in authors] == ["bob"] * 3, "whose they are is shown"
         picture("two-windows")
 
         # By keyboard.
@@ -118,6 +120,15 @@ def main(binary, pictures):
         until(lambda: column("To do") == ["two changed"], "it is deleted again")
         driver.switch_to.active_element.send_keys(Keys.CONTROL + "z")
         until(lambda: column("To do") == ["three", "two changed"], "and back by Control-Z")
+
+        # Another kind.
+        turn = labelled("task, or note in the next colour: one")
+        turn.send_keys(Keys.ENTER)
+        until(lambda: driver.find_elements(By.CSS_SELECTOR, "li.yellow"), "a task becomes a note")
+        assert column("Doing") == ["one"]
+        for colour in ["green", "blue", "task"]:
+            turn.send_keys(Keys.ENTER)
+            until(lambda: driver.find_elements(By.CSS_SELECTOR, f"section[aria-label=Doing] li.{colour}"), f"and {colour}")
 
         # By mouse.
         item = labelled("To do").find_elements(By.CSS_SELECTOR, "li")[0]
@@ -205,6 +216,13 @@ def main(binary, pictures):
         driver.find_element(By.ID, "new").click()
         until(lambda: text("title") == "Another", "a board is made")
         until(lambda: "Another" in text("boards") and "First board" in text("boards"), "and listed")
+
+        driver.execute_script("window.confirm = () => true")
+        driver.find_element(By.ID, "delete").click()
+        until(lambda: "has been deleted" in text("state"), "a board is deleted")
+        assert driver.find_element(By.ID, "columns").get_attribute("inert") is not None
+        driver.get(PAGE)
+        until(lambda: "First board" in text("boards") and "Another" not in text("boards"), "and listed no more")
 
         # Many tabs of one person, who has not said who that is.
         driver.get(PAGE)

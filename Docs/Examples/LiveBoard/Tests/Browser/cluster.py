@@ -36,8 +36,11 @@ class Cluster:
     def text(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
 
+    def pid(self, name):
+        return int(re.search(f"^{name}: process (\\d+)", self.text(), re.M).group(1))
+
     def kill(self, name):
-        os.kill(int(re.search(f"^{name}: process (\\d+)", self.text(), re.M).group(1)), signal.SIGKILL)
+        os.kill(self.pid(name), signal.SIGKILL)
         print("killed:", name, flush=True)
 
     def stop(self):
@@ -161,4 +164,5 @@ def main(command, pictures):
             cluster.stop()
 
 
-main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)

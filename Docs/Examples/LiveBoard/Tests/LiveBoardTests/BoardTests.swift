@@ -1,8 +1,8 @@
+import Foundation
 import NIOCore
 import Puredux
 import PureduxLog
 import PureduxLogTesting
-import Synchronization
 import Testing
 
 @testable import LiveBoardServer
@@ -24,7 +24,7 @@ import Testing
     #expect(room.outcome == .failure(.full))
   }
 
-  @Test func `after any edits the board can be shown as it was, and followed by changes alone`() {
+  @Test func `after any edits the board can be shown as it was, and followed by changes alone`() throws {
     var random = SystemRandomNumberGenerator()
     for _ in 0..<20 {
       let seed = UInt64.random(in: 0...UInt64.max, using: &random)
@@ -39,6 +39,7 @@ import Testing
           .addCard(text: "\(number)", column: column), .editCard(card: card, text: "\(number % 3)"),
           .moveCard(card: card, column: column, position: Int.random(in: -2...9, using: &numbers)),
           .moveCard(card: card, column: column, position: nil), .deleteCard(card: card),
+          .setKind(card: card, kind: .note(colour: .blue)),
           .undo(version: Int.random(in: max(0, room.board.version - 5)...room.board.version, using: &numbers)),
         ]
         let edit = edits.randomElement(using: &numbers) ?? .deleteCard(card: 1)
@@ -56,6 +57,8 @@ import Testing
         }
         #expect(shown.columns == room.board.columns && shown.version == room.board.version, "seed \(seed)")
       }
+      let stored = try JSONDecoder().decode(Room.self, from: JSONEncoder().encode(room))
+      #expect(stored.fingerprint == room.fingerprint && stored.board == room.board, "seed \(seed)")
       for version in 0...room.board.version + 1 {
         let isKept = version > 0 && version <= room.board.version && room.board.version - version <= Room.changeLimit
         let past = room.board(at: version)
@@ -89,19 +92,11 @@ import Testing
 
   /// Two servers on logs that they share.
   @Test func `who is here is told at every server, and told again where it was forgotten`() async throws {
-    let trees = Mutex<[String: MemoryLog]>([:])
-    let logs = BoardLogs.Opened(
-      isShared: true,
-      log: { key in
-        trees.withLock { trees in
-          let log = trees[key] ?? MemoryLog()
-          trees[key] = log
-          return log
-        }
-      }, close: {})
-    let (one, other) = (
-      try await Boards(health: Health(), logs), try await Boards(health: Health(), logs)
-    )
+    let logs = MemoryLogs()
+    var options = LiveBoardServer.Options()
+    options.logs = .cluster([])
+    let one = try await Boards(health: Health(), logs, options)
+    let other = try await Boards(health: Health(), logs, options)
     let (ann, bob) = (try await one.halls.open(1), try await other.halls.open(1))
     let states: StateSequence<Hall> = bob.store.states(bufferingPolicy: .bufferingNewest(1))
     func until(_ names: String) async {
@@ -118,6 +113,32 @@ import Testing
     await until(#""here":["ann","bob"]"#)
     await one.shutdown()
     await until(#""here":["bob"]"#)
+    await other.shutdown()
+  }
+
+  @Test func `a person who is erased at one server is so at the others`() async throws {
+    let logs = MemoryLogs()
+    var options = LiveBoardServer.Options()
+    options.logs = .cluster([])
+    let one = try await Boards(health: Health(), logs, options)
+    let other = try await Boards(health: Health(), logs, options)
+    func authors(at boards: Boards) async throws -> [String?] {
+      let room = try await boards.rooms.withStore(1) { await $0.committed() }
+      return room.board.columns[0].cards.map(\.author)
+    }
+    for author in ["ann", "bob"] {
+      let add = Edit.addCard(text: "a", column: nil, author: author)
+      _ = try await one.rooms.withStore(1) { try await $0.send(add) }
+    }
+    while try await authors(at: other) != ["ann", "bob"] { await Task.yield() }
+    try await other.erase("ann")
+    while try await authors(at: one) != [nil, "bob"] { await Task.yield() }
+    #expect(try await authors(at: other) == [nil, "bob"])
+    // Once more changes nothing.
+    let version = try await other.rooms.withStore(1) { await $0.committed().board.version }
+    try await other.erase("ann")
+    #expect(try await other.rooms.withStore(1) { await $0.committed().board.version } == version)
+    await one.shutdown()
     await other.shutdown()
   }
 
@@ -146,6 +167,10 @@ import Testing
     hall.reduce(.board(room.board, room.changes.suffix(1)))
     #expect(text(since: version - 1).components(of: "event: change") == 1)
     #expect(text(since: version - 2).components(of: "event: board") == 1)
+    // What an erased name was in is not sent again.
+    let changed = room.board.version
+    hall.reduce(.board(room.board, [], erasures: 1))
+    #expect(text(since: changed - 1).components(of: "event: board") == 1)
   }
 }
 
@@ -154,7 +179,7 @@ extension String {
 }
 
 /// SplitMix64.
-private struct SeededNumbers: RandomNumberGenerator {
+struct SeededNumbers: RandomNumberGenerator {
   var state: UInt64
 
   mutating func next() -> UInt64 {

@@ -70,8 +70,10 @@ import Testing
     deinit { if process.isRunning { process.terminate() } }
   }
 
-  private func post(_ url: String, _ text: String, within limit: TimeAmount = .seconds(3)) async throws -> Int {
-    var request = HTTPClientRequest(url: "\(url)/boards/1/cards")
+  private func post(
+    _ url: String, _ text: String, on board: Int = 1, within limit: TimeAmount = .seconds(3)
+  ) async throws -> Int {
+    var request = HTTPClientRequest(url: "\(url)/boards/\(board)/cards")
     request.method = .POST
     request.headers.add(name: "content-type", value: "application/json")
     request.body = .bytes(ByteBuffer(string: "{\"text\": \"\(text)\"}"))
@@ -84,7 +86,8 @@ import Testing
   private func texts(in folder: Folder) async throws -> Set<String> {
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(
-      following: log["boards/1"], initialState: Room(id: 1, title: "First board")
+      following: log["boards/1"], initialState: Room(id: 1, title: "First board"), actions: .json(writing: 2),
+      states: .json(writing: 2)
     ) { $0.reduce($1) }
     let texts = await Set(room.state.board.columns.flatMap(\.cards).map(\.text))
     await room.shutdown()
@@ -238,6 +241,68 @@ import Testing
       #expect(try await texts(in: folder).count == 21)
     }
   #endif
+
+  #if os(Linux)
+    @Test func `with few descriptors, any number of boards are edited in turn`() async throws {
+      let folder = try Folder()
+      let log = try FileLog(directory: folder.path)
+      let list = try await RootStore(
+        following: log["list"], initialState: BoardList(), actions: .json(writing: 1), states: .json(writing: 1)
+      ) { $0.reduce($1) }
+      for number in 2...2000 { list.dispatch(.add(title: "\(number)")) }
+      await list.shutdown()
+      await log.close()
+      let server = try await Server(in: folder, descriptorLimit: 256)
+      let url = server.url
+      // All of them, and then some whose files have been closed meanwhile.
+      for boards in [1...2000, 1...100] {
+        try await withThrowingTaskGroup { group in
+          for writer in 0..<8 {
+            group.addTask {
+              for board in boards where board % 8 == writer {
+                let status = try await post(url, "a", on: board, within: .seconds(60))
+                #expect(status == 201)
+              }
+            }
+          }
+          try await group.waitForAll()
+        }
+      }
+      let ready = try await HTTPClient.shared.execute(HTTPClientRequest(url: url + "/ready"), timeout: .seconds(30))
+      #expect(ready.status == .ok)
+      #expect(try await String(buffer: ready.body.collect(upTo: 1 << 20)) == "{}")
+      let files = try FileManager.default.contentsOfDirectory(
+        atPath: "/proc/\(server.process.processIdentifier)/fd")
+      #expect(files.count < 256 - 64)
+      server.send(SIGTERM)
+      #expect(await server.wait() == 0)
+    }
+  #endif
+
+  @Test func `a deletion in the middle of which the server is killed is complete when it starts again`() async throws {
+    let folder = try Folder()
+    // What a server that is killed right behind the entry of the list leaves.
+    let log = try FileLog(directory: folder.path)
+    let room = try await RootStore<Room, Edit>(following: log["boards/1"], initialState: Room(id: 1, title: "")) {
+      $0.reduce($1)
+    }
+    try await room.send(.addCard(text: "remembered", column: nil))
+    let list = try await RootStore(
+      following: log["list"], initialState: BoardList(), actions: .json(writing: 2), states: .json(writing: 2)
+    ) { $0.reduce($1) }
+    try await list.send(.delete(board: 1))
+    await room.shutdown()
+    await list.shutdown()
+    await log.close()
+    #expect(try folder.contains("remembered"))
+    let server = try await Server(in: folder)
+    while try folder.contains("remembered") { await Task.yield() }
+    let board = try await HTTPClient.shared.execute(
+      HTTPClientRequest(url: "\(server.url)/boards/1"), timeout: .seconds(30))
+    #expect(board.status == .notFound)
+    server.send(SIGTERM)
+    #expect(await server.wait() == 0)
+  }
 
   @Test func `a server that may have too few files open says so`() async throws {
     let folder = try Folder()

@@ -115,7 +115,10 @@ import Testing
     (.post, "/boards/1/cards", "{", 400, "The body is not the JSON that is expected here."),
     (.post, "/boards/1/cards", #"{"txt": "a"}"#, 400, "The body is not the JSON that is expected here."),
     (.post, "/boards", String(repeating: " ", count: 17 * 1024), 413, "The body is too large"),
-    (.put, "/boards/1", "{}", 405, "PUT is not possible here, but GET, HEAD is."),
+    (.put, "/boards/1", "{}", 405, "PUT is not possible here, but DELETE, GET, HEAD is."),
+    (.delete, "/boards/9", nil, 404, "There is no board 9."),
+    (.delete, "/boards/\(Int.min)", nil, 404, "There is no board \(Int.min)."),
+    (.post, "/boards", #"{"title": " "}"#, 422, "The text is empty."),
     (.get, "/boards/1/cards", nil, 405, "GET is not possible here, but POST is."),
     (.delete, "/", nil, 405, "DELETE is not possible here, but GET, HEAD is."),
     (.post, "/boards/1/cards", nil, 415, "The body has to be JSON"),
@@ -135,6 +138,137 @@ import Testing
     let log = try FileLog(directory: folder.path)
     #expect(try await log["boards/1"].head() == 0, "what is refused does not come into the log")
     #expect(try await log["list"].head() == 0)
+  }
+
+  @Test func `however often something is refused, nothing is stored`() async throws {
+    let folder = try Folder()
+    let many = String(repeating: "a", count: Board.Refusal.textLimit + 1)
+    let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    var options = LiveBoardServer.Options()
+    options.logs = .directory(folder.path)
+    try await LiveBoardServer(options, logger: logger).withApplication { _, boards in
+      try await boards.rooms.withStore(1) { room in
+        try await room.send(.addCard(text: "a", column: nil))
+        let position = await room.statistics.log?.position
+        // Whoever gives them: the store decides.
+        let edits: [Edit] = [
+          .editCard(card: 2, text: "b"), .editCard(card: 1, text: many), .addCard(text: "", column: nil),
+          .addCard(text: "b", column: "No"), .addCard(text: "b", column: nil, key: many),
+          .moveCard(card: 1, column: "No", position: nil), .deleteCard(card: 2), .undo(version: 3),
+        ]
+        for number in 0..<1000 {
+          await #expect(throws: StoreError.self) { try await room.send(edits[number % edits.count]) }
+        }
+        #expect(await room.statistics.log?.position == position)
+      }
+      for id in 2..<100 {
+        await #expect(throws: Boards.Unknown.self) { try await boards.rooms.withStore(id) { _ in } }
+        await #expect(throws: Boards.Unknown.self) { try await boards.delete(id) }
+        await #expect(throws: StoreError.self) { try await boards.list.send(.add(title: many)) }
+      }
+    }
+    let log = try FileLog(directory: folder.path)
+    #expect(try log.keys() == ["boards/1"])
+    await log.close()
+  }
+
+  @Test func `a board that is deleted is gone for everybody, its bytes too, and its id is not used again`() async throws
+  {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      _ = try await request(client, .post, "/boards", #"{"title": "the title"}"#)
+      _ = try await request(client, .post, "/boards/2/cards", #"{"text": "remembered"}"#)
+      _ = try await request(client, .post, "/boards/1/cards", #"{"text": "stays"}"#)
+      #expect(try folder.contains("remembered"))
+      try await withEvents(client, "/boards/2/events") { events in
+        _ = try await events.nextBoard()
+        #expect(try await request(client, .delete, "/boards/2").status == .noContent)
+        #expect(try !folder.contains("remembered"))
+        #expect(try !folder.contains("the title"))
+        // The last event says why.
+        var last: String?
+        while let event = try await events.next() { last = event.name }
+        #expect(last == "deleted")
+      }
+      for path in ["/boards/2", "/boards/2/events", "/boards/2/history"] {
+        #expect(try await request(client, .get, path).status == .notFound)
+      }
+      #expect(try await request(client, .post, "/boards/2/cards", #"{"text": "late"}"#).status == .notFound)
+      #expect(try await request(client, .delete, "/boards/2").status == .notFound)
+      #expect(try await String(buffer: request(client, .get, "/ready").body) == "{}")
+    }
+    try await withServer(in: folder) { client in
+      let list = String(buffer: try await request(client, .get, "/boards").body)
+      #expect(list == #"[{"id":1,"title":"First board"}]"#)
+      #expect(try await request(client, .get, "/boards/2").status == .notFound)
+      #expect(try answer(await request(client, .post, "/boards", #"{"title": "b"}"#)).board.id == 3)
+    }
+    #expect(try !folder.contains("remembered"))
+    #expect(try folder.contains("stays"))
+  }
+
+  @Test func `a person who is erased is on no board any more, in no undo and in no file`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      _ = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
+      _ = try await request(client, .post, "/boards", #"{"title": "A third"}"#)
+      func add(_ text: String, _ author: String, board: Int) async throws {
+        let made = try await request(
+          client, .post, "/boards/\(board)/cards", "{\"text\": \"\(text)\", \"author\": \"\(author)\"}")
+        #expect(try answer(made).board.columns[0].cards.last?.author == author)
+      }
+      try await add("first", "Zoë Name", board: 1)
+      try await add("second", "bob", board: 1)
+      // Nowhere but in the past of the second one.
+      try await add("third", "Zoë Name", board: 2)
+      let deleted = try answer(await request(client, .delete, "/boards/2/cards/1"))
+      try await add("fourth", "bob", board: 3)
+      #expect(try folder.contains("Zoë Name"))
+      let others = try folder.files(containing: "fourth")
+
+      #expect(try await request(client, .post, "/people/Zo%C3%AB%20Name/erase", "{}").status == .noContent)
+      #expect(try !folder.contains("Zoë Name"))
+      #expect(try folder.contains("bob"))
+      #expect(try folder.files(containing: "fourth") == others, "a board without the name is left alone")
+      let board = try answer(
+        await request(client, .post, "/boards/2/undo", "{\"version\": \(deleted.version ?? 0)}")
+      ).board
+      #expect(board.columns[0].cards == [Board.Card(id: 1, text: "third")])
+      let first = try await request(client, .get, "/boards/1")
+      let cards = try JSONDecoder().decode(Board.self, from: Data(first.body.readableBytesView)).columns[0].cards
+      #expect(cards.map(\.author) == [nil, "bob"] && cards.map(\.text) == ["first", "second"])
+    }
+    try await withServer(in: folder) { client in
+      let past = try await request(client, .get, "/boards/1?version=3")
+      #expect(past.status == .ok)
+      let added = try await request(client, .post, "/boards/1/cards", #"{"text": "later"}"#)
+      #expect(added.status == .created)
+    }
+    #expect(try !folder.contains("Zoë Name"))
+    #expect(try folder.contains("third"))
+  }
+
+  @Test func `an erasure that was cut short is complete when it is asked for again`() async throws {
+    let folder = try Folder()
+    let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    var options = LiveBoardServer.Options()
+    options.logs = .directory(folder.path)
+    try await LiveBoardServer(options, logger: logger).withApplication { _, boards in
+      try await boards.rooms.withStore(1) { room in
+        try await room.send(.addCard(text: "first", column: nil, author: "ann"))
+        try await room.send(.addCard(text: "second", column: nil, author: "bob"))
+        // The process dies here.
+        #expect(try await room.send(.erase(author: "ann")) { $0.hasToErase })
+        // Another erasure that ends now was before that one.
+        #expect(try await room.send(.erased(count: 0)) { $0.hasToErase })
+      }
+      #expect(try folder.contains("ann"))
+      try await boards.erase("ann")
+      #expect(try !folder.contains("ann"))
+      #expect(try folder.contains("bob"))
+      let hasToErase = try await boards.rooms.withStore(1) { await $0.committed().hasToErase }
+      #expect(!hasToErase)
+    }
   }
 
   @Test func `the history of a board has its edits in order, with the version that each made`() async throws {

@@ -9,7 +9,8 @@ struct ShownBoard: Decodable, Equatable {
   mutating func follow(_ change: Board.Change) {
     for column in columns.indices { columns[column].cards.removeAll { $0.id == change.card } }
     if let place = change.after {
-      columns[place.column].cards.insert(Board.Card(id: change.card, text: place.text), at: place.position)
+      columns[place.column].cards.insert(
+        Board.Card(id: change.card, text: place.text, kind: place.kind, author: place.author), at: place.position)
     }
     version = change.version
   }

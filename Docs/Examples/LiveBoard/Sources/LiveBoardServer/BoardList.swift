@@ -1,0 +1,122 @@
+import Puredux
+import PureduxLog
+
+/// The boards that there are: a tree of its own, beside those of the boards.
+struct BoardList: Codable, Sendable {
+  static let limit = 10_000
+  static let full: RejectionReason = "There are too many boards."
+
+  enum Action: Sendable, Equatable {
+    case add(title: String)
+    /// For good: its id is not used again.
+    case delete(board: Int)
+  }
+
+  struct Summary: Codable, Sendable, Equatable {
+    let id: Int
+    let title: String
+  }
+
+  struct Deleted: Sendable, Equatable, Identifiable {
+    let id: Int
+  }
+
+  /// By their ids, from 1 on; null of those that were deleted. The first one is there on every server before anything
+  /// has happened.
+  private var titles: [String?] = ["First board"]
+
+  mutating func reduce(_ action: Action) {
+    switch action {
+    case .add(let title): titles.append(title)
+    case .delete(let id): if title(of: id) != nil { titles[id - 1] = nil }
+    }
+  }
+
+  func title(of id: Int) -> String? { id > 0 && id <= titles.count ? titles[id - 1] : nil }
+
+  /// The id of the board that was added last.
+  var newest: Int { titles.count }
+  var count: Int { titles.count { $0 != nil } }
+  var isFull: Bool { count >= Self.limit }
+
+  var summaries: [Summary] {
+    titles.enumerated().compactMap { index, title in title.map { Summary(id: index + 1, title: $0) } }
+  }
+
+  var deleted: [Deleted] { titles.indices.filter { titles[$0] == nil }.map { Deleted(id: $0 + 1) } }
+
+  /// What is wrong in any case is not stored.
+  static func admission(writing schema: UInt32) -> Middleware<BoardList, Action> {
+    .admission { action, context, next in
+      if action.schema > schema { return context.reject(RejectionReason(Board.Refusal.notYet.description)) }
+      switch action {
+      case .add(let title):
+        if let refusal = Board.Refusal(ofText: title) { return context.reject(RejectionReason(refusal.description)) }
+        if context.state.isFull { return context.reject(full) }
+      case .delete(let id):
+        if context.state.title(of: id) == nil { return context.reject("There is no board \(id).") }
+      }
+      next(action)
+    }
+  }
+
+  /// Of two who take the last place at the same time, one gets it: the same one everywhere.
+  static let limiting = Middleware<BoardList, Action> { action, context, next in
+    if case .add = action, context.state.isFull { return context.reject(full) }
+    next(action)
+  }
+
+  /// Removes what there is of a deleted board, on each server, when it is deleted and when the server starts: the
+  /// process may have died meanwhile, or a server that lags may have begun the board's tree anew.
+  static func removing(from logs: any LogDirectory, _ health: Health) -> StateEffect<BoardList, Action> {
+    .forEach({ $0.deleted }) { board in
+      let key = Boards.key(of: board.id)
+      return .run { _ in
+        do {
+          try await logs.remove(key)
+          health.note(nil, of: key)
+        } catch {
+          health.note("not removed: \(error)", of: key)
+          throw error
+        }
+      }.retried(.constant(.seconds(1)))
+    }
+  }
+}
+
+extension BoardList.Action: Codable {
+  private enum CodingKeys: CodingKey { case delete }
+
+  init(from decoder: any Decoder) throws {
+    // The first version had nothing but titles.
+    if let title = try? decoder.singleValueContainer().decode(String.self) {
+      self = .add(title: title)
+    } else {
+      self = .delete(board: try decoder.container(keyedBy: CodingKeys.self).decode(Int.self, forKey: .delete))
+    }
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    switch self {
+    case .add(let title):
+      var container = encoder.singleValueContainer()
+      try container.encode(title)
+    case .delete(let id):
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(id, forKey: .delete)
+    }
+  }
+}
+
+extension BoardList: Versioned {
+  var schema: UInt32 { titles.contains(nil) ? 2 : 1 }
+}
+
+extension BoardList.Action: Versioned {
+  var schema: UInt32 {
+    switch self {
+    case .add: 1
+    case .delete: 2
+    }
+  }
+}
