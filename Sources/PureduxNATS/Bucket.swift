@@ -12,6 +12,7 @@
   ///     <tree>.<name>.<part>   its parts, as large as a message may be
   ///     <tree>.truncated       how far the log is truncated, and the first entry that is to be there; from the tree's
   ///                            first entry on
+  ///     <tree>.summary         the summary, for lists of trees
   ///     <key>/removed          how many trees of the key have been removed: the next one is called <key>/<number>
   ///
   /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
@@ -152,6 +153,66 @@
         if try await put(removals, at: subject, over: revision) { return }
       }
     }
+
+    // MARK: The summary
+
+    private static let summaryName = "summary"
+    /// What the subjects of all trees' summaries are like.
+    static let summaries = "*." + summaryName
+
+    /// A summary as it is kept.
+    struct StoredSummary: Codable, Sendable {
+      /// As of a snapshot: of what was in another stream it is none.
+      var stream: String
+      var key: String
+      /// How many trees of the key were removed before this one.
+      var number: UInt64
+      var position: UInt64
+      var summary: Data
+
+      var value: LogSummary { LogSummary(key: key, position: position, bytes: Array(summary)) }
+    }
+
+    /// What a message of the bucket has; none where that cannot be read, or is of another stream.
+    static func summary(in bytes: [UInt8], of prefix: String) -> StoredSummary? {
+      guard let stored = try? JSONDecoder().decode(StoredSummary.self, from: Data(bytes)), stored.stream == prefix
+      else {
+        return nil
+      }
+      return stored
+    }
+
+    func summary() async throws(LogError) -> LogSummary? { try await storedSummary().value?.value }
+
+    private func storedSummary() async throws(LogError) -> (value: StoredSummary?, revision: UInt64) {
+      let (stored, revision, _) = try await value(Self.summaryName, as: StoredSummary.self)
+      return (stored?.stream == jetStream.prefix ? stored : nil, revision)
+    }
+
+    /// False where a later one stays, of what the log has.
+    func save(
+      _ summary: LogSummary, number: UInt64, head: () async throws(LogError) -> UInt64
+    ) async throws(LogError) -> Bool {
+      let new = StoredSummary(
+        stream: jetStream.prefix, key: summary.key, number: number, position: summary.position,
+        summary: Data(summary.bytes))
+      while true {
+        let (kept, revision) = try await storedSummary()
+        if let kept {
+          if kept.value == summary { return true }
+          if kept.position > summary.position, try await kept.position <= head() { return false }
+        }
+        if try await put(new, as: Self.summaryName, over: revision) { return true }
+      }
+    }
+
+    /// Removes the summary where it is of what was before a position, or cannot be read.
+    func removeSummary(before position: UInt64) async throws(LogError) {
+      if let kept = try await storedSummary().value, kept.position >= position { return }
+      try await jetStream.purge(subject(Self.summaryName), in: stream)
+    }
+
+    // MARK: All that there is
 
     /// Whether there is nothing of the tree.
     func isEmpty() async throws(LogError) -> Bool {

@@ -154,7 +154,7 @@
     }
 
     /// Has a reader handed what comes to a subject: the inbox's, of the number that is returned.
-    func subscribe(_ reader: Reader) -> UInt64 {
+    func subscribe(_ reader: any InboxReader) -> UInt64 {
       let token = inbox.add(reader)
       enqueue(.subscribe(token))
       return token

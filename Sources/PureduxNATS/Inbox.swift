@@ -3,6 +3,15 @@
   import PureduxLog
   import Synchronization
 
+  /// What consumers' messages are for.
+  protocol InboxReader: AnyObject, Sendable {
+    func received(_ message: Inbox.Message, under token: UInt64)
+    /// Called from time to time.
+    func look(at now: ContinuousClock.Instant)
+    /// It gets no more, and ends behind what it has.
+    func fail(_ error: LogError)
+  }
+
   /// What comes to a connection: answers to requests, each of which is under a number, and entries for readers, each of
   /// whose consumers has a number, too.
   final class Inbox: Sendable {
@@ -26,7 +35,7 @@
       case reader(WeakReader)
     }
 
-    private struct WeakReader: Sendable { weak var reader: Reader? }
+    private struct WeakReader: Sendable { weak var reader: (any InboxReader)? }
 
     private struct Receivers: Sendable {
       var byToken: [UInt64: Receiver] = [:]
@@ -56,7 +65,7 @@
     }
 
     /// What comes under the number goes to a reader, for as long as that exists.
-    func add(_ reader: Reader) -> UInt64 { add(.reader(WeakReader(reader: reader))) }
+    func add(_ reader: any InboxReader) -> UInt64 { add(.reader(WeakReader(reader: reader))) }
 
     private func add(_ receiver: Receiver) -> UInt64 {
       receivers.withLock { receivers in
@@ -128,7 +137,7 @@
       for reader in readers { reader.look(at: now) }
     }
 
-    private var readers: [Reader] {
+    private var readers: [any InboxReader] {
       receivers.withLock { receivers in
         receivers.byToken.values.compactMap { if case .reader(let weak) = $0 { weak.reader } else { nil } }
       }

@@ -399,21 +399,29 @@
       var action = "create"
     }
 
-    /// Has the messages of a subject sent to another one: once, in order, until nobody listens there for a while.
-    func consume(
-      _ subject: String, from position: UInt64, as name: String, to target: String, heartbeat: Duration
-    ) async throws(LogError) {
+    private struct ConsumerInfo: Decodable, Sendable { var numPending: UInt64? }
+
+    /// Has the messages of a subject, or of all that a pattern fits, sent to another one: once, in order, until nobody
+    /// listens there for a while. Returns how many there are now.
+    @discardableResult func consume(
+      _ subject: String, of stream: String, from position: UInt64, as name: String, to target: String,
+      heartbeat: Duration
+    ) async throws(LogError) -> UInt64 {
       let nanoseconds = Int64(heartbeat / .nanoseconds(1))
       let configuration = ConsumerConfiguration(
         name: name, deliverSubject: target, optStartSeq: max(1, position), idleHeartbeat: nanoseconds,
         inactiveThreshold: nanoseconds * 5, filterSubject: subject)
-      _ = try await request(
-        "CONSUMER.CREATE.\(stream).\(name).\(subject)",
-        ConsumerRequest(streamName: stream, config: configuration), for: Empty.self
-      ).get()
+      // A message goes to a subject, and not to a pattern.
+      let place = subject.contains("*") ? "" : "." + subject
+      return try await request(
+        "CONSUMER.CREATE.\(stream).\(name)\(place)",
+        ConsumerRequest(streamName: stream, config: configuration), for: ConsumerInfo.self
+      ).get().numPending ?? 0
     }
 
     /// Nobody waits for a consumer any more.
-    func drop(_ name: String) { connection.publish("$JS.API.CONSUMER.DELETE.\(stream).\(name)") }
+    func drop(_ name: String, of stream: String) {
+      connection.publish("$JS.API.CONSUMER.DELETE.\(stream).\(name)")
+    }
   }
 #endif

@@ -114,6 +114,9 @@
     let jetStream: JetStream
     let options: Options
     let heartbeat: Duration
+    /// How many summaries are being saved.
+    private let savings = LockedValue(0)
+    private let saved = Arrivals()
 
     /// Connects, and makes the stream where it is not there.
     ///
@@ -156,10 +159,29 @@
     ///   however their accents are written.
     public subscript(key: String) -> any OrderedLog { NATSTree(of: key, in: self) }
 
-    /// Closes the connection: whoever follows one of the logs is told that it is unavailable, for good. Shut the stores
-    /// down first. Without this call it is closed when nobody holds the log, or one of its trees, any more.
+    /// Closes the connection, when the summaries that stores have written at their end are saved, or it is known that
+    /// they cannot be: whoever follows one of the logs is told that it is unavailable, for good. Shut the stores down
+    /// first. Without this call it is closed when nobody holds the log, or one of its trees, any more.
     public func close() async {
+      // In a task that nobody cancels.
+      await Task {
+        while true {
+          let count = saved.count
+          if savings.withLock({ $0 == 0 }) { break }
+          await saved.wait(after: count)
+        }
+      }.value
       await jetStream.connection.close()
+    }
+
+    /// Does something that who closes the log waits for.
+    func saving(_ body: @escaping @Sendable () async -> Void) {
+      savings.withLock { $0 += 1 }
+      Task.detached { [self] in
+        await body()
+        savings.withLock { $0 -= 1 }
+        saved.notify()
+      }
     }
 
     /// In the order of their names on the servers, of which 100,000 are asked for and are in memory at a time; beside
@@ -197,6 +219,47 @@
           found.withLock { $0 = next }
         }
       }
+    }
+
+    /// In the order in which they were saved, sent by one consumer of the bucket. In memory are what the servers send
+    /// ahead, the keys that have come, and the names of those of which a tree has been removed.
+    public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
+      struct Found: Sendable {
+        /// The last one first.
+        var summaries: [LogSummary] = []
+        /// One that is saved anew meanwhile comes once more.
+        var keys: Set<String> = []
+        var removed: Set<String>?
+      }
+      let found = LockedValue(Found())
+      let values = LastValues(of: jetStream.bucketSubject(Bucket.summaries), in: self)
+      return AsyncThrowingStream { [self] () async throws -> LogSummary? in
+        while true {
+          var now = found.withLock { $0 }
+          if let summary = now.summaries.popLast() {
+            found.withLock { _ = $0.summaries.popLast() }
+            return summary
+          }
+          let removed = if let removed = now.removed { removed } else { try await removedNames() }
+          guard let records = try await values.next() else { return nil }
+          now.removed = removed
+          for record in records {
+            guard let stored = Bucket.summary(in: record.bytes, of: jetStream.prefix),
+              stored.key.isKey(beginningWith: prefix), try await isThere(stored, removed),
+              now.keys.insert(stored.key).inserted
+            else { continue }
+            now.summaries.append(stored.value)
+          }
+          now.summaries.reverse()
+          found.withLock { [now] in $0 = now }
+        }
+      }
+    }
+
+    /// Whether the tree of a summary has not been removed.
+    private func isThere(_ stored: Bucket.StoredSummary, _ removed: Set<String>) async throws(LogError) -> Bool {
+      guard let name = Subjects.token(of: stored.key), removed.contains(name) else { return stored.number == 0 }
+      return try await Bucket(jetStream, token: name).removals().removed == stored.number
     }
 
     /// The names of the keys of which a tree has been removed.

@@ -3,7 +3,7 @@
   import PureduxLog
 
   /// The log of one tree on a cluster: a subject of the stream, and keys of the bucket.
-  final class NATSTree: OrderedLog, SnapshotStore {
+  final class NATSTree: OrderedLog, SnapshotStore, SummaryStore {
     private struct Known: Sendable {
       /// The last position that there is an entry at, as far as is known here.
       var position: UInt64 = 0
@@ -111,6 +111,7 @@
 
     var entryLimit: Int { jetStream.entryLimit }
     var snapshots: (any SnapshotStore)? { self }
+    var summaries: (any SummaryStore)? { self }
 
     // MARK: What is known
 
@@ -333,6 +334,7 @@
       }
       try await jetStream.purge(subject, before: position + 1, in: stream)
       try await bucket().removeSnapshots(before: position)
+      try await bucket().removeSummary(before: position)
     }
 
     // MARK: Snapshots
@@ -352,6 +354,26 @@
     func replace(with snapshot: LogSnapshot) async throws(LogError) {
       try await learn()
       try await bucket().save(snapshot, replacing: { () async throws(LogError) in try await self.head() })
+    }
+
+    // MARK: The summary
+
+    func kept() async throws(LogError) -> LogSummary? {
+      try await learn()
+      return try await bucket().summary()
+    }
+
+    func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+      owner.saving {
+        outcome(
+          await self.result { () async throws(LogError) in
+            try await self.learn()
+            let summary = LogSummary(key: self.key.composed, position: position, bytes: bytes)
+            return try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
+              () async throws(LogError) in try await self.head()
+            }
+          })
+      }
     }
 
     // MARK: Removal

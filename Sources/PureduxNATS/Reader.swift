@@ -3,7 +3,7 @@
   import PureduxLog
 
   /// Follows one tree's subject: a shell around `Consumption`.
-  final class Reader: Sendable {
+  final class Reader: InboxReader {
     private struct State: Sendable {
       var consumption: Consumption
       var failure: LogError?
@@ -41,7 +41,7 @@
       let connection = jetStream.connection
       for token in state.withLock({ $0.consumption.takeAbandoned() }) {
         connection.unsubscribe(token)
-        jetStream.drop(connection.inbox.consumer(token))
+        jetStream.drop(connection.inbox.consumer(token), of: jetStream.stream)
       }
     }
 
@@ -87,8 +87,8 @@
       dropAbandoned()
       do throws(LogError) {
         try await jetStream.consume(
-          tree.subject(), from: position == .max ? .max : position + 1, as: connection.inbox.consumer(token),
-          to: connection.inbox.subject(token), heartbeat: tree.owner.heartbeat)
+          tree.subject(), of: jetStream.stream, from: position == .max ? .max : position + 1,
+          as: connection.inbox.consumer(token), to: connection.inbox.subject(token), heartbeat: tree.owner.heartbeat)
       } catch {
         state.withLock { $0.consumption.lose() }
         dropAbandoned()
@@ -156,7 +156,6 @@
       if isLost || hasRecords || isIdle || tree.damage != nil { arrivals.notify() }
     }
 
-    /// It gets no more, and ends behind what it has.
     func fail(_ error: LogError) {
       state.withLock { $0.failure = error }
       arrivals.notify()

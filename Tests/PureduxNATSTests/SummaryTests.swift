@@ -1,0 +1,101 @@
+#if NATS
+  import Puredux
+  import PureduxLog
+  import PureduxLogTesting
+  import PureduxTesting
+  import Testing
+
+  @testable import PureduxNATS
+
+  /// Lists of trees on a cluster.
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  struct NATSSummaryTests {
+    func list(_ log: any OrderedLog) async throws -> ListStore {
+      try await ListStore(
+        following: log, initialState: [], options: .silent, summary: { $0.count }, clock: ManualClock()
+      ) { $0.append($1) }
+    }
+
+    func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
+      var all: [Element] = []
+      for try await element in elements { all.append(element) }
+      return all
+    }
+
+    @Test("what stores have written at their end is listed by another process")
+    func atTheEnd() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let here = try await NATSLogTests.open(server)
+      for number in 0..<20 {
+        let store = try await list(here["lists/\(number)"])
+        for entry in 0..<(number % 3 + 1) { try await store.send("\(entry)") }
+        await store.shutdown()
+      }
+      await here.close()
+      let there = try await NATSLogTests.open(server)
+      let listed = try await all(there.summaries(of: Int.self, prefix: "lists/"))
+      #expect(Set(listed.map(\.key)) == Set((0..<20).map { "lists/\($0)" }) && listed.count == 20)
+      for summary in listed { #expect(Int(summary.key.dropFirst(6)).map { $0 % 3 + 1 } == summary.value) }
+      #expect(try await all(there.summaries(of: Int.self, prefix: "lists/1")).count == 11)
+      await there.close()
+    }
+
+    @Test("many come in several batches, each once, whatever is saved meanwhile")
+    func many() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      let keys = (0..<2000).map { "list \($0)" }
+      try await withThrowingTaskGroup { tasks in
+        for key in keys {
+          tasks.addTask { _ = try await log[key].summaries?.save([UInt8](repeating: 1, count: 1000), at: 1) }
+        }
+        try await tasks.waitForAll()
+      }
+      var found: [String] = []
+      for try await summary in log.summaries(prefix: "") {
+        found.append(summary.key)
+        if found.count % 100 == 1 {
+          _ = try await log[found[found.count / 2]].summaries?.save([2], at: 1)
+          _ = try await log[keys[keys.count - found.count / 2 - 1]].summaries?.save([2], at: 1)
+        }
+      }
+      #expect(found.count == keys.count && Set(found) == Set(keys))
+      await log.close()
+    }
+
+    @Test("a list ends behind the last one, and at once where there is none")
+    func ends() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      for number in 0..<3 { _ = try await log["\(number)"].summaries?.save([1], at: 1) }
+      let values = LastValues(of: log.jetStream.bucketSubject(Bucket.summaries), in: log)
+      #expect(try await values.next()?.count == 3)
+      #expect(try await values.next() == nil)
+      #expect(try await LastValues(of: log.jetStream.bucketSubject("*.none"), in: log).next() == nil)
+      await log.close()
+    }
+
+    @Test("what a process writes that does not know of the removal is nobody's, and the next tree's is listed")
+    func removed() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let (here, there) = (try await NATSLogTests.open(server), try await NATSLogTests.open(server))
+      let unaware = there["list"]
+      _ = try await unaware.append([1])
+      #expect(try await unaware.summaries?.save([1], at: 1) == true)
+      try await here.remove("list")
+      #expect(try await unaware.summaries?.save([2], at: 2) == true)
+      #expect(try await all(here.summaries(prefix: "")) == [])
+      let store = try await list(here["list"])
+      try await store.send("next")
+      try await store.saveSnapshot()
+      #expect(try await all(there.summaries(of: Int.self, prefix: "")).map(\.value) == [1])
+      await store.shutdown()
+      await here.close()
+      await there.close()
+    }
+  }
+#endif
