@@ -171,6 +171,53 @@ enum FileFigures {
     for store in stores { await store.shutdown() }
   }
 
+  private struct Summary: Codable, Sendable {
+    var title: String
+    var highest, bids: Int
+  }
+
+  /// Lists the summaries of so many trees, twice, in a process that has opened none of them.
+  static func list(trees: Int) async throws {
+    try await withDirectory { directory in
+      var options = FileLog.Options()
+      (options.syncs, options.preallocatedBytes) = (false, 0)
+      let log = try FileLog(directory: directory, options: options)
+      try await withThrowingTaskGroup { tasks in
+        for writer in 0..<16 {
+          tasks.addTask {
+            for number in stride(from: writer, to: trees, by: 16) {
+              let store = try await RootStore(
+                following: log["auctions/\(number)"], initialState: UInt64(0), actions: numbers, states: numbers,
+                summary: { Summary(title: "What is sold under the number \(number)", highest: Int($0), bids: 1) }
+              ) { $0 += $1 }
+              try await store.send(UInt64(number))
+              await store.shutdown()
+            }
+          }
+        }
+        try await tasks.waitForAll()
+      }
+      await log.close()
+      let again = try FileLog(directory: directory, options: options)
+      for _ in 0..<2 {
+        let before = used()
+        var (count, most, sum) = (0, 0, 0)
+        let start = ContinuousClock.now
+        for try await auction in again.summaries(of: Summary.self, prefix: "auctions/") {
+          count += 1
+          sum += auction.value.highest
+          if count % 10_000 == 0 { most = max(most, used().kilobytes) }
+        }
+        let time = start.duration(to: .now)
+        guard sum == trees * (trees - 1) / 2 else { fatalError("\(count) of \(trees) were listed") }
+        let raw = try await ContinuousClock().measure { for try await _ in again.summaries(prefix: "") {} }
+        print(
+          "\(count) summaries listed in \(time), \(raw) as bytes, at most \((most - before.kilobytes) / 1024) MB more")
+      }
+      await again.close()
+    }
+  }
+
   /// What the process holds: resident kilobytes, and threads.
   private static func used() -> (kilobytes: Int, threads: Int) {
     let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""

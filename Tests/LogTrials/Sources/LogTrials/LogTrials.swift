@@ -8,6 +8,7 @@ import Foundation
     case "kill-file": try await KillFile.run(rounds: number(arguments, "--count") ?? 50)
     case "write-file": try await KillFile.write(to: arguments[1])
     case "figures-file": try await FileFigures.run(rounds: number(arguments, "--count") ?? 5)
+    case "list-file": try await FileFigures.list(trees: number(arguments, "--trees") ?? 100_000)
     #if NATS
       case "kill-nats":
         try KillNATS.run(rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"))
@@ -21,6 +22,7 @@ import Foundation
         """
         log-trials kill-file [--count 50]     kills a process of 16 writers again and again, and looks for what was lost
         log-trials figures-file [--count 5]   measures stores on files beside the disk itself
+        log-trials list-file [--trees 100000] lists the summaries of so many trees
         With the trait NATS, and nats-server on the path or in PUREDUX_NATS_SERVER:
         log-trials kill-nats [--count 10] [--loopback]
                                               three replicas on three servers, which are killed and cut off; needs to
