@@ -1,8 +1,8 @@
 import Puredux
 public import PureduxLog
 
-/// Checks that an engine keeps the contract of `LogDirectory`: which keys and, where it keeps them, summaries there are,
-/// removal, what becomes of those who follow a tree that is removed, and the end.
+/// Checks that an engine keeps the contract of `LogDirectory`: which keys and, where it keeps them, summaries there
+/// are, removal, what becomes of those who follow a tree that is removed, and the end.
 ///
 ///     try await checkLogDirectory(FileLog(directory: directory))
 ///

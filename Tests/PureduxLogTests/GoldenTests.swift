@@ -58,8 +58,8 @@ import Testing
     await log.close()
   }
 
-  /// A file of logs, one of them truncated, and what became of it where it was imported: with an epoch, and a snapshot of
-  /// that.
+  /// A file of logs, one of them truncated, and what became of it where it was imported: with an epoch, and a snapshot
+  /// of that.
   private static func writeExported(to directory: String) async throws {
     let source = MemoryLogs()
     for key in ["truncated", "whole"] { try await CopyTests.fill(source[key], truncates: key == "truncated") }

@@ -27,10 +27,10 @@ extension RootStore {
   ///     the store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What
   ///     was hashed under another number (`LogOptions.fingerprintVersion`) is not compared.
   ///   - summary: A small value that stands for the state in lists of trees (`LogDirectory.summaries`): kept beside the
-  ///     tree, in JSON, where it has changed, once in `LogOptions.summaryInterval` at most, with each snapshot, and when
-  ///     the store ends. Called on the tree's executor, as often at most, with the state in place: what it returns should
-  ///     be its own, and not a collection of the state, which the next commit would have to copy. What it is like in the
-  ///     last interval is lost with a process that dies, and written when the tree is opened again. At most
+  ///     tree, in JSON, where it has changed, once in `LogOptions.summaryInterval` at most, with each snapshot, and
+  ///     when the store ends. Called on the tree's executor, as often at most, with the state in place: what it returns
+  ///     should be its own, and not a collection of the state, which the next commit would have to copy. What it is
+  ///     like in the last interval is lost with a process that dies, and written when the tree is opened again. At most
   ///     `LogSummary.byteLimit` bytes.
   ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
   ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another

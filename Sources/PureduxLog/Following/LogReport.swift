@@ -22,7 +22,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`).
   case snapshotsFail(LogError)
   /// Its summary (`summary:`) cannot be written, so that lists of trees show an older one, or none: reported once until
-  /// one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not reported: it is tried again.
+  /// one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not reported: it is tried
+  /// again.
   case summariesFail(key: String?, LogError)
 
   /// Two hashes of what should be one state.

@@ -17,9 +17,9 @@ public protocol LogDirectory: Sendable {
   /// the first one is asked for, and no further than is asked for. Throws a `LogError`.
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error>
 
-  /// The summaries of the trees whose keys begin with a text, or of all with `""`: of those that a store has written one
-  /// of (`summary:` of `RootStore(following:)`), and that have not been removed. For which keys it is said, in which
-  /// order, and when it is looked for them, is as of `keys(prefix:)`. What is just being saved may come or not.
+  /// The summaries of the trees whose keys begin with a text, or of all with `""`: of those that a store has written
+  /// one of (`summary:` of `RootStore(following:)`), and that have not been removed. For which keys it is said, in
+  /// which order, and when it is looked for them, is as of `keys(prefix:)`. What is just being saved may come or not.
   ///
   /// A summary that cannot be read is left out: opening the tree writes it anew. Throws a `LogError`, at once where the
   /// engine keeps no summaries (`.refused`), as one does by default.
