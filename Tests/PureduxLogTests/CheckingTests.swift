@@ -5,7 +5,7 @@ import Testing
 @testable import PureduxLog
 
 /// What tools are told of a log without its program.
-@Suite(.timeLimit(.minutes(4))) struct CheckingTests {
+@Suite(.timeLimit(.minutes(15))) struct CheckingTests {
   @Test("an entry of each sort says what it is", arguments: LogPlace.allCases)
   func content(place: LogPlace) async throws {
     try await place.withLog { log in

@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// That a copy of a log leads to the same, on whatever engine, and that nothing else is taken for one.
-@Suite(.timeLimit(.minutes(4))) struct CopyTests {
+@Suite(.timeLimit(.minutes(15))) struct CopyTests {
   static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
     ledger.entries.reduce(1) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
   }

@@ -5,7 +5,7 @@ import Testing
 @testable import PureduxLog
 
 /// That a position of one past is never taken for one of another.
-@Suite(.timeLimit(.minutes(4))) struct EpochTests {
+@Suite(.timeLimit(.minutes(15))) struct EpochTests {
   @Test("stores are in the epoch that began last, however they have come there", arguments: LogPlace.allCases)
   func begun(place: LogPlace) async throws {
     try await place.withLog { log in

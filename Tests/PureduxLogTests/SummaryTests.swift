@@ -6,7 +6,7 @@ import Testing
 @testable import PureduxLog
 
 /// What is kept of a state for lists of trees.
-@Suite(.timeLimit(.minutes(4))) struct SummaryTests {
+@Suite(.timeLimit(.minutes(15))) struct SummaryTests {
   private struct Brief: Codable, Equatable, Sendable {
     /// How many entries do not begin with "-".
     var count: Int

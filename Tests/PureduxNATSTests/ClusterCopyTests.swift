@@ -7,7 +7,7 @@
   @testable import PureduxNATS
 
   /// That copies of logs lead to the same on a cluster, whose logs share positions, and back.
-  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct ClusterCopyTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
       try await ListStore(

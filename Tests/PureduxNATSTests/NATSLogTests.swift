@@ -148,6 +148,36 @@
       await log.close()
     }
 
+    @Test("a store that was ahead of a backup that is restored stops, and the next one begins with what there is")
+    func restored() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let store = try await list(log["list"])
+      for number in 0..<3 { try await store.send("\(number)") }
+      server.kill()
+      try server.backUp()
+      try server.start()
+      for number in 3..<6 { try await store.send("\(number)") }
+      let position = try #require(await store.statistics.log?.position)
+      server.kill()
+      try server.restore()
+      try server.start()
+      await #expect(throws: StoreError.self) { try await store.send("lost") }
+      #expect(await store.statistics.log?.phase == .stopped(.unreadable(position: position + 1)))
+      #expect(await store.state.count == 6)
+      await store.shutdown()
+      // What clients were told of is another past.
+      let epoch = try await log["list"].beginEpoch(reason: "restored")
+      let next = try await list(log["list"])
+      #expect(await next.state.prefix(3) == ["0", "1", "2"])
+      #expect(await next.statistics.log?.epoch == epoch)
+      try await next.send("on")
+      #expect(await next.state.last == "on")
+      await next.shutdown()
+      await log.close()
+    }
+
     @Test("what was truncated is removed after a while, and whoever needs it then is told")
     func truncation() async throws {
       let server = try NATSServer()

@@ -87,6 +87,14 @@
       }
     }
 
+    /// Copies what it has stored to a backup, or back, while it does not run.
+    func backUp() throws { try FileManager.default.copyItem(atPath: directory + "/data", toPath: directory + "/backup") }
+
+    func restore() throws {
+      try removeData()
+      try FileManager.default.copyItem(atPath: directory + "/backup", toPath: directory + "/data")
+    }
+
     /// As if its disk had been replaced by an empty one.
     func removeData() throws { try FileManager.default.removeItem(atPath: directory + "/data") }
 

@@ -8,7 +8,7 @@
   @testable import PureduxNATS
 
   /// Lists of trees on a cluster.
-  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(4)))
+  @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct NATSSummaryTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
       try await ListStore(

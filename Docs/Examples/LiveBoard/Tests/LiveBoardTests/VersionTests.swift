@@ -7,7 +7,7 @@ import Testing
 @testable import LiveBoardServer
 
 /// The second version of the server beside the first one, and in its place. `Golden/First` was written by the first.
-@Suite(.timeLimit(.minutes(2))) struct VersionTests {
+@Suite(.timeLimit(.minutes(15))) struct VersionTests {
   private static let first = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Golden/First").path()
 
   private func withBoards(

@@ -6,7 +6,7 @@ import Testing
 @testable import LogCommands
 
 /// What the commands say, and their exit codes, on directories and files.
-@Suite(.timeLimit(.minutes(4))) struct LogCommandsTests {
+@Suite(.timeLimit(.minutes(15))) struct LogCommandsTests {
   struct Result {
     var code: Int32
     var lines: [String]
