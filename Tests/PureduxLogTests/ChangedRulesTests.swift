@@ -42,7 +42,7 @@ import Testing
     await #expect(throws: StoreError.stopped(.diverged(position: 1))) { try await Self.open(log, options, atLeast: 10) }
     let (first, none) = (Self.fingerprint(Ledger(entries: ["1"])), Self.fingerprint(Ledger()))
     let hashes = LogReport.Fingerprints(here: max(1, none), there: first)
-    #expect(told.withLock { $0 } == [.diverged(key: nil, position: 1, states: hashes)])
+    #expect(told.withLock { $0 } == [.diverged(key: nil, position: 1, entry: 2, states: hashes)])
     #expect(try await log.newest() == nil)
     // The one of before goes on; and so does the new one, if that is what is wanted.
     #expect(try await Self.open(log).state.entries == ["1", "2", "3", "11", "12"])

@@ -47,6 +47,30 @@ import Testing
     await store.shutdown()
   }
 
+  @Test("what a store wrote that was ahead of a restored log stops all, until it is decided that it is skipped")
+  func ahead() async throws {
+    let log = MemoryLog()
+    let store = try await ledger(log, options: .once)
+    try await store.send("a")
+    await store.shutdown()
+    let seen = LogEntry.Mark(position: 9, chain: 9)
+    let header = LogEntry.Header(writer: 7, first: 5, seen: seen, schema: 1)
+    log.append(LogEntry.encode(header, actions: [Array(#""lost""#.utf8)])) { _ in }
+    let told = Record<LogReport>()
+    var options = LogOptions.once
+    options.reporting = { told.add($0) }
+    await #expect(throws: StoreError.stopped(.diverged(position: 9))) { try await ledger(log, options: options) }
+    #expect(told.all == [.diverged(key: nil, position: 9, entry: 2, states: nil)])
+    #expect(try await log.verifyEntries().problems == [.diverged(position: 2, seen: 9)])
+    try await log.skip(position: 2, reason: "of one that was ahead of the backup")
+    try await log.beginEpoch(reason: "restored")
+    #expect(try await log.verifyEntries().problems == [])
+    let next = try await ledger(log, options: options)
+    try await next.send("b")
+    #expect(await next.state.entries == ["a", "b"])
+    await next.shutdown()
+  }
+
   @Test("what is written is read, and what is not whole is not", arguments: ["", "caf\u{E9}"])
   func written(reason: String) {
     let epoch = LogEntry.Epoch(number: 7, time: 8, reason: reason)

@@ -741,7 +741,7 @@ private struct Summarizing: Sendable {
         }
         if !isObeyed { interruption = .overruled(position: skipped, by: position) }
       case .entry(let header):
-        guard agrees(with: header, at: position) else {
+        guard agrees(with: header, at: position, isSkipped: isSkipped) else {
           stop(.diverged(position: header.seen.position), in: turn)
           return nil
         }
@@ -832,7 +832,7 @@ private struct Summarizing: Sendable {
   /// Whether the writer of an entry had come to the same as this replica, as far as that is remembered. The states are
   /// compared where the same function has hashed both; of what an older version of this library has written that is
   /// known only of those that run at the same time.
-  private func agrees(with header: LogEntry.Header, at position: UInt64) -> Bool {
+  private func agrees(with header: LogEntry.Header, at position: UInt64, isSkipped: Bool) -> Bool {
     let seen = header.seen
     let (inOrder, inState, here) = applying.withLock { applying in
       let isComparable =
@@ -844,9 +844,10 @@ private struct Summarizing: Sendable {
         inState ? nil : applying.fold.fingerprint(at: seen.position)
       )
     }
-    if inOrder, inState { return true }
+    // That its writer had seen other entries than there are is decided with it.
+    if inOrder ? inState : isSkipped { return true }
     let states = inOrder ? here.map { LogReport.Fingerprints(here: $0, there: seen.fingerprint) } : nil
-    options.reporting(.diverged(key: log.name, position: seen.position, states: states))
+    options.reporting(.diverged(key: log.name, position: seen.position, entry: position, states: states))
     return false
   }
 

@@ -9,7 +9,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case undecodable(key: String?, position: UInt64, isSnapshot: Bool, String)
   /// The store stops, as it has not come to what the writer of an entry had come to at a position (`LogStop.diverged`):
   /// to another state, with both fingerprints; or, without them, to another order, which is an error of the log.
-  case diverged(key: String?, position: UInt64, states: Fingerprints?)
+  case diverged(key: String?, position: UInt64, entry: UInt64, states: Fingerprints?)
   /// The store stops, or is not opened, as an entry has older rules than the program knows (`LogStop.olderRules`).
   case olderRules(key: String?, position: UInt64, rules: UInt32)
   /// The store stops, or is not opened, at an entry of which two processes have died (`LogStop.poisoned`).
@@ -44,14 +44,16 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "behind it is applied, saved or truncated. Decode it: give new members of the action a default in "
         + "`init(from:)`, or raise `schema` and bring `upcasting`. Or decide that it is skipped, for all replicas and "
         + "for good: `skip(position: \(position), reason:)` of the log."
-    case .diverged(let key, let position, let states?):
-      "A store of \(Self.name(key)) has come to another state at position \(position), or before, than the one that was "
-        + "written: fingerprint \(states.here) here, \(states.there) there. It stops. Its reducer or middleware is not a "
+    case .diverged(let key, let position, let entry, let states?):
+      "A store of \(Self.name(key)) has come to another state at position \(position), or before, than who wrote the entry "
+        + "at \(entry): fingerprint \(states.here) here, \(states.there) there. It stops. Its reducer or middleware is not a "
         + "function of state and action, or has changed since: bring back the one that was. Where the past is to be "
         + "reduced by the new one, raise `LogOptions.fingerprintVersion`."
-    case .diverged(let key, let position, nil):
-      "A store of \(Self.name(key)) has not the entries, up to position \(position), that the one had which wrote behind "
-        + "them. It stops: the log has lost entries, or has changed their order."
+    case .diverged(let key, let position, let entry, nil):
+      "A store of \(Self.name(key)) has not the entries, up to position \(position), that who wrote the entry at \(entry) "
+        + "had. It stops: the log has lost entries, or has changed their order. Restore them. Or, where an older backup "
+        + "was restored beneath a store that was ahead of it, decide that what that store wrote is skipped: "
+        + "`skip(position: \(entry), reason:)` of the log."
     case .olderRules(let key, let position, let rules):
       "The entry of \(Self.name(key)) at position \(position) was written under rules \(rules), which this program does "
         + "not know (`LogOptions.oldestRules`). It stops: nothing is reduced by other rules than it was acknowledged by. "

@@ -122,7 +122,12 @@ extension OrderedLog {
         check.problems.append(.foreignSnapshot(position: kept.position))
       }
     }
-    check.problems.removeAll { if case .unreadable(let position) = $0 { decided.contains(position) } else { false } }
+    check.problems.removeAll { problem in
+      switch problem {
+      case .unreadable(let position), .diverged(let position, _): decided.contains(position)
+      default: false
+      }
+    }
     check.problems.sort { $0.position < $1.position }
     return check
   }
