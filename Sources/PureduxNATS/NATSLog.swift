@@ -198,14 +198,12 @@
       let found = LockedValue(Found())
       return AsyncThrowingStream { [self] () async throws -> String? in
         while true {
-          var now = found.withLock { $0 }
-          if let key = now.keys.popLast() {
-            found.withLock { _ = $0.keys.popLast() }
-            return key
-          }
-          if now.isWhole { return nil }
-          let removed = if let removed = now.removed { removed } else { try await removedNames() }
-          let tokens = try await now.pages.next { [jetStream] offset throws(LogError) in
+          if let key = found.withLock({ $0.keys.popLast() }) { return key }
+          if found.withLock({ $0.isWhole }) { return nil }
+          let known = found.withLock { $0.removed }
+          var pages = found.withLock { $0.pages }
+          let removed = if let known { known } else { try await removedNames() }
+          let tokens = try await pages.next { [jetStream] offset throws(LogError) in
             let (subjects, total) = try await jetStream.page(
               of: jetStream.prefix + "*", from: offset, in: jetStream.stream)
             return (subjects, total)
@@ -215,7 +213,7 @@
             let name = token.dropFirst(jetStream.prefix.count)
             if let key = try await key(of: name, removed, prefix) { keys.append(key) }
           }
-          let next = Found(pages: now.pages, keys: keys.reversed(), removed: removed, isWhole: tokens.isEmpty)
+          let next = Found(pages: pages, keys: keys.reversed(), removed: removed, isWhole: tokens.isEmpty)
           found.withLock { $0 = next }
         }
       }
@@ -235,14 +233,15 @@
       let values = LastValues(of: jetStream.bucketSubject(Bucket.summaries), in: self)
       return AsyncThrowingStream { [self] () async throws -> LogSummary? in
         while true {
-          var now = found.withLock { $0 }
-          if let summary = now.summaries.popLast() {
-            found.withLock { _ = $0.summaries.popLast() }
-            return summary
-          }
-          let removed = if let removed = now.removed { removed } else { try await removedNames() }
+          if let summary = found.withLock({ $0.summaries.popLast() }) { return summary }
+          let known = found.withLock { $0.removed }
+          let removed = if let known { known } else { try await removedNames() }
           guard let records = try await values.next() else { return nil }
-          now.removed = removed
+          // Taken out, so that they are not copied for each batch.
+          var now = found.withLock { found in
+            defer { found.keys = [] }
+            return Found(keys: found.keys, removed: removed)
+          }
           for record in records {
             guard let stored = Bucket.summary(in: record.bytes, of: jetStream.prefix),
               stored.key.isKey(beginningWith: prefix), try await isThere(stored, removed),

@@ -31,7 +31,7 @@ import Synchronization
 /// its file `lock` and the tree's last file are still where they were opened. Where they were moved, replaced or
 /// removed nothing is acknowledged any more, and the stores that follow the tree stop (`LogStop.unreadable`).
 ///
-/// The disk is waited for on at most 17 threads of Dispatch, and never on those of the cooperative pool. (While a store
+/// The disk is waited for on at most 21 threads of Dispatch, and never on those of the cooperative pool. (While a store
 /// replays, it notes where it is in a file that nobody waits for.)
 public final class FileLog: LogDirectory {
   public struct Options: Sendable {
@@ -45,7 +45,7 @@ public final class FileLog: LogDirectory {
     /// is set aside.
     public var syncs = true
     /// How many files are kept open to be written to: two for each of the trees that were used last. What is being done
-    /// on the log's 17 threads takes up to four more each for the time. Fewer than two count as two; nil, as a quarter
+    /// on the log's 21 threads takes up to four more each for the time. Fewer than two count as two; nil, as a quarter
     /// of the descriptors that the process may have when the log is opened.
     public var openFiles: Int?
 
@@ -89,6 +89,8 @@ public final class FileLog: LogDirectory {
   private let files = LockedValue<[String: (files: FileTree.Files, users: Int)]>([:])
   /// The queues on which the disk is waited for: so many, as each may take a thread.
   private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
+  /// Those on which summaries are listed: entries do not wait for that.
+  private let listing = (0..<4).map { DispatchQueue(label: "puredux.log.list.\($0)") }
   private let nextLane = Atomic(0)
   let snapshotQueue = DispatchQueue(label: "puredux.log.snapshots")
 
@@ -358,7 +360,7 @@ public final class FileLog: LogDirectory {
 
   // MARK: Summaries
 
-  /// In the order of their keys. Each is a file of its own, of which 1,024 are read at a time, on four of the log's
+  /// In the order of their keys. Each is a file of its own, of which 1,024 are read at a time, on four
   /// threads; beside what `keys(prefix:)` has in memory, those are.
   public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
     summaries(prefix: prefix, batch: 1024)
@@ -371,7 +373,7 @@ public final class FileLog: LogDirectory {
       var isWhole = false
     }
     let found = LockedValue(Found())
-    let (keys, lanes) = (keys(prefix: prefix), (0..<4).map { _ in lane() })
+    let keys = keys(prefix: prefix)
     return AsyncThrowingStream { [self] in
       while true {
         let (summary, isWhole) = found.withLock { ($0.summaries.popLast(), $0.isWhole) }
@@ -379,7 +381,7 @@ public final class FileLog: LogDirectory {
         var next: [String] = []
         var iterator = keys.makeAsyncIterator()
         while next.count < batch, let key = try await iterator.next() { next.append(key) }
-        let summaries = try await summaries(of: next, on: lanes)
+        let summaries = try await readSummaries(of: next)
         found.withLock { [isWhole = next.isEmpty] in
           $0 = Found(summaries: summaries.reversed(), isWhole: isWhole)
         }
@@ -388,10 +390,10 @@ public final class FileLog: LogDirectory {
   }
 
   /// What there is of some trees, in their order.
-  private func summaries(of keys: [String], on lanes: [DispatchQueue]) async throws -> [LogSummary] {
-    let size = (keys.count + lanes.count - 1) / lanes.count
+  private func readSummaries(of keys: [String]) async throws -> [LogSummary] {
+    let size = (keys.count + listing.count - 1) / listing.count
     return try await withThrowingTaskGroup(of: (Int, [LogSummary]).self) { tasks in
-      for (number, lane) in lanes.enumerated() {
+      for (number, lane) in listing.enumerated() {
         let some = keys.dropFirst(number * size).prefix(size)
         if some.isEmpty { break }
         tasks.addTask {
@@ -405,7 +407,7 @@ public final class FileLog: LogDirectory {
       }
       var parts: [Int: [LogSummary]] = [:]
       for try await (number, part) in tasks { parts[number] = part }
-      return lanes.indices.flatMap { parts[$0] ?? [] }
+      return listing.indices.flatMap { parts[$0] ?? [] }
     }
   }
 
