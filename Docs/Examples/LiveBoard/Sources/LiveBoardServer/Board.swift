@@ -85,6 +85,14 @@ public struct Board: Codable, Sendable, Equatable {
     }
   }
 
+  /// What a list of boards says of one. It is kept beside the board's log, by any version of the server: what is added
+  /// to it has to be optional.
+  public struct Summary: Codable, Sendable, Equatable {
+    /// How many cards are there.
+    public let cards: Int
+    public let version: Int
+  }
+
   public let id: Int
   public let title: String
   public private(set) var version = 1
@@ -117,6 +125,8 @@ public struct Board: Codable, Sendable, Equatable {
     hash.combine(title)
     return hash.value
   }
+
+  var summary: Summary { Summary(cards: columns.reduce(0) { $0 + $1.cards.count }, version: version) }
 
   /// Returns the card that the edit is about, and what has changed, if anything.
   ///
@@ -181,7 +191,7 @@ public struct Board: Codable, Sendable, Equatable {
 
   private mutating func put(_ card: Int, at place: Place?) throws(Refusal) -> Change? {
     let before = self.place(of: card)
-    if before == nil, place != nil, columns.reduce(0, { $0 + $1.cards.count }) >= Self.cardLimit { throw .full }
+    if before == nil, place != nil, summary.cards >= Self.cardLimit { throw .full }
     set(card, to: place)
     let after = self.place(of: card)
     if before == after { return nil }

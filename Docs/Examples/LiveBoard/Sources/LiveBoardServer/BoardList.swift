@@ -12,7 +12,7 @@ struct BoardList: Codable, Sendable {
     case delete(board: Int)
   }
 
-  struct Summary: Codable, Sendable, Equatable {
+  struct Item: Sendable, Equatable {
     let id: Int
     let title: String
   }
@@ -39,8 +39,8 @@ struct BoardList: Codable, Sendable {
   var count: Int { titles.count { $0 != nil } }
   var isFull: Bool { count >= Self.limit }
 
-  var summaries: [Summary] {
-    titles.enumerated().compactMap { index, title in title.map { Summary(id: index + 1, title: $0) } }
+  var items: [Item] {
+    titles.enumerated().compactMap { index, title in title.map { Item(id: index + 1, title: $0) } }
   }
 
   var deleted: [Deleted] { titles.indices.filter { titles[$0] == nil }.map { Deleted(id: $0 + 1) } }

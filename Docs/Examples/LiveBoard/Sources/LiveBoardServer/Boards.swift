@@ -17,6 +17,15 @@ final class Boards: Sendable {
     let attendance: StoreDirectory<String, Attendance, Attendance.Action>
   }
 
+  /// What the list says of a board.
+  struct Listed: Codable, Sendable, Equatable {
+    let id: Int
+    let title: String
+    /// None where nothing has been edited, and where it is not known.
+    var cards: Int?
+    var version: Int?
+  }
+
   static let attendanceKey = "attendance"
   /// How many boards are kept in memory that nobody needs.
   static let keptLimit = 1000
@@ -54,7 +63,8 @@ final class Boards: Sendable {
       let room = try await RootStore(
         following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
         actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema), options: options,
-        fingerprint: { $0.fingerprint }, onPhase: { health.entered($0, by: Self.key(of: id)) },
+        fingerprint: { $0.fingerprint }, summary: { $0.board.summary },
+        onPhase: { health.entered($0, by: Self.key(of: id)) },
         middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
       // What was deleted meanwhile does not begin anew.
@@ -88,7 +98,26 @@ final class Boards: Sendable {
     streamLimit = server.connectionLimit - (server.connectionLimit + 3) / 4
   }
 
-  static func key(of board: Int) -> String { "boards/\(board)" }
+  static let keyPrefix = "boards/"
+  static func key(of board: Int) -> String { "\(keyPrefix)\(board)" }
+
+  /// All boards, none of which is opened for that. What was edited in the last second (`LogOptions.summaryInterval`)
+  /// may not be in their figures; nor, until somebody opens the board, what was edited right before a server was killed,
+  /// or by the first version, which kept none.
+  func listed() async -> [Listed] {
+    var summaries: [String: Board.Summary] = [:]
+    do {
+      for try await summary in logs.summaries(of: Board.Summary.self, prefix: Self.keyPrefix) {
+        summaries[summary.key] = summary.value
+      }
+    } catch {
+      // Where the logs are away, boards are listed all the same.
+    }
+    return await list.committed().items.map { item in
+      let summary = summaries[Self.key(of: item.id)]
+      return Listed(id: item.id, title: item.title, cards: summary?.cards, version: summary?.version)
+    }
+  }
 
   /// Deletes a board. Returns when nothing is left of it.
   func delete(_ id: Int) async throws {
@@ -106,8 +135,11 @@ final class Boards: Sendable {
 
   /// Takes a person's name out of all boards, and out of what is stored of them. Where it throws, or the process dies
   /// meanwhile, some of that may be left: it is to be called once more.
+  ///
+  /// Each board is opened. Their summaries could say which of them need not be, but are a cache, which may be of the
+  /// past: what is missed by them would stay stored, and nobody would be told.
   func erase(_ name: String) async throws {
-    let boards = await list.committed().summaries
+    let boards = await list.committed().items
     try await withThrowingTaskGroup { group in
       if isShared { group.addTask { try await self.eraseAttendance() } }
       for (index, board) in boards.enumerated() {

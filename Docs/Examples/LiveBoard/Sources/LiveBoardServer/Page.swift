@@ -365,7 +365,11 @@ enum Page {
 
     async function listBoards() {
       const boards = await ask("GET", "/boards") || [];
-      const options = boards.map(item => new Option(item.title, item.id, false, String(item.id) === board));
+      // Of those that nobody has edited there is nothing to say.
+      const about = ({ cards, version }) =>
+        version ? " – " + cards + (cards === 1 ? " card" : " cards") + ", version " + version : "";
+      const options = boards.map(item =>
+        new Option("\\u2068" + item.title + "\\u2069" + about(item), item.id, false, String(item.id) === board));
       element("boards").replaceChildren(...options);
     }
     const open = id => { location.search = "?board=" + id; };

@@ -122,7 +122,7 @@ struct Routes: Sendable {
   }
 
   private func list(_ request: Request, _ context: BoardContext) async throws -> Response {
-    try context.responseEncoder.encode(await boards.list.committed().summaries, from: request, context: context)
+    try context.responseEncoder.encode(await boards.listed(), from: request, context: context)
   }
 
   /// As it is, or as it was at the `version` that is asked for.

@@ -223,6 +223,7 @@ def main(binary, pictures):
         assert driver.find_element(By.ID, "columns").get_attribute("inert") is not None
         driver.get(PAGE)
         until(lambda: "First board" in text("boards") and "Another" not in text("boards"), "and listed no more")
+        assert " cards, version " in text("boards"), text("boards")
 
         # Many tabs of one person, who has not said who that is.
         driver.get(PAGE)

@@ -54,6 +54,11 @@ import Testing
     try JSONDecoder().decode(Answer.self, from: Data(response.body.readableBytesView))
   }
 
+  private func listed(_ client: any TestClientProtocol) async throws -> [Boards.Listed] {
+    let list = try await request(client, .get, "/boards")
+    return try JSONDecoder().decode([Boards.Listed].self, from: Data(list.body.readableBytesView))
+  }
+
   private func message(_ response: TestResponse) throws -> String {
     #expect(response.headers[.contentType] == "application/json; charset=utf-8")
     return try JSONDecoder().decode(Failure.self, from: Data(response.body.readableBytesView)).error.message
@@ -79,10 +84,8 @@ import Testing
       #expect(try answer(deleted).board.version == 7)
       let created = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
       #expect(try answer(created).board.title == "Another")
-      let list = try await request(client, .get, "/boards")
-      #expect(
-        String(buffer: list.body)
-          == #"[{"id":1,"title":"First board"},{"id":2,"title":"Another"}]"#)
+      let list = try await listed(client)
+      #expect(list.map(\.id) == [1, 2] && list.map(\.title) == ["First board", "Another"])
     }
     try await withServer(in: folder) { client in
       let board = try await request(client, .get, "/boards/1")
@@ -198,13 +201,39 @@ import Testing
       #expect(try await String(buffer: request(client, .get, "/ready").body) == "{}")
     }
     try await withServer(in: folder) { client in
-      let list = String(buffer: try await request(client, .get, "/boards").body)
-      #expect(list == #"[{"id":1,"title":"First board"}]"#)
+      let list = try await listed(client)
+      #expect(list.map(\.title) == ["First board"])
       #expect(try await request(client, .get, "/boards/2").status == .notFound)
       #expect(try answer(await request(client, .post, "/boards", #"{"title": "b"}"#)).board.id == 3)
     }
     #expect(try !folder.contains("remembered"))
     #expect(try folder.contains("stays"))
+  }
+
+  @Test func `boards are listed with what is on them, and none is opened for that`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      for title in ["Another", "Empty", "Deleted"] {
+        _ = try await request(client, .post, "/boards", #"{"title": "\#(title)"}"#)
+      }
+      for board in [1, 2, 2, 4] {
+        _ = try await request(client, .post, "/boards/\(board)/cards", #"{"text": "a", "author": "ann"}"#)
+      }
+      _ = try await request(client, .delete, "/boards/1/cards/1")
+      // They are open, and their figures follow them.
+      while try await listed(client).map(\.version) != [3, 3, nil, 2] { await Task.yield() }
+      #expect(try await listed(client).map(\.cards) == [0, 2, nil, 1])
+      _ = try await request(client, .delete, "/boards/4")
+      _ = try await request(client, .post, "/boards/2/cards", #"{"text": "b"}"#)
+    }
+    try await withServer(in: folder) { client in
+      #expect(
+        try await String(buffer: request(client, .get, "/boards").body)
+          == #"[{"cards":0,"id":1,"title":"First board","version":3},{"cards":3,"id":2,"title":"Another","version":4},"#
+          + #"{"id":3,"title":"Empty"}]"#)
+      let metrics = try await String(buffer: request(client, .get, "/metrics").body)
+      #expect(metrics.contains("liveboard_open_boards 0\n"))
+    }
   }
 
   @Test func `a person who is erased is on no board any more, in no undo and in no file`() async throws {
