@@ -32,7 +32,7 @@ import Testing
       #expect(actions.actions == [Array("\"a\"".utf8)] && actions.writer != 0 && number != 0)
       for time in [skipped, begun, sealed] { #expect(before < time && time < WallTime.now + .seconds(2)) }
       #expect(contents[4...] == [.newer, .unreadable])
-      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7)).content == .standIn(for: 7))
+      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7, chain: 8)).content == .standIn(for: 7))
     }
   }
 
@@ -127,5 +127,17 @@ import Testing
       #expect(await next.state.entries == ["a"])
       await next.shutdown()
     }
+  }
+
+  @Test("a snapshot of before what is left of a log is none")
+  func gap() async throws {
+    let log = MemoryLogs()["tree"]
+    let store = try await ledger(log, options: .once)
+    for action in ["a", "b"] { try await store.send(action) }
+    try await store.saveSnapshot()
+    for action in ["c", "d", "e"] { try await store.send(action) }
+    await store.shutdown()
+    try await log.truncate(through: 4)
+    #expect(try await log.verifyEntries().problems == [.noSnapshot(first: 5)])
   }
 }

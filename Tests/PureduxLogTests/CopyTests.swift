@@ -293,6 +293,69 @@ import Testing
     await store.shutdown()
   }
 
+  /// What happens to the target between two imports.
+  enum Meanwhile: CaseIterable { case nothing, snapshotSaved }
+
+  @Test(
+    "a later export of a log that was truncated since is not imported over an earlier one, and nothing is changed",
+    arguments: Meanwhile.allCases)
+  func laterExport(meanwhile: Meanwhile) async throws {
+    let place = try TemporaryDirectory()
+    let (source, target) = (MemoryLogs(), MemoryLogs())
+    let store = try await ledger(source["tree"], options: .once)
+    try await store.send("a")
+    try await store.saveSnapshot()
+    try await store.truncateLog()
+    try await source.export(to: place.path + "/monday")
+    try await target.import(from: place.path + "/monday")
+    if meanwhile == .snapshotSaved {
+      let looking = try await ledger(target["tree"], options: .once)
+      try await looking.saveSnapshot()
+      await looking.shutdown()
+    }
+    let head = try await target["tree"].head()
+    try await store.send("b")
+    try await store.saveSnapshot()
+    try await store.truncateLog()
+    try await store.send("c")
+    try await source.export(to: place.path + "/tuesday")
+    await #expect(throws: LogCopyError(key: "tree", reason: .truncatedSince(first: 2))) {
+      try await target.import(from: place.path + "/tuesday")
+    }
+    #expect(try await target["tree"].head() == head)
+    #expect(try await target["tree"].verifyEntries().problems == [])
+    let kept = try await ledger(target["tree"], options: .once)
+    #expect(await kept.state.entries == ["a"])
+    await kept.shutdown()
+    // Behind the same snapshot one export is the beginning of the next.
+    try await store.send("d")
+    let other = MemoryLogs()
+    try await other.import(from: place.path + "/tuesday")
+    try await source.export(to: place.path + "/wednesday")
+    try await other.import(from: place.path + "/wednesday")
+    let next = try await ledger(other["tree"], options: .once)
+    #expect(await next.state.entries == ["a", "b", "c", "d"])
+    await next.shutdown()
+    await store.shutdown()
+  }
+
+  @Test(
+    "a copy that was cut short before its snapshot goes on as long as that is the log's newest one", arguments: 2...3)
+  func cutAmongStandIns(count: Int) async throws {
+    let (log, copy, other) = (MemoryLogs()["tree"], MemoryLogs()["tree"], MemoryLogs()["tree"])
+    let entries = try await Self.fill(log, truncates: true)
+    for target in [copy, other] { _ = try? await log.copy(to: CutLog(target, behind: count, .lost)) }
+    try await log.copy(to: copy)
+    try await Self.expectCopy(copy, of: log, entries, isTruncated: true)
+    let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+    try await store.send("more")
+    try await store.saveSnapshot()
+    await store.shutdown()
+    let head = try await other.head()
+    await #expect(throws: LogCopyError.self) { try await log.copy(to: other) }
+    #expect(try await other.head() == head)
+  }
+
   @Test("what is not understood stops a copy, by its position")
   func notUnderstood() async throws {
     func copy(_ log: any OrderedLog) async -> LogCopyError.Reason? {

@@ -21,6 +21,8 @@ struct Comparison {
 
   /// What the copy begins with: entries that stand in for those at these positions of the log.
   private let standIns: [UInt64]
+  /// The chain of the log behind those.
+  private let chain: UInt64
   private var placedStandIns = 0
   private var source: RecordReader
   private var next: Expected?
@@ -35,9 +37,10 @@ struct Comparison {
   private(set) var endsWithEpoch = false
 
   /// - Parameter snapshot: What the copy begins with, if it is known: the order goes on from there.
-  init(_ source: RecordReader, standIns: [UInt64], snapshot: EncodedSnapshot?) {
+  init(_ source: RecordReader, standIns: [UInt64], chain: UInt64, snapshot: EncodedSnapshot?) {
     self.source = source
     self.standIns = standIns
+    self.chain = chain
     order = snapshot?.fold ?? Fold()
     orderOfCopy = snapshot?.fold.moved { position in standIns.firstIndex(of: position).map { UInt64($0 + 1) } } ?? order
   }
@@ -54,7 +57,7 @@ struct Comparison {
   private mutating func load() async throws -> Expected? {
     if placedStandIns < standIns.count {
       let position = standIns[placedStandIns]
-      return Expected(position: position, bytes: LogEntry.standIn(for: position))
+      return Expected(position: position, bytes: LogEntry.standIn(for: position, chain: chain))
     }
     while let record = try await source.next() {
       switch LogEntry.decode(record.bytes) {
@@ -63,6 +66,9 @@ struct Comparison {
       case .standIn: places.place(record.position, at: places.last)
       case .entry(let header, _):
         let seen = header.seen.position
+        if seen > 0, seen == standIns.last, header.seen.chain != chain {
+          throw LogCopyError.Reason.differs(position: places.atMost(seen))
+        }
         // One that lies ahead stops a replica, there and here.
         let moved = seen < record.position ? places.atMost(seen) : .max
         return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)

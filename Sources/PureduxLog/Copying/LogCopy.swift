@@ -153,6 +153,8 @@ struct LogCopy: Sendable {
   private struct Beginning {
     /// The positions of the log that entries stand in for; none where the log is whole.
     var standIns: [UInt64] = []
+    /// The chain of the log there.
+    var chain = Fold.firstChain
     /// What is saved behind those; none where it is there, or the log is whole.
     var snapshot: EncodedSnapshot?
 
@@ -221,22 +223,47 @@ struct LogCopy: Sendable {
   ) async throws -> Beginning {
     guard let first = try await firstLeft(through: head) else { return Beginning() }
     guard let snapshots = target.snapshots else { throw LogCopyError.Reason.keepsNoSnapshots }
-    // The snapshot that the target begins with may be there no more in the log.
-    let present = try await standIns(of: target, through: end)
-    if let last = present.last, let kept = try await snapshots.newest(), kept.position >= last.key {
-      return Beginning(standIns: present.map(\.value))
+    let present: [StandIn]
+    do {
+      present = try await standIns(of: target, through: end)
+    } catch LogError.truncated(let first) {
+      throw LogCopyError.Reason.differs(position: first)
     }
-    if end > 0, present.isEmpty { throw LogCopyError.Reason.truncatedSince(first: first) }
+    if let last = present.last {
+      let isComplete = try await snapshots.newest().map { $0.position >= last.place } ?? false
+      guard try await isOfSamePast(last, isComplete, newest, through: head) else {
+        throw LogCopyError.Reason.truncatedSince(first: first)
+      }
+      // The snapshot that the target begins with may be there no more in the log.
+      if isComplete { return Beginning(standIns: present.map(\.position), chain: last.chain) }
+    } else if end > 0 {
+      throw LogCopyError.Reason.truncatedSince(first: first)
+    }
     guard let newest, try await isWhole(behind: newest.fold.position, through: head) else {
       throw LogCopyError.Reason.noSnapshot(first: first)
     }
-    return Beginning(standIns: newest.fold.positions, snapshot: newest)
+    return Beginning(standIns: newest.fold.positions, chain: newest.fold.chain, snapshot: newest)
+  }
+
+  /// Whether the target begins with what the log had where that snapshot was. The positions of an exported log are
+  /// those of the file, and so others in the next export.
+  ///
+  /// - Parameters:
+  ///   - last: The last entry of the target that stands in.
+  ///   - isComplete: Whether the target has the snapshot.
+  private func isOfSamePast(
+    _ last: StandIn, _ isComplete: Bool, _ newest: EncodedSnapshot?, through head: UInt64
+  ) async throws -> Bool {
+    guard let newest else { return isComplete }
+    if !isComplete || newest.fold.position == last.position { return newest.fold.chain == last.chain }
+    let own = try? await standIns(of: source, through: head).last
+    return newest.fold.position > last.position && own.map { $0.place <= last.position } ?? true
   }
 
   /// The first entry that is left of a log that is truncated; nil where nothing is missing.
   private func firstLeft(through head: UInt64) async throws -> UInt64? {
     do {
-      return try await standIns(of: source, through: head).last.map { $0.key + 1 }
+      return try await standIns(of: source, through: head).last.map { $0.place + 1 }
     } catch LogError.truncated(let first) {
       return first
     }
@@ -252,15 +279,22 @@ struct LogCopy: Sendable {
     }
   }
 
-  /// What a log begins with that stands in: where it is, and for which position, in the order of both.
-  private func standIns(
-    of log: any OrderedLog, through head: UInt64
-  ) async throws -> [(key: UInt64, value: UInt64)] {
+  /// An entry that stands in: where it is, for which position, and for which past.
+  private struct StandIn {
+    var place: UInt64
+    var position: UInt64
+    var chain: UInt64
+  }
+
+  /// What a log begins with that stands in, in order.
+  private func standIns(of log: any OrderedLog, through head: UInt64) async throws -> [StandIn] {
     var reader = RecordReader(log, after: 0, through: head)
-    var found: [(key: UInt64, value: UInt64)] = []
-    while let record = try await reader.next(), case .standIn(let position) = LogEntry.decode(record.bytes) {
+    var found: [StandIn] = []
+    while let record = try await reader.next(), case .standIn(let position, let chain) = LogEntry.decode(record.bytes) {
       // Another one is a repetition.
-      if position > found.last?.value ?? 0 { found.append((record.position, position)) }
+      if position > found.last?.position ?? 0 {
+        found.append(StandIn(place: record.position, position: position, chain: chain))
+      }
     }
     return found
   }
@@ -273,7 +307,7 @@ struct LogCopy: Sendable {
   ) async throws -> Comparison {
     var comparison = Comparison(
       RecordReader(source, after: beginning.position, through: head), standIns: beginning.standIns,
-      snapshot: beginning.snapshot)
+      chain: beginning.chain, snapshot: beginning.snapshot)
     var reader = RecordReader(target, after: 0, through: end)
     while let found = try await read(&reader) { try await sourceRead { try await comparison.meet(found) } }
     return comparison

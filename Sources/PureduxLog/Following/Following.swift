@@ -1323,7 +1323,7 @@ private struct Summarizing: Sendable {
     }
     guard let (position, value) = found.withLock({ $0 }), let bytes = encode(value) else { return nil }
     let kept = summarizing.withLock { $0.kept }
-    if !always, kept?.bytes == bytes { return nil }
+    if !always, let kept, kept.bytes == bytes, kept.position <= position { return nil }
     do throws(LogError) {
       let isKept = try await summaries.save(bytes, at: position)
       noteSummary(isKept ? (position, bytes) : nil)

@@ -100,7 +100,7 @@ extension OrderedLog {
     // What comes before the snapshot of a truncated log is read all the same.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
     var reader = RecordReader(self, after: start, through: check.head)
-    while let record = try await reader.next() {
+    while let record = try await next(of: &reader, in: &check) {
       check.entries += 1
       let isBefore = record.position <= order.position
       switch LogEntry.decode(record.bytes) {
@@ -130,5 +130,15 @@ extension OrderedLog {
     }
     check.problems.sort { $0.position < $1.position }
     return check
+  }
+
+  /// None, too, where entries are missing between the snapshot and those that are left.
+  private func next(of reader: inout RecordReader, in check: inout LogCheck) async throws -> LogRecord? {
+    do {
+      return try await reader.next()
+    } catch LogError.truncated(let first) {
+      check.problems.append(.noSnapshot(first: first))
+      return nil
+    }
   }
 }
