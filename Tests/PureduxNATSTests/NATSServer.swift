@@ -88,7 +88,9 @@
     }
 
     /// Copies what it has stored to a backup, or back, while it does not run.
-    func backUp() throws { try FileManager.default.copyItem(atPath: directory + "/data", toPath: directory + "/backup") }
+    func backUp() throws {
+      try FileManager.default.copyItem(atPath: directory + "/data", toPath: directory + "/backup")
+    }
 
     func restore() throws {
       try removeData()
