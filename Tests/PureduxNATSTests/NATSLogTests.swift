@@ -168,9 +168,11 @@
       #expect(await store.state.count == 6)
       await store.shutdown()
       // It has written as one who has seen more than there is: nobody goes on before that is decided.
-      let strayed = try await log["list"].head()
       await #expect(throws: StoreError.stopped(.diverged(position: position))) { try await list(log["list"]) }
-      try await log["list"].skip(position: strayed, reason: "of one that was ahead of the backup")
+      // It may have given the log its entry more than once.
+      for case .diverged(let entry, _) in try await log["list"].verifyEntries().problems {
+        try await log["list"].skip(position: entry, reason: "of one that was ahead of the backup")
+      }
       // What clients were told of is another past.
       let epoch = try await log["list"].beginEpoch(reason: "restored")
       let next = try await list(log["list"])
