@@ -71,6 +71,36 @@ import Testing
     await log.close()
   }
 
+  @Test("a store that stops in replay has not died there, however often", arguments: [false, true])
+  func stopped(isRead: Bool) async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    let hash: @Sendable (Ledger) -> UInt64 = { UInt64($0.entries.joined().utf8.reduce(7) { $0 &* 31 &+ Int($1) }) }
+    func open(suffix: String = "") async throws -> LedgerStore {
+      var options = LogOptions.once
+      options.opensWhereStopped = isRead
+      return try await RootStore(
+        following: log["tree"], initialState: Ledger(), options: options, fingerprint: hash
+      ) { $0.entries.append($1 + suffix) }
+    }
+    let store = try await open()
+    for action in ["a", "b", "c"] { try await store.send(action) }
+    await store.shutdown()
+    for _ in 0..<3 {
+      if isRead {
+        let stopped = try await open(suffix: "!")
+        #expect(await stopped.statistics.log?.phase == .stopped(.diverged(position: 1)))
+        await stopped.shutdown()
+      } else {
+        await #expect(throws: StoreError.stopped(.diverged(position: 1))) { try await open(suffix: "!") }
+      }
+    }
+    let again = try await open()
+    #expect(await again.state.entries == ["a", "b", "c"])
+    await again.shutdown()
+    await log.close()
+  }
+
   @Test("a mark is kept while a store recovers, and gone behind that")
   func kept() async throws {
     let directory = try TemporaryDirectory()

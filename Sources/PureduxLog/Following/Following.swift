@@ -970,6 +970,8 @@ private struct Summarizing: Sendable {
 
   private func stop(_ reason: LogStop, in turn: Turn) {
     sending.withLock { $0.stop = reason }
+    // Nobody has died of what it stops at.
+    recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
     admission.store(2, ordering: .relaxed)
     enter(.stopped(reason), in: turn)
     // What was on its way may be committed elsewhere.
