@@ -32,7 +32,7 @@ import Testing
       #expect(actions.actions == [Array("\"a\"".utf8)] && actions.writer != 0 && number != 0)
       for time in [skipped, begun, sealed] { #expect(before < time && time < WallTime.now + .seconds(2)) }
       #expect(contents[4...] == [.newer, .unreadable])
-      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7)).content == .standIn(for: 7))
+      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7, moment: 1)).content == .standIn(for: 7))
     }
   }
 

@@ -293,6 +293,123 @@ import Testing
     await store.shutdown()
   }
 
+  @Test(
+    "a file of another moment of a log that was truncated is refused, and one of the same moment goes on",
+    arguments: [false, true], [false, true])
+  func importedTwice(isOpenedBetween: Bool, hasMoreWriters: Bool) async throws {
+    let place = try TemporaryDirectory()
+    let (source, target) = (MemoryLogs(), MemoryLogs())
+    let store = try await ledger(source["tree"], options: .once)
+    try await store.send("a")
+    try await store.saveSnapshot()
+    try await store.truncateLog()
+    try await source.export(to: place.path + "/monday")
+    try await target.import(from: place.path + "/monday")
+    func open() async throws -> [String] {
+      let opened = try await ledger(target["tree"], options: .once)
+      if isOpenedBetween { try await opened.saveSnapshot() }
+      await opened.shutdown()
+      return await opened.state.entries
+    }
+    #expect(try await open() == ["a"])
+    try await store.send("b")
+    if hasMoreWriters {
+      let beside = try await ledger(source["tree"], options: .once)
+      try await beside.send("b")
+      await beside.shutdown()
+    }
+    try await source.export(to: place.path + "/evening")
+    #expect(try await target.import(from: place.path + "/evening").added == (hasMoreWriters ? 2 : 1))
+    let entries = hasMoreWriters ? ["a", "b", "b"] : ["a", "b"]
+    #expect(try await open() == entries)
+    try await store.saveSnapshot()
+    try await store.truncateLog()
+    try await store.send("c")
+    try await source.export(to: place.path + "/tuesday")
+    let (head, newest) = (try await target["tree"].head(), try await target["tree"].snapshots?.newest())
+    await expectReason({ if case .truncatedSince = $0 { true } else { false } }) {
+      try await target.import(from: place.path + "/tuesday")
+    }
+    #expect(try await target["tree"].head() == head)
+    #expect(try await target["tree"].snapshots?.newest() == newest)
+    #expect(try await open() == entries)
+    // Nor is the earlier one a beginning of what the later one has become.
+    let other = MemoryLogs()
+    try await other.import(from: place.path + "/tuesday")
+    await expectReason({ if case .truncatedSince = $0 { true } else { false } }) {
+      try await other.import(from: place.path + "/monday")
+    }
+    await store.shutdown()
+  }
+
+  private func expectReason(
+    _ isRight: (LogCopyError.Reason) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
+    _ body: () async throws -> Void
+  ) async {
+    do {
+      try await body()
+      Issue.record("It was copied.", sourceLocation: sourceLocation)
+    } catch {
+      let reason = (error as? LogCopyError)?.reason
+      #expect(reason.map(isRight) == true, "\(error)", sourceLocation: sourceLocation)
+    }
+  }
+
+  @Test("a log of another past is refused before anything is appended, whatever snapshots both have since")
+  func anotherPast() async throws {
+    for later in [false, true] {
+      for opened in [false, true] {
+        let (one, other, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"], MemoryLogs()["tree"])
+        for log in [one, other] { try await Self.fill(log, truncates: true) }
+        try await one.copy(to: copy)
+        for log in (later ? [other] : []) + (opened ? [copy] : []) {
+          let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+          if later, !opened { try await store.send("more") }
+          try await store.saveSnapshot()
+          await store.shutdown()
+        }
+        let (head, newest) = (try await copy.head(), try await copy.snapshots?.newest())
+        await expectReason({
+          switch $0 {
+          case .differs, .truncatedSince: true
+          default: false
+          }
+        }) { try await other.copy(to: copy) }
+        #expect(try await copy.head() == head)
+        #expect(try await copy.snapshots?.newest() == newest)
+      }
+    }
+  }
+
+  @Test("a copy that died between what stands in and the snapshot goes on, unless the log has a newer snapshot")
+  func diedBeforeSnapshot() async throws {
+    for isNewer in [false, true] {
+      let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+      let entries = try await Self.fill(log, truncates: true)
+      await #expect(throws: LogCopyError.self) { try await log.copy(to: SavingNothingLog(copy)) }
+      let head = try await copy.head()
+      #expect(head > 1)
+      if isNewer {
+        let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+        try await store.send("more")
+        try await store.saveSnapshot()
+        await store.shutdown()
+        await expectReason({ if case .truncatedSince = $0 { true } else { false } }) { try await log.copy(to: copy) }
+        #expect(try await copy.head() == head)
+      } else {
+        try await log.copy(to: copy)
+        try await Self.expectCopy(copy, of: log, entries, isTruncated: true)
+      }
+    }
+  }
+
+  @Test("a truncated log is refused by a truncated one that is no copy of it")
+  func bothTruncated() async throws {
+    let (one, other) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+    for log in [one, other] { try await Self.fill(log, truncates: true) }
+    await expectReason({ if case .differs = $0 { true } else { false } }) { try await one.copy(to: other) }
+  }
+
   @Test("what is not understood stops a copy, by its position")
   func notUnderstood() async throws {
     func copy(_ log: any OrderedLog) async -> LogCopyError.Reason? {
@@ -647,6 +764,25 @@ final class CutLog: OrderedLog {
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
   func head() async throws(LogError) -> UInt64 { try await log.head() }
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+/// A log whose snapshots are away.
+private struct SavingNothingLog: OrderedLog, SnapshotStore {
+  private let log: any OrderedLog
+
+  init(_ log: any OrderedLog) { self.log = log }
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry, outcome: outcome)
+  }
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+  func newest() async throws(LogError) -> LogSnapshot? { nil }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) { throw .unavailable("They are away.") }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await save(snapshot) }
 }
 
 /// A log that takes small entries only.

@@ -77,8 +77,8 @@ import Testing
     let bytes = LogEntry.encode(epoch)
     #expect(LogEntry.decode(bytes) == .epoch(epoch))
     #expect(bytes.starts(with: [0x50, 0x44, 0x58, 2, 4, 7, 0]))
-    let standIn = LogEntry.standIn(for: 9)
-    #expect(LogEntry.decode(standIn) == .standIn(9))
+    let standIn = LogEntry.standIn(for: 9, moment: 1)
+    #expect(LogEntry.decode(standIn) == .standIn(9, moment: 1))
     for whole in [bytes, standIn] {
       for count in whole.indices { #expect(LogEntry.decode(Array(whole.prefix(count))) == .unreadable) }
       #expect(LogEntry.decode(whole + [0]) == .unreadable)

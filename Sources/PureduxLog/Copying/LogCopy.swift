@@ -153,11 +153,23 @@ struct LogCopy: Sendable {
   private struct Beginning {
     /// The positions of the log that entries stand in for; none where the log is whole.
     var standIns: [UInt64] = []
+    var moment: UInt64 = 0
     /// What is saved behind those; none where it is there, or the log is whole.
     var snapshot: EncodedSnapshot?
+    /// The order that the log's snapshot says, at the end of what stands in or behind it.
+    var newest: Fold?
 
     /// Behind which the log's entries are copied.
     var position: UInt64 { standIns.last ?? 0 }
+  }
+
+  /// What a log begins with that stands in for entries of the one that it is a copy of.
+  private struct StandIns {
+    /// Those that are stood in for, in order.
+    var positions: [UInt64] = []
+    /// The position of the last one that stands in; 0 where there is none.
+    var end: UInt64 = 0
+    var moment: UInt64 = 0
   }
 
   /// How many bytes and entries are appended at once.
@@ -219,26 +231,61 @@ struct LogCopy: Sendable {
   private func beginning(
     _ newest: EncodedSnapshot?, through head: UInt64, target end: UInt64
   ) async throws -> Beginning {
-    guard let first = try await firstLeft(through: head) else { return Beginning() }
-    guard let snapshots = target.snapshots else { throw LogCopyError.Reason.keepsNoSnapshots }
-    // The snapshot that the target begins with may be there no more in the log.
-    let present = try await standIns(of: target, through: end)
-    if let last = present.last, let kept = try await snapshots.newest(), kept.position >= last.key {
-      return Beginning(standIns: present.map(\.value))
-    }
-    if end > 0, present.isEmpty { throw LogCopyError.Reason.truncatedSince(first: first) }
+    guard let (first, own) = try await missing(through: head) else { return Beginning(newest: newest?.fold) }
+    guard target.snapshots != nil else { throw LogCopyError.Reason.keepsNoSnapshots }
+    let present = try await targetRead { try await standIns(of: target, through: end) }
+    if end > 0, present.end == 0 { throw LogCopyError.Reason.truncatedSince(first: first) }
     guard let newest, try await isWhole(behind: newest.fold.position, through: head) else {
       throw LogCopyError.Reason.noSnapshot(first: first)
     }
-    return Beginning(standIns: newest.fold.positions, snapshot: newest)
+    // A copy of a copy begins at the same moment, as long as that has its first snapshot.
+    let moment = newest.fold.position == own.end ? own.moment : newest.fold.moment
+    let anew = Beginning(
+      standIns: newest.fold.positions, moment: moment, snapshot: newest, newest: newest.fold)
+    guard let last = present.positions.last else { return anew }
+    guard let kept = try await kept(), kept.position >= present.end else {
+      guard present.moment == moment, anew.standIns.starts(with: present.positions) else {
+        throw LogCopyError.Reason.truncatedSince(first: first)
+      }
+      return anew
+    }
+    // The snapshot that the target begins with may be there no more in the log.
+    var order = newest.fold
+    if order.position < last, last <= head { order = try await followed(order, through: last) }
+    let isSame =
+      if last == own.end {
+        present.moment == own.moment
+      } else {
+        last > own.end && (order.position > last || order.position == last && order.moment == present.moment)
+      }
+    guard isSame else { throw LogCopyError.Reason.truncatedSince(first: first) }
+    return Beginning(standIns: present.positions, moment: present.moment, newest: order)
   }
 
-  /// The first entry that is left of a log that is truncated; nil where nothing is missing.
-  private func firstLeft(through head: UInt64) async throws -> UInt64? {
+  /// The order that the target's snapshot says.
+  private func kept() async throws -> Fold? {
+    guard let stored = try await target.snapshots?.newest() else { return nil }
+    guard case .snapshot(let snapshot) = EncodedSnapshot.decode(stored.bytes), snapshot.fold.position == stored.position
+    else { throw LogCopyError.Reason.differs(position: stored.position) }
+    return snapshot.fold
+  }
+
+  /// The order at a position of the log, behind one where it is known.
+  private func followed(_ order: Fold, through position: UInt64) async throws -> Fold {
+    var order = order
+    var reader = RecordReader(source, after: order.position, through: position)
+    while let record = try await sourceRead({ try await reader.next() }) { order.follow(record) }
+    return order
+  }
+
+  /// The first entry that is left of a log that is truncated, and what stands in for those before; nil where nothing is
+  /// missing.
+  private func missing(through head: UInt64) async throws -> (first: UInt64, standIns: StandIns)? {
     do {
-      return try await standIns(of: source, through: head).last.map { $0.key + 1 }
+      let found = try await standIns(of: source, through: head)
+      return found.end == 0 ? nil : (found.end + 1, found)
     } catch LogError.truncated(let first) {
-      return first
+      return (first, StandIns())
     }
   }
 
@@ -252,15 +299,15 @@ struct LogCopy: Sendable {
     }
   }
 
-  /// What a log begins with that stands in: where it is, and for which position, in the order of both.
-  private func standIns(
-    of log: any OrderedLog, through head: UInt64
-  ) async throws -> [(key: UInt64, value: UInt64)] {
+  private func standIns(of log: any OrderedLog, through head: UInt64) async throws -> StandIns {
     var reader = RecordReader(log, after: 0, through: head)
-    var found: [(key: UInt64, value: UInt64)] = []
-    while let record = try await reader.next(), case .standIn(let position) = LogEntry.decode(record.bytes) {
+    var found = StandIns()
+    while let record = try await reader.next(), case .standIn(let position, let moment) = LogEntry.decode(record.bytes)
+    {
       // Another one is a repetition.
-      if position > found.last?.value ?? 0 { found.append((record.position, position)) }
+      guard position > found.positions.last ?? 0 else { continue }
+      found.positions.append(position)
+      (found.end, found.moment) = (record.position, moment)
     }
     return found
   }
@@ -271,17 +318,32 @@ struct LogCopy: Sendable {
   private func compare(
     _ beginning: Beginning, through head: UInt64, target end: UInt64
   ) async throws -> Comparison {
+    let kept = try await kept()
+    if let kept, kept.position > end { throw LogCopyError.Reason.differs(position: kept.position) }
     var comparison = Comparison(
       RecordReader(source, after: beginning.position, through: head), standIns: beginning.standIns,
-      snapshot: beginning.snapshot)
+      moment: beginning.moment, newest: beginning.newest, kept: kept)
     var reader = RecordReader(target, after: 0, through: end)
-    while let found = try await read(&reader) { try await sourceRead { try await comparison.meet(found) } }
+    while let found = try await targetRead({ try await reader.next() }) {
+      try await sourceRead { try await comparison.meet(found) }
+    }
+    try await compareOrder(comparison, beginning, end)
     return comparison
   }
 
-  private func read(_ reader: inout RecordReader) async throws -> LogRecord? {
+  /// Where the log's snapshot is of more than the target has: whether the target's own leads to the same.
+  private func compareOrder(_ comparison: Comparison, _ beginning: Beginning, _ end: UInt64) async throws {
+    guard comparison.order == nil, let newest = beginning.newest, var order = comparison.orderOfCopy else { return }
+    var reader = RecordReader(source, after: comparison.last, through: newest.position)
+    while let record = try await sourceRead({ try await reader.next() }) {
+      order.follow(LogRecord(position: order.position + 1, bytes: record.bytes))
+    }
+    guard order.chain == newest.chain else { throw LogCopyError.Reason.differs(position: end) }
+  }
+
+  private func targetRead<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
-      return try await reader.next()
+      return try await body()
     } catch LogError.truncated(let first) {
       // A copy is never truncated.
       throw LogCopyError.Reason.differs(position: first)

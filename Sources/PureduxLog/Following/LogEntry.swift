@@ -101,10 +101,13 @@ enum LogEntry {
   static func encode(_ epoch: Epoch) -> [UInt8] { encode(.beginning, epoch.number, at: epoch.time, epoch.reason) }
 
   /// In place of an entry at a position of the log that was copied.
-  static func standIn(for position: UInt64) -> [UInt8] {
+  ///
+  /// - Parameter moment: `Fold.moment` of the snapshot that the copy begins with.
+  static func standIn(for position: UInt64, moment: UInt64) -> [UInt8] {
     var bytes = ByteWriter()
     for byte in kind + [sortedFormat, Sort.standingIn.rawValue] { bytes.put(byte) }
     bytes.put(position)
+    bytes.put(moment)
     return bytes.bytes
   }
 
@@ -125,7 +128,7 @@ enum LogEntry {
     case seal(Seal)
     case epoch(Epoch)
     /// Stands in for the entry at a position of the log that this one is a copy of.
-    case standIn(UInt64)
+    case standIn(UInt64, moment: UInt64)
     /// A later version of this library has written it.
     case newerFormat
     /// It is none.
@@ -159,8 +162,10 @@ enum LogEntry {
     case .sealing: return decodeSeal(&reader)
     case .beginning: return decodeEpoch(&reader)
     case .standingIn:
-      guard let position = reader.take(UInt64.self), reader.isAtEnd else { return .unreadable }
-      return .standIn(position)
+      guard let position = reader.take(UInt64.self), let moment = reader.take(UInt64.self), reader.isAtEnd else {
+        return .unreadable
+      }
+      return .standIn(position, moment: moment)
     case nil: return .newerFormat
     }
   }

@@ -46,7 +46,7 @@ extension LogRecord {
       .skip(position: decision.skipped, at: WallTime(seconds: decision.time), reason: decision.reason)
     case .seal(let seal): .seal(rules: seal.rules, at: WallTime(seconds: seal.time), reason: seal.reason)
     case .epoch(let epoch): .epoch(number: epoch.number, at: WallTime(seconds: epoch.time), reason: epoch.reason)
-    case .standIn(let position): .standIn(for: position)
+    case .standIn(let position, _): .standIn(for: position)
     case .newerFormat: .newer
     case .unreadable: .unreadable
     }
