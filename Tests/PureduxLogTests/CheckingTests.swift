@@ -95,6 +95,11 @@ import Testing
     #expect(try await odd.verifyEntries().problems.contains(.unreadableSnapshot(position: 3)))
     try await odd.truncate(through: 2)
     #expect(try await odd.verifyEntries().problems.contains(.noSnapshot(first: 3)))
+    let gap = MemoryLog()
+    for entry in entries { _ = try await gap.append(entry.bytes) }
+    try await gap.save(snapshot)
+    try await gap.truncate(through: snapshot.position + 1)
+    #expect(try await gap.verifyEntries().problems == [.noSnapshot(first: snapshot.position + 2)])
     let behind = MemoryLog()
     _ = try await behind.append(entries[0].bytes)
     try await behind.save(snapshot)

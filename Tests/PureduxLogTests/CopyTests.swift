@@ -599,6 +599,59 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "other"])
   }
 
+  @Test("a part whose length was changed takes no memory, and is told; one that is larger than a part is refused")
+  func largeParts() async throws {
+    let place = try TemporaryDirectory()
+    let logs = MemoryLogs()
+    let large = [UInt8](repeating: 7, count: 3 << 20)
+    for number in 0..<3 as Range<UInt8> { _ = try await logs["tree"].append([number] + large) }
+    try await logs.export(to: place.path + "/backup")
+    let archive = try await LogArchive(path: place.path + "/backup")
+    #expect(try await archive["tree"].read(after: 0, through: 3).map(\.bytes) == (0..<3).map { [$0] + large })
+    // One byte more, of the first entry.
+    var bytes = try Data(contentsOf: URL(fileURLWithPath: place.path + "/backup"))
+    bytes[8 + 16 + 9] ^= 1 << 7
+    try bytes.write(to: URL(fileURLWithPath: place.path + "/changed"))
+    do {
+      _ = try await LogArchive(path: place.path + "/changed")
+      Issue.record("It was read.")
+    } catch {
+      guard case .damaged(position: 2, _) = error else { throw error }
+    }
+    var record: [UInt8] = []
+    RecordFormat.append(LogRecord(position: 1, bytes: [1, 2, 3, 4, 5]), to: &record)
+    for changed in -1..<record.count {
+      var bytes = record
+      if changed >= 0 { bytes[changed] ^= 1 }
+      #expect(RecordFormat.isWhole(bytes.count, pieces: 2) { Array(bytes[$0]) } == (changed < 0), "\(changed)")
+    }
+    let small = MemoryLogs()["small"]
+    try await Self.fill(small)
+    let position = try #require(try await small.snapshots?.newest()).position
+    await expectReason({ $0 == .tooLarge(position: position) }) {
+      try await ArchiveFile.write(place.path + "/small", partLimit: 150) { archive in
+        _ = try await small.copy(to: ArchivedTree("small", in: archive), reason: nil)
+      }
+    }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "changed"])
+  }
+
+  @Test("a file that another export has made whole before this one could lock it is left as it is")
+  func exportedMeanwhile() throws {
+    let place = try TemporaryDirectory()
+    let directory = try Directory(place.path)
+    try Data([1, 2, 3]).write(to: URL(fileURLWithPath: place.path + "/backup.new"))
+    var opened = 0
+    let disk = try ArchiveFile.lockedFile("backup.new", in: directory) {
+      opened += 1
+      if opened == 1 { try? directory.move("backup.new", to: "backup") }
+    }
+    try disk.truncate(to: 0)
+    #expect(opened == 2)
+    #expect(FileManager.default.contents(atPath: place.path + "/backup") == Data([1, 2, 3]))
+    #expect(try directory.place(of: "backup.new") == disk.place())
+  }
+
   // MARK: Copies of the files of a log
 
   @Test("what a copy of the files of a log in use has is told, where it is not a beginning of it")

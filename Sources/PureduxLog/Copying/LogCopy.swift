@@ -416,7 +416,11 @@ struct LogCopy: Sendable {
 
   private func save(_ snapshot: EncodedSnapshot, _ places: PositionMap) async throws {
     guard let snapshots = target.snapshots else { return }
-    try await snapshots.save(moved(snapshot, places))
+    let moved = try moved(snapshot, places)
+    if let archived = target as? ArchivedTree, moved.bytes.count > archived.snapshotLimit {
+      throw LogCopyError.Reason.tooLarge(position: snapshot.fold.position)
+    }
+    try await snapshots.save(moved)
   }
 
   private func moved(_ snapshot: EncodedSnapshot, _ places: PositionMap) throws -> LogSnapshot {

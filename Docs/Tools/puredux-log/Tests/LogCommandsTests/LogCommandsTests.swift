@@ -126,6 +126,15 @@ import Testing
       bytes[60] ^= 1
       try bytes.write(to: URL(fileURLWithPath: file))
       #expect(await run("verify", path, "boards/1").code == 1)
+      // Each is named, and the others are read.
+      let all = await run("verify", path)
+      #expect(all.code == 1 && all.lines.map { $0.prefix { $0 != "\t" } } == ["boards/1", "rooms/1"])
+      let some = await run("verify", path, "misspelt", "boards/1")
+      #expect(some.code == 1 && some.lines.count == 1)
+      #expect(await run("verify", path, "misspelt").code == 5)
+      let stat = await run("stat", path)
+      #expect(stat.code == 1 && stat.lines.count == 1 && stat.lines[0].hasPrefix("rooms/1\t4\t"))
+      #expect(stat.errors.count == 2 && stat.errors[0].hasPrefix("boards/1: "))
     }
   }
 
