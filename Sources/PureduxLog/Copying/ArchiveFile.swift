@@ -5,7 +5,9 @@ import Puredux
 final class ArchiveFile: LogDirectory {
   /// Where one log is.
   struct Tree: Sendable {
-    /// Where its first part begins, and the number of that.
+    /// Where the part with its key begins.
+    var start: Int
+    /// Where its first part behind that begins, and the number of that.
     var offset: Int
     var number: UInt64
     var head: UInt64 = 0
@@ -174,9 +176,22 @@ final class ArchiveFile: LogDirectory {
   private func begin(_ key: String, _ contents: inout Contents) throws(LogError) {
     guard contents.current != key, contents.trees[key] == nil else { return }
     try endTree(&contents)
+    let start = contents.end
     try write([.tree(key)], &contents)
-    contents.trees[key] = Tree(offset: contents.end, number: contents.next)
+    contents.trees[key] = Tree(start: start, offset: contents.end, number: contents.next)
     contents.current = key
+  }
+
+  /// Takes a log out of the file that is being written, if it has begun.
+  func leaveOut(_ key: String) async throws(LogError) {
+    try await use { () throws(LogError) in
+      try self.contents.withLock { contents throws(LogError) in
+        guard contents.current == key, let tree = contents.trees.removeValue(forKey: key) else { return }
+        (contents.current, contents.end, contents.next) = (nil, tree.start, tree.number - 1)
+        contents.entries -= tree.head
+        try onDisk { () throws(Disk.Failure) in try self.disk.truncate(to: tree.start) }
+      }
+    }
   }
 
   private func endTree(_ contents: inout Contents) throws(LogError) {
@@ -233,7 +248,7 @@ final class ArchiveFile: LogDirectory {
       switch part {
       case .tree(let key):
         isRight = isRight && current == nil && found.trees[key] == nil
-        found.trees[key] = Tree(offset: cursor.offset, number: cursor.number)
+        found.trees[key] = Tree(start: offset, offset: cursor.offset, number: cursor.number)
         found.current = key
       case .entry:
         isRight = isRight && current != nil

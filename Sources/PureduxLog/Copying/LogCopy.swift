@@ -16,13 +16,15 @@ public struct LogCopyProgress: Sendable, Hashable {
 public struct LogCopyReport: Sendable, Hashable {
   /// How many logs were copied that are not empty.
   public var logs: UInt64
-  /// How many entries of them are in the copy.
+  /// How many entries of them are in the copy, beside those that only its snapshot has.
   public var entries: UInt64
   /// How many of those were not there before.
   public var added: UInt64
+  /// Why logs of a directory were not copied to their end, by their keys. A file has nothing of them.
+  public var failures: [LogCopyError]
 
-  public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0) {
-    (self.logs, self.entries, self.added) = (logs, entries, added)
+  public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0, failures: [LogCopyError] = []) {
+    (self.logs, self.entries, self.added, self.failures) = (logs, entries, added, failures)
   }
 }
 
@@ -82,23 +84,29 @@ extension LogDirectory {
   /// Copies logs to another directory, each as `OrderedLog.copy(to:)` does, one after the other: to another disk, from
   /// files to a cluster, or back.
   ///
-  ///     try await files.copy(to: cluster, prefix: "boards/")
+  ///     let report = try await files.copy(to: cluster, prefix: "boards/")
+  ///     for failure in report.failures { print(failure) }
   ///
-  /// What the target has under other keys stays. One that is removed meanwhile ends the copy
-  /// (`LogCopyError`, with `.log(.removed)`): repeat it.
+  /// What the target has under other keys stays. A log that cannot be copied, as it or what the target has under its
+  /// key is not as it should be, is left out, and the report says why. One that is removed meanwhile is not missed.
   ///
   /// - Parameter prefix: The keys that begin with this text; all by default.
-  /// - Throws: `LogCopyError`, with the key, and what `keys(prefix:)` throws.
-  @discardableResult
+  /// - Throws: `LogCopyError`, with the key, where one of the directories is away, in use or full (`.log`), and what
+  ///   `keys(prefix:)` throws.
   public func copy(
     to target: any LogDirectory, prefix: String = "", reason: String? = "copied",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
     var report = LogCopyReport()
     for try await key in keys(prefix: prefix) {
-      report += try await LogCopy(
-        source: self[key], target: target[key], key: key, reason: reason, progress: progress
-      ).run()
+      do {
+        report += try await LogCopy(
+          source: self[key], target: target[key], key: key, reason: reason, progress: progress
+        ).run()
+      } catch let error as LogCopyError where error.isOfOneLog {
+        try await (target as? ArchiveFile)?.leaveOut(key)
+        if error.reason != .log(.removed) { report.failures.append(error) }
+      }
     }
     return report
   }
@@ -106,12 +114,13 @@ extension LogDirectory {
   /// Copies logs to a file, which can be kept as a backup, read (`LogArchive`), and imported: also while stores follow
   /// them. Each is a prefix of what it will be; no moment is common to all of them.
   ///
-  ///     try await log.export(to: "backups/monday")
+  ///     let report = try await log.export(to: "backups/monday")
+  ///     for failure in report.failures { print(failure) }
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced.
+  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced, also
+  /// where logs are left out: keep it until you have looked at `failures`.
   ///
   /// - Throws: As `copy(to:)`.
-  @discardableResult
   public func export(
     to path: String, prefix: String = "", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
@@ -124,7 +133,6 @@ extension LogDirectory {
   /// before, so that nothing is changed if it is not whole.
   ///
   /// - Throws: As `copy(to:)`, and what `LogArchive.init(path:)` throws.
-  @discardableResult
   public func `import`(
     from path: String, prefix: String = "", reason: String? = "imported",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -138,6 +146,7 @@ extension LogCopyReport {
     sum.logs += report.logs
     sum.entries += report.entries
     sum.added += report.added
+    sum.failures += report.failures
   }
 }
 
@@ -191,7 +200,8 @@ struct LogCopy: Sendable {
     let newest = try await newest(of: source)
     let head = try await source.head()
     if let newest, newest.fold.position > head {
-      throw LogError.unavailable("The log ends at \(head), and there is a snapshot at \(newest.fold.position).")
+      throw LogError.damaged(
+        position: head, "The log ends at \(head), and there is a snapshot at \(newest.fold.position).")
     }
     let end = try await target.head()
     if head == 0, end == 0 { return LogCopyReport() }

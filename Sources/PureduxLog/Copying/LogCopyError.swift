@@ -34,6 +34,14 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
     self.reason = reason
   }
 
+  /// Whether other logs can be copied all the same.
+  var isOfOneLog: Bool {
+    switch reason {
+    case .log(.unavailable), .log(.full), .log(.inUse): false
+    default: true
+    }
+  }
+
   public var description: String {
     let log = key.map { "the log \"\($0)\"" } ?? "the log"
     return switch reason {
