@@ -32,7 +32,7 @@ import Testing
       #expect(actions.actions == [Array("\"a\"".utf8)] && actions.writer != 0 && number != 0)
       for time in [skipped, begun, sealed] { #expect(before < time && time < WallTime.now + .seconds(2)) }
       #expect(contents[4...] == [.newer, .unreadable])
-      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7, chain: 8)).content == .standIn(for: 7))
+      #expect(LogRecord(position: 1, bytes: LogEntry.standIn(for: 7, moment: 1)).content == .standIn(for: 7))
     }
   }
 
@@ -76,14 +76,30 @@ import Testing
     try await CopyTests.fill(log)
     let entries = try await log.read(after: 0, through: log.head())
     let snapshot = try #require(try await log.snapshots?.newest())
-    // Each entry of actions is missing once: who wrote behind it had seen another order.
-    for missing in entries {
+    // Each entry of actions that the snapshot has is missing once.
+    for missing in entries where missing.position < snapshot.position {
       guard case .actions(let actions) = missing.content, !actions.actions.isEmpty else { continue }
       let other = MemoryLog()
       for entry in entries where entry != missing { _ = try await other.append(entry.bytes) }
-      if missing.position < snapshot.position { try await other.save(snapshot) }
+      try await other.save(snapshot)
       let problems = try await other.verifyEntries().problems
-      #expect(missing.position >= snapshot.position || !problems.isEmpty, "\(missing.position)")
+      #expect(problems.contains(.foreignSnapshot(position: snapshot.position)), "\(missing.position)")
+    }
+    // And each one behind a snapshot: who wrote behind it had seen another order.
+    let row = MemoryLogs()["tree"]
+    let store = try await ledger(row, options: .once)
+    for action in ["a", "b"] { try await store.send(action) }
+    try await store.saveSnapshot()
+    for action in ["c", "d", "e"] { try await store.send(action) }
+    await store.shutdown()
+    let rest = try await row.read(after: 0, through: 5)
+    let two = try #require(try await row.snapshots?.newest())
+    for missing in 3...5 as ClosedRange<UInt64> {
+      let other = MemoryLog()
+      for entry in rest where entry.position != missing { _ = try await other.append(entry.bytes) }
+      try await other.save(two)
+      let problems = (missing..<5).map { LogCheck.Problem.diverged(position: $0, seen: $0) }
+      #expect(try await other.verifyEntries().problems == problems)
     }
     let odd = MemoryLog()
     _ = try await odd.append([1])
@@ -95,6 +111,11 @@ import Testing
     #expect(try await odd.verifyEntries().problems.contains(.unreadableSnapshot(position: 3)))
     try await odd.truncate(through: 2)
     #expect(try await odd.verifyEntries().problems.contains(.noSnapshot(first: 3)))
+    let gap = MemoryLog()
+    for entry in entries { _ = try await gap.append(entry.bytes) }
+    try await gap.save(snapshot)
+    try await gap.truncate(through: snapshot.position + 1)
+    #expect(try await gap.verifyEntries().problems == [.noSnapshot(first: snapshot.position + 2)])
     let behind = MemoryLog()
     _ = try await behind.append(entries[0].bytes)
     try await behind.save(snapshot)

@@ -79,6 +79,8 @@ import Testing
     #expect(await other.state.entries == entries + ["later", "last"])
     await one.shutdown()
     await other.shutdown()
+    // Behind what a store appends at its end, which nobody waits for.
+    try await copy.beginEpoch(reason: "settled")
     let program = ReplayedProgram<Ledger, String>(
       initialState: Ledger(), options: ruled, fingerprint: fingerprint
     ) { $0.entries.append($1) }
@@ -223,6 +225,8 @@ import Testing
         default:
           try await Self.fill(copy, truncates: true)
         }
+        // Behind what a store appends at its end, which nobody waits for.
+        _ = try await copy.append([9])
         let (head, newest) = (try await copy.head(), try await copy.snapshots?.newest())
         do {
           try await log.copy(to: copy)
@@ -293,67 +297,119 @@ import Testing
     await store.shutdown()
   }
 
-  /// What happens to the target between two imports.
-  enum Meanwhile: CaseIterable { case nothing, snapshotSaved }
-
   @Test(
-    "a later export of a log that was truncated since is not imported over an earlier one, and nothing is changed",
-    arguments: Meanwhile.allCases)
-  func laterExport(meanwhile: Meanwhile) async throws {
+    "a file of another moment of a log that was truncated is refused, and one of the same moment goes on",
+    arguments: [false, true], [false, true])
+  func importedTwice(isOpenedBetween: Bool, hasMoreWriters: Bool) async throws {
     let place = try TemporaryDirectory()
     let (source, target) = (MemoryLogs(), MemoryLogs())
     let store = try await ledger(source["tree"], options: .once)
     try await store.send("a")
     try await store.saveSnapshot()
     try await store.truncateLog()
-    try await source.export(to: place.path + "/monday")
-    try await target.import(from: place.path + "/monday")
-    if meanwhile == .snapshotSaved {
-      let looking = try await ledger(target["tree"], options: .once)
-      try await looking.saveSnapshot()
-      await looking.shutdown()
+    _ = try await source.export(to: place.path + "/monday")
+    _ = try await target.import(from: place.path + "/monday")
+    func open() async throws -> [String] {
+      let opened = try await ledger(target["tree"], options: .once)
+      if isOpenedBetween { try await opened.saveSnapshot() }
+      await opened.shutdown()
+      return await opened.state.entries
     }
-    let head = try await target["tree"].head()
+    #expect(try await open() == ["a"])
     try await store.send("b")
+    if hasMoreWriters {
+      let beside = try await ledger(source["tree"], options: .once)
+      try await beside.send("b")
+      await beside.shutdown()
+    }
+    _ = try await source.export(to: place.path + "/evening")
+    #expect(try await target.import(from: place.path + "/evening").added == (hasMoreWriters ? 2 : 1))
+    let entries = hasMoreWriters ? ["a", "b", "b"] : ["a", "b"]
+    #expect(try await open() == entries)
     try await store.saveSnapshot()
     try await store.truncateLog()
     try await store.send("c")
-    try await source.export(to: place.path + "/tuesday")
-    await #expect(throws: LogCopyError(key: "tree", reason: .truncatedSince(first: 2))) {
-      try await target.import(from: place.path + "/tuesday")
-    }
+    _ = try await source.export(to: place.path + "/tuesday")
+    let (head, newest) = (try await target["tree"].head(), try await target["tree"].snapshots?.newest())
+    let refused = try await target.import(from: place.path + "/tuesday").failures.map(\.reason)
+    #expect(refused == [.truncatedSince(first: hasMoreWriters ? 3 : 2)])
     #expect(try await target["tree"].head() == head)
-    #expect(try await target["tree"].verifyEntries().problems == [])
-    let kept = try await ledger(target["tree"], options: .once)
-    #expect(await kept.state.entries == ["a"])
-    await kept.shutdown()
-    // Behind the same snapshot one export is the beginning of the next.
-    try await store.send("d")
+    #expect(try await target["tree"].snapshots?.newest() == newest)
+    #expect(try await open() == entries)
+    // Nor is the earlier one a beginning of what the later one has become.
     let other = MemoryLogs()
-    try await other.import(from: place.path + "/tuesday")
-    try await source.export(to: place.path + "/wednesday")
-    try await other.import(from: place.path + "/wednesday")
-    let next = try await ledger(other["tree"], options: .once)
-    #expect(await next.state.entries == ["a", "b", "c", "d"])
-    await next.shutdown()
+    _ = try await other.import(from: place.path + "/tuesday")
+    let earlier = try await other.import(from: place.path + "/monday").failures.map(\.reason)
+    #expect(earlier == [.truncatedSince(first: 2)])
     await store.shutdown()
   }
 
-  @Test(
-    "a copy that was cut short before its snapshot goes on as long as that is the log's newest one", arguments: 2...3)
-  func cutAmongStandIns(count: Int) async throws {
-    let (log, copy, other) = (MemoryLogs()["tree"], MemoryLogs()["tree"], MemoryLogs()["tree"])
-    let entries = try await Self.fill(log, truncates: true)
-    for target in [copy, other] { _ = try? await log.copy(to: CutLog(target, behind: count, .lost)) }
-    try await log.copy(to: copy)
-    try await Self.expectCopy(copy, of: log, entries, isTruncated: true)
-    let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
-    try await store.send("more")
-    try await store.saveSnapshot()
-    await store.shutdown()
-    let head = try await other.head()
-    await #expect(throws: LogCopyError.self) { try await log.copy(to: other) }
-    #expect(try await other.head() == head)
+  private func expectReason(
+    _ isRight: (LogCopyError.Reason) -> Bool, sourceLocation: SourceLocation = #_sourceLocation,
+    _ body: () async throws -> Void
+  ) async {
+    do {
+      try await body()
+      Issue.record("It was copied.", sourceLocation: sourceLocation)
+    } catch {
+      let reason = (error as? LogCopyError)?.reason
+      #expect(reason.map(isRight) == true, "\(error)", sourceLocation: sourceLocation)
+    }
+  }
+
+  @Test("a log of another past is refused before anything is appended, whatever snapshots both have since")
+  func anotherPast() async throws {
+    for later in [false, true] {
+      for opened in [false, true] {
+        let (one, other, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"], MemoryLogs()["tree"])
+        for log in [one, other] { try await Self.fill(log, truncates: true) }
+        try await one.copy(to: copy)
+        for log in (later ? [other] : []) + (opened ? [copy] : []) {
+          let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+          if later, !opened { try await store.send("more") }
+          try await store.saveSnapshot()
+          await store.shutdown()
+        }
+        let (head, newest) = (try await copy.head(), try await copy.snapshots?.newest())
+        await expectReason({
+          switch $0 {
+          case .differs, .truncatedSince: true
+          default: false
+          }
+        }) { try await other.copy(to: copy) }
+        #expect(try await copy.head() == head)
+        #expect(try await copy.snapshots?.newest() == newest)
+      }
+    }
+  }
+
+  @Test("a copy that died between what stands in and the snapshot goes on, unless the log has a newer snapshot")
+  func diedBeforeSnapshot() async throws {
+    for isNewer in [false, true] {
+      let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+      let entries = try await Self.fill(log, truncates: true)
+      await #expect(throws: LogCopyError.self) { try await log.copy(to: SavingNothingLog(copy)) }
+      let head = try await copy.head()
+      #expect(head > 1)
+      if isNewer {
+        let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+        try await store.send("more")
+        try await store.saveSnapshot()
+        await store.shutdown()
+        await expectReason({ if case .truncatedSince = $0 { true } else { false } }) { try await log.copy(to: copy) }
+        #expect(try await copy.head() == head)
+      } else {
+        try await log.copy(to: copy)
+        try await Self.expectCopy(copy, of: log, entries, isTruncated: true)
+      }
+    }
+  }
+
+  @Test("a truncated log is refused by a truncated one that is no copy of it")
+  func bothTruncated() async throws {
+    let (one, other) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+    for log in [one, other] { try await Self.fill(log, truncates: true) }
+    await expectReason({ if case .differs = $0 { true } else { false } }) { try await one.copy(to: other) }
   }
 
   @Test("what is not understood stops a copy, by its position")
@@ -449,18 +505,31 @@ import Testing
     let store = try await ledger(files["tree"], options: .once)
     let beside = try await ledger(files["tree"], options: .once)
     for number in 0..<10 { try await store.send("\(number)") }
+    // Written to before each export, and until the last one has ended.
+    let isExported = LockedValue(false)
     async let writing: Void = {
-      for number in 10..<60 { try await (number % 2 == 0 ? store : beside).send("\(number)") }
+      var number = 10
+      repeat {
+        try await (number % 2 == 0 ? store : beside).send("\(number)")
+        number += 1
+      } while !isExported.withLock { $0 }
     }()
-    for backup in 0..<5 { try await files.export(to: backups.path + "/\(backup)") }
+    for backup in 0..<5 {
+      let count = await store.state.entries.count
+      _ = await store.state { $0.entries.count > count }
+      #expect(try await files.export(to: backups.path + "/\(backup)").failures == [])
+    }
+    isExported.withLock { $0 = true }
     try await writing
     let entries = await store.state.entries
+    var count = 10
     for backup in 0..<5 {
       let restored = MemoryLogs()
-      try await restored.import(from: backups.path + "/\(backup)")
+      _ = try await restored.import(from: backups.path + "/\(backup)")
       let again = try await ledger(restored["tree"], options: .once)
       let found = await again.state.entries
-      #expect(found.count >= 10 && entries.starts(with: found))
+      #expect(found.count > count && entries.starts(with: found))
+      count = found.count
       try await again.send("more")
       await again.shutdown()
     }
@@ -520,7 +589,7 @@ import Testing
     let path = place.path + "/backup"
     let logs = MemoryLogs()
     for key in ["one", "two"] { try await Self.fill(logs[key], truncates: key == "two") }
-    try await logs.export(to: path)
+    _ = try await logs.export(to: path)
     let bytes = try #require(FileManager.default.contents(atPath: path))
     let other = URL(fileURLWithPath: place.path + "/other")
     for count in stride(from: 0, to: bytes.count, by: 3) {
@@ -540,9 +609,101 @@ import Testing
     #expect(error?.text.contains("newer version") == true)
     // What is there stays where the next one cannot be made.
     _ = try await logs["two"].append([0x50, 0x44, 0x58, 9])
-    await #expect(throws: LogCopyError.self) { try await logs.export(to: path) }
+    await #expect(throws: LogCopyError.self) { try await logs["two"].export(to: path) }
     #expect(FileManager.default.contents(atPath: path) == bytes)
     #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "other"])
+  }
+
+  @Test("a log that cannot be copied is left out, and the report says why; one that was removed is not missed")
+  func leftOut() async throws {
+    let place = try TemporaryDirectory()
+    let source = MemoryLogs()
+    var states: [String: [String]] = [:]
+    for key in ["a", "b", "c", "d", "e"] { states[key] = try await Self.fill(source[key]) }
+    let newer = try await source["b"].append([0x50, 0x44, 0x58, 9])
+    let decision = LogEntry.Decision(skipped: 1, time: 0, reason: "too late")
+    let store = try await ledger(source["d"], options: Self.ruled, fingerprint: Self.fingerprint)
+    try await store.eraseLog()
+    await store.shutdown()
+    let undecided = try await source["d"].append(LogEntry.encode(decision))
+    let failures = [
+      LogCopyError(key: "b", reason: .newerFormat(position: newer)),
+      LogCopyError(key: "d", reason: .undecided(position: undecided)),
+    ]
+    let report = try await RemovedLogs(source, removed: "c").export(to: place.path + "/backup")
+    #expect(report.logs == 2 && report.failures == failures)
+    let archive = try await LogArchive(path: place.path + "/backup")
+    #expect(try await keys(archive) == ["a", "e"])
+    let (restored, copied) = (MemoryLogs(), MemoryLogs())
+    let other = try await restored["a"].append([1])
+    let imported = try await restored.import(from: place.path + "/backup")
+    #expect(imported.logs == 1 && imported.failures == [LogCopyError(key: "a", reason: .differs(position: other))])
+    #expect(try await RemovedLogs(source, removed: "c").copy(to: copied).failures == failures)
+    for log in [restored["e"], copied["e"]] {
+      let store = try await ledger(log, options: Self.ruled, fingerprint: Self.fingerprint)
+      #expect(await store.state.entries == states["e"])
+      await store.shutdown()
+    }
+    // Where the whole directory is away the copy ends, and the file stays as it is.
+    let bytes = FileManager.default.contents(atPath: place.path + "/backup")
+    await source.close()
+    await #expect(throws: (any Error).self) {
+      _ = try await RemovedLogs(source, removed: "c").export(to: place.path + "/backup")
+    }
+    #expect(FileManager.default.contents(atPath: place.path + "/backup") == bytes)
+  }
+
+  @Test("a part whose length was changed takes no memory, and is told; one that is larger than a part is refused")
+  func largeParts() async throws {
+    let place = try TemporaryDirectory()
+    let logs = MemoryLogs()
+    let large = [UInt8](repeating: 7, count: 3 << 20)
+    for number in 0..<3 as Range<UInt8> { _ = try await logs["tree"].append([number] + large) }
+    _ = try await logs.export(to: place.path + "/backup")
+    let archive = try await LogArchive(path: place.path + "/backup")
+    #expect(try await archive["tree"].read(after: 0, through: 3).map(\.bytes) == (0..<3).map { [$0] + large })
+    // One byte more, of the first entry.
+    var bytes = try Data(contentsOf: URL(fileURLWithPath: place.path + "/backup"))
+    bytes[8 + 16 + 9] ^= 1 << 7
+    try bytes.write(to: URL(fileURLWithPath: place.path + "/changed"))
+    do {
+      _ = try await LogArchive(path: place.path + "/changed")
+      Issue.record("It was read.")
+    } catch {
+      guard case .damaged(position: 2, _) = error else { throw error }
+    }
+    var record: [UInt8] = []
+    RecordFormat.append(LogRecord(position: 1, bytes: [1, 2, 3, 4, 5]), to: &record)
+    for changed in -1..<record.count {
+      var bytes = record
+      if changed >= 0 { bytes[changed] ^= 1 }
+      #expect(RecordFormat.isWhole(bytes.count, pieces: 2) { Array(bytes[$0]) } == (changed < 0), "\(changed)")
+    }
+    let small = MemoryLogs()["small"]
+    try await Self.fill(small)
+    let position = try #require(try await small.snapshots?.newest()).position
+    await expectReason({ $0 == .tooLarge(position: position) }) {
+      try await ArchiveFile.write(place.path + "/small", partLimit: 150) { archive in
+        _ = try await small.copy(to: ArchivedTree("small", in: archive), reason: nil)
+      }
+    }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "changed"])
+  }
+
+  @Test("a file that another export has made whole before this one could lock it is left as it is")
+  func exportedMeanwhile() throws {
+    let place = try TemporaryDirectory()
+    let directory = try Directory(place.path)
+    try Data([1, 2, 3]).write(to: URL(fileURLWithPath: place.path + "/backup.new"))
+    var opened = 0
+    let disk = try ArchiveFile.lockedFile("backup.new", in: directory) {
+      opened += 1
+      if opened == 1 { try? directory.move("backup.new", to: "backup") }
+    }
+    try disk.truncate(to: 0)
+    #expect(opened == 2)
+    #expect(FileManager.default.contents(atPath: place.path + "/backup") == Data([1, 2, 3]))
+    #expect(try directory.place(of: "backup.new") == disk.place())
   }
 
   // MARK: Copies of the files of a log
@@ -710,6 +871,51 @@ final class CutLog: OrderedLog {
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
   func head() async throws(LogError) -> UInt64 { try await log.head() }
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
+/// Logs, one of which is removed when its entries are read.
+private struct RemovedLogs: LogDirectory {
+  private struct Removed: OrderedLog {
+    let log: any OrderedLog
+
+    func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      log.append(entry, outcome: outcome)
+    }
+    func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      AsyncThrowingStream { throw LogError.removed }
+    }
+    func head() async throws(LogError) -> UInt64 { try await log.head() }
+    func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+  }
+
+  private let logs: MemoryLogs
+  private let removed: String
+
+  init(_ logs: MemoryLogs, removed: String) { (self.logs, self.removed) = (logs, removed) }
+
+  subscript(key: String) -> any OrderedLog { key == removed ? Removed(log: logs[key]) : logs[key] }
+  func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { logs.keys(prefix: prefix) }
+  func remove(_ key: String) async throws(LogError) { try await logs.remove(key) }
+  func close() async { await logs.close() }
+}
+
+/// A log whose snapshots are away.
+private struct SavingNothingLog: OrderedLog, SnapshotStore {
+  private let log: any OrderedLog
+
+  init(_ log: any OrderedLog) { self.log = log }
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry, outcome: outcome)
+  }
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+  func newest() async throws(LogError) -> LogSnapshot? { nil }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) { throw .unavailable("They are away.") }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await save(snapshot) }
 }
 
 /// A log that takes small entries only.

@@ -39,9 +39,15 @@ import Testing
   @Test("an epoch that was begun by mistake is skipped as any entry")
   func skipped() async throws {
     let log = MemoryLog()
+    await #expect(throws: LogError.refused("There is nothing in the log.")) {
+      try await log.beginEpoch(reason: "early")
+    }
+    let writer = try await ledger(log, options: .once)
+    try await writer.send("a")
+    await writer.shutdown()
     let first = try await log.beginEpoch(reason: "restored")
     try await log.beginEpoch(reason: "a mistake")
-    try await log.skip(position: 2, reason: "it was none")
+    try await log.skip(position: 3, reason: "it was none")
     let store = try await ledger(log, options: .once)
     #expect(await store.statistics.log?.epoch == first)
     await store.shutdown()
@@ -77,8 +83,8 @@ import Testing
     let bytes = LogEntry.encode(epoch)
     #expect(LogEntry.decode(bytes) == .epoch(epoch))
     #expect(bytes.starts(with: [0x50, 0x44, 0x58, 2, 4, 7, 0]))
-    let standIn = LogEntry.standIn(for: 9, chain: 8)
-    #expect(LogEntry.decode(standIn) == .standIn(9, chain: 8))
+    let standIn = LogEntry.standIn(for: 9, moment: 1)
+    #expect(LogEntry.decode(standIn) == .standIn(9, moment: 1))
     for whole in [bytes, standIn] {
       for count in whole.indices { #expect(LogEntry.decode(Array(whole.prefix(count))) == .unreadable) }
       #expect(LogEntry.decode(whole + [0]) == .unreadable)

@@ -63,11 +63,11 @@ import Testing
   private static func writeExported(to directory: String) async throws {
     let source = MemoryLogs()
     for key in ["truncated", "whole"] { try await CopyTests.fill(source[key], truncates: key == "truncated") }
-    try await source.export(to: directory + "/backup")
+    _ = try await source.export(to: directory + "/backup")
     var plain = FileLog.Options()
     plain.preallocatedBytes = 0
     let log = try FileLog(directory: directory + "/log", options: plain)
-    try await log.import(from: directory + "/backup")
+    _ = try await log.import(from: directory + "/backup")
     for key in ["truncated", "whole"] {
       let store = try await ledger(log[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
       try await store.saveSnapshot()

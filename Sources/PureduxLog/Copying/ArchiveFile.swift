@@ -5,7 +5,9 @@ import Puredux
 final class ArchiveFile: LogDirectory {
   /// Where one log is.
   struct Tree: Sendable {
-    /// Where its first part begins, and the number of that.
+    /// Where the part with its key begins.
+    var start: Int
+    /// Where its first part behind that begins, and the number of that.
     var offset: Int
     var number: UInt64
     var head: UInt64 = 0
@@ -25,15 +27,19 @@ final class ArchiveFile: LogDirectory {
   }
 
   private static let readSize = 1 << 20
+  /// How many bytes a part may have.
+  static let partLimit = Int(UInt32.max)
 
+  let partLimit: Int
   private let disk: Disk
   private let isWritten: Bool
   private let queue = DispatchQueue(label: "puredux.archive")
   /// Used on the queue only, but for its keys.
   private let contents = LockedValue(Contents())
 
-  private init(_ disk: Disk, isWritten: Bool) {
+  private init(_ disk: Disk, isWritten: Bool, partLimit: Int = ArchiveFile.partLimit) {
     self.disk = disk
+    self.partLimit = partLimit
     self.isWritten = isWritten
   }
 
@@ -79,21 +85,20 @@ final class ArchiveFile: LogDirectory {
 
   /// Makes a file: under a name of its own until it is whole.
   static func write<Result: Sendable>(
-    _ path: String, _ body: (ArchiveFile) async throws -> Result
+    _ path: String, partLimit: Int = ArchiveFile.partLimit, _ body: (ArchiveFile) async throws -> Result
   ) async throws -> Result {
     let queue = DispatchQueue(label: "puredux.archive.place")
     let (directory, name, disk) = try await onQueue(queue) { () throws(LogError) in
       let (directory, name) = try place(of: path, making: true)
       let disk = try onDisk { () throws(Disk.Failure) in
-        let disk = try Disk(name + ".new", in: directory, .creating)
-        try disk.lock()
+        let disk = try lockedFile(name + ".new", in: directory)
         try disk.truncate(to: 0)
         try disk.write(ArchivePart.magic, at: 0)
         return disk
       }
       return (directory, name, disk)
     }
-    let file = ArchiveFile(disk, isWritten: true)
+    let file = ArchiveFile(disk, isWritten: true, partLimit: partLimit)
     do {
       let result = try await body(file)
       try await file.use { () throws(LogError) in
@@ -107,9 +112,24 @@ final class ArchiveFile: LogDirectory {
       return result
     } catch {
       try? await onQueue(queue) { () throws(LogError) in
-        try onDisk { () throws(Disk.Failure) in try directory.remove(name + ".new") }
+        try onDisk { () throws(Disk.Failure) in
+          if try directory.place(of: name + ".new") == disk.place() { try directory.remove(name + ".new") }
+        }
       }
       throw error
+    }
+  }
+
+  /// Opens a file for who writes it alone. One that somebody else has made whole between these two steps has another
+  /// name by then.
+  static func lockedFile(
+    _ name: String, in directory: Directory, whenOpened: () -> Void = {}
+  ) throws(Disk.Failure) -> Disk {
+    while true {
+      let disk = try Disk(name, in: directory, .creating)
+      whenOpened()
+      try disk.lock()
+      if try directory.place(of: name) == disk.place() { return disk }
     }
   }
 
@@ -156,9 +176,22 @@ final class ArchiveFile: LogDirectory {
   private func begin(_ key: String, _ contents: inout Contents) throws(LogError) {
     guard contents.current != key, contents.trees[key] == nil else { return }
     try endTree(&contents)
+    let start = contents.end
     try write([.tree(key)], &contents)
-    contents.trees[key] = Tree(offset: contents.end, number: contents.next)
+    contents.trees[key] = Tree(start: start, offset: contents.end, number: contents.next)
     contents.current = key
+  }
+
+  /// Takes a log out of the file that is being written, if it has begun.
+  func leaveOut(_ key: String) async throws(LogError) {
+    try await use { () throws(LogError) in
+      try self.contents.withLock { contents throws(LogError) in
+        guard contents.current == key, let tree = contents.trees.removeValue(forKey: key) else { return }
+        (contents.current, contents.end, contents.next) = (nil, tree.start, tree.number - 1)
+        contents.entries -= tree.head
+        try onDisk { () throws(Disk.Failure) in try self.disk.truncate(to: tree.start) }
+      }
+    }
   }
 
   private func endTree(_ contents: inout Contents) throws(LogError) {
@@ -215,7 +248,7 @@ final class ArchiveFile: LogDirectory {
       switch part {
       case .tree(let key):
         isRight = isRight && current == nil && found.trees[key] == nil
-        found.trees[key] = Tree(offset: cursor.offset, number: cursor.number)
+        found.trees[key] = Tree(start: offset, offset: cursor.offset, number: cursor.number)
         found.current = key
       case .entry:
         isRight = isRight && current != nil
@@ -276,8 +309,19 @@ final class ArchiveFile: LogDirectory {
         let size = try onDisk { () throws(Disk.Failure) in try disk.size() }
         if offset == size { return nil }
         guard count <= size - offset else { throw damage(cursor.number, "is not whole: it is cut") }
+        guard try isWhole(count, at: offset) else { throw damage(cursor.number, "cannot be read") }
         cursor.bytes = try onDisk { () throws(Disk.Failure) in try disk.read(max(count, Self.readSize), at: offset) }
         cursor.start = offset
+      }
+    }
+  }
+
+  /// Whether a part is what was written, where it is too large to be read before that is known.
+  private func isWhole(_ count: Int, at offset: Int) throws(LogError) -> Bool {
+    guard count > Self.readSize else { return true }
+    return try onDisk { () throws(Disk.Failure) in
+      try RecordFormat.isWhole(count, pieces: Self.readSize) { range throws(Disk.Failure) in
+        try disk.read(range.count, at: offset + range.lowerBound)
       }
     }
   }
@@ -287,7 +331,9 @@ final class ArchiveFile: LogDirectory {
   fileprivate func snapshot(of key: String) throws(LogError) -> LogSnapshot? {
     guard let offset = tree(key)?.snapshot else { return nil }
     let bytes = try onDisk { () throws(Disk.Failure) in try disk.read(RecordFormat.recordOverhead, at: offset) }
-    guard case .short(let count) = RecordFormat.parse(bytes, at: 0) else { throw damage(0, "cannot be read") }
+    guard case .short(let count) = RecordFormat.parse(bytes, at: 0), try isWhole(count, at: offset) else {
+      throw damage(0, "cannot be read")
+    }
     let whole = try onDisk { () throws(Disk.Failure) in try disk.read(count, at: offset) }
     guard case .record(let record, _) = RecordFormat.parse(whole, at: 0),
       case .snapshot(let snapshot) = ArchivePart(record.bytes)
@@ -308,7 +354,9 @@ final class ArchivedTree: DenseLog, SnapshotStore {
   }
 
   var name: String? { key }
-  var entryLimit: Int { 1 << 30 }
+  var entryLimit: Int { min(1 << 30, file.partLimit - 1) }
+  /// How many bytes a snapshot may have, beside what its part says of it.
+  var snapshotLimit: Int { file.partLimit - 9 }
   var snapshots: (any SnapshotStore)? { self }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {

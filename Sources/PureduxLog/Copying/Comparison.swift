@@ -21,28 +21,36 @@ struct Comparison {
 
   /// What the copy begins with: entries that stand in for those at these positions of the log.
   private let standIns: [UInt64]
-  /// The chain of the log behind those.
-  private let chain: UInt64
+  private let moment: UInt64
   private var placedStandIns = 0
   private var source: RecordReader
   private var next: Expected?
   private(set) var places = PositionMap()
-  private var order: Fold
-  private var orderOfCopy: Fold
+  /// The order at what has been compared, of the log and of the copy. Where the copy begins with a snapshot, each is
+  /// known from the snapshot on that is there.
+  private(set) var order: Fold?
+  private(set) var orderOfCopy: Fold?
+  private let newest: Fold?
+  private let kept: Fold?
   private var recent: [Sum] = []
   private var nextRecent = 0
+  /// The position in the log of the last entry that has been placed.
+  private(set) var last: UInt64 = 0
   /// How many entries have been placed.
   private(set) var count: UInt64 = 0
   /// Whether the copy's last entry is an epoch that began with an earlier copy.
   private(set) var endsWithEpoch = false
 
-  /// - Parameter snapshot: What the copy begins with, if it is known: the order goes on from there.
-  init(_ source: RecordReader, standIns: [UInt64], chain: UInt64, snapshot: EncodedSnapshot?) {
+  /// - Parameters:
+  ///   - newest: The order that the log's snapshot says.
+  ///   - kept: The order that the copy's snapshot says.
+  init(_ source: RecordReader, standIns: [UInt64], moment: UInt64, newest: Fold?, kept: Fold?) {
     self.source = source
     self.standIns = standIns
-    self.chain = chain
-    order = snapshot?.fold ?? Fold()
-    orderOfCopy = snapshot?.fold.moved { position in standIns.firstIndex(of: position).map { UInt64($0 + 1) } } ?? order
+    self.moment = moment
+    self.newest = newest
+    self.kept = kept
+    if standIns.isEmpty { (order, orderOfCopy) = (Fold(), Fold()) }
   }
 
   /// Whether all that stand in have been placed.
@@ -57,7 +65,7 @@ struct Comparison {
   private mutating func load() async throws -> Expected? {
     if placedStandIns < standIns.count {
       let position = standIns[placedStandIns]
-      return Expected(position: position, bytes: LogEntry.standIn(for: position, chain: chain))
+      return Expected(position: position, bytes: LogEntry.standIn(for: position, moment: moment))
     }
     while let record = try await source.next() {
       switch LogEntry.decode(record.bytes) {
@@ -87,6 +95,7 @@ struct Comparison {
   /// What is expected is at a position of the copy.
   mutating func place(_ expected: Expected, at position: UInt64) {
     places.place(expected.position, at: position)
+    last = expected.position
     if expected.record == nil { placedStandIns += 1 }
     next = nil
     count += 1
@@ -96,18 +105,34 @@ struct Comparison {
   /// The copy has an entry: what is expected, or what a copy may have beside that. Throws where it is something else.
   mutating func meet(_ found: LogRecord) async throws {
     let expected = try await expected()
-    orderOfCopy.follow(found)
+    orderOfCopy?.follow(found)
     let sum = Sum(checksum: RecordFormat.checksum(of: found.bytes), count: found.bytes.count)
     if let expected, expected.bytes == found.bytes {
       place(expected, at: found.position)
-      if let record = expected.record { order.follow(record) }
+      follow(expected)
       remember(sum)
     } else if case .epoch = LogEntry.decode(found.bytes) {
       endsWithEpoch = true
     } else if !recent.contains(sum) {
       throw LogCopyError.Reason.differs(position: found.position)
     }
-    guard order.chain == orderOfCopy.chain else { throw LogCopyError.Reason.differs(position: found.position) }
+    var isRight = true
+    if let kept, kept.position == found.position {
+      // A snapshot of the log is taken at its word.
+      let said = newest.flatMap { places[$0.position] == found.position ? $0.chain : nil } ?? order?.chain
+      isRight = said == nil || said == kept.chain
+      orderOfCopy = orderOfCopy ?? kept
+    }
+    if let order, let orderOfCopy { isRight = isRight && order.chain == orderOfCopy.chain }
+    guard isRight else { throw LogCopyError.Reason.differs(position: found.position) }
+  }
+
+  private mutating func follow(_ expected: Expected) {
+    if order == nil, let newest, newest.position < expected.position { order = newest }
+    if let record = expected.record { order?.follow(record) }
+    guard order == nil, let newest, newest.position == expected.position else { return }
+    order = newest
+    if kept == nil { orderOfCopy = newest.moved { places[$0] } }
   }
 
   private mutating func remember(_ sum: Sum) {

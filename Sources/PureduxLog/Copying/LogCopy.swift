@@ -16,13 +16,15 @@ public struct LogCopyProgress: Sendable, Hashable {
 public struct LogCopyReport: Sendable, Hashable {
   /// How many logs were copied that are not empty.
   public var logs: UInt64
-  /// How many entries of them are in the copy.
+  /// How many entries of them are in the copy, beside those that only its snapshot has.
   public var entries: UInt64
   /// How many of those were not there before.
   public var added: UInt64
+  /// Why logs of a directory were not copied to their end, by their keys. A file has nothing of them.
+  public var failures: [LogCopyError]
 
-  public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0) {
-    (self.logs, self.entries, self.added) = (logs, entries, added)
+  public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0, failures: [LogCopyError] = []) {
+    (self.logs, self.entries, self.added, self.failures) = (logs, entries, added, failures)
   }
 }
 
@@ -82,23 +84,29 @@ extension LogDirectory {
   /// Copies logs to another directory, each as `OrderedLog.copy(to:)` does, one after the other: to another disk, from
   /// files to a cluster, or back.
   ///
-  ///     try await files.copy(to: cluster, prefix: "boards/")
+  ///     let report = try await files.copy(to: cluster, prefix: "boards/")
+  ///     for failure in report.failures { print(failure) }
   ///
-  /// What the target has under other keys stays. One that is removed meanwhile ends the copy
-  /// (`LogCopyError`, with `.log(.removed)`): repeat it.
+  /// What the target has under other keys stays. A log that cannot be copied, as it or what the target has under its
+  /// key is not as it should be, is left out, and the report says why. One that is removed meanwhile is not missed.
   ///
   /// - Parameter prefix: The keys that begin with this text; all by default.
-  /// - Throws: `LogCopyError`, with the key, and what `keys(prefix:)` throws.
-  @discardableResult
+  /// - Throws: `LogCopyError`, with the key, where one of the directories is away, in use or full (`.log`), and what
+  ///   `keys(prefix:)` throws.
   public func copy(
     to target: any LogDirectory, prefix: String = "", reason: String? = "copied",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
     var report = LogCopyReport()
     for try await key in keys(prefix: prefix) {
-      report += try await LogCopy(
-        source: self[key], target: target[key], key: key, reason: reason, progress: progress
-      ).run()
+      do {
+        report += try await LogCopy(
+          source: self[key], target: target[key], key: key, reason: reason, progress: progress
+        ).run()
+      } catch let error as LogCopyError where error.isOfOneLog {
+        try await (target as? ArchiveFile)?.leaveOut(key)
+        if error.reason != .log(.removed) { report.failures.append(error) }
+      }
     }
     return report
   }
@@ -106,12 +114,13 @@ extension LogDirectory {
   /// Copies logs to a file, which can be kept as a backup, read (`LogArchive`), and imported: also while stores follow
   /// them. Each is a prefix of what it will be; no moment is common to all of them.
   ///
-  ///     try await log.export(to: "backups/monday")
+  ///     let report = try await log.export(to: "backups/monday")
+  ///     for failure in report.failures { print(failure) }
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced.
+  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced, also
+  /// where logs are left out: keep it until you have looked at `failures`.
   ///
   /// - Throws: As `copy(to:)`.
-  @discardableResult
   public func export(
     to path: String, prefix: String = "", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
@@ -124,7 +133,6 @@ extension LogDirectory {
   /// before, so that nothing is changed if it is not whole.
   ///
   /// - Throws: As `copy(to:)`, and what `LogArchive.init(path:)` throws.
-  @discardableResult
   public func `import`(
     from path: String, prefix: String = "", reason: String? = "imported",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -138,6 +146,7 @@ extension LogCopyReport {
     sum.logs += report.logs
     sum.entries += report.entries
     sum.added += report.added
+    sum.failures += report.failures
   }
 }
 
@@ -153,13 +162,23 @@ struct LogCopy: Sendable {
   private struct Beginning {
     /// The positions of the log that entries stand in for; none where the log is whole.
     var standIns: [UInt64] = []
-    /// The chain of the log there.
-    var chain = Fold.firstChain
+    var moment: UInt64 = 0
     /// What is saved behind those; none where it is there, or the log is whole.
     var snapshot: EncodedSnapshot?
+    /// The order that the log's snapshot says, at the end of what stands in or behind it.
+    var newest: Fold?
 
     /// Behind which the log's entries are copied.
     var position: UInt64 { standIns.last ?? 0 }
+  }
+
+  /// What a log begins with that stands in for entries of the one that it is a copy of.
+  private struct StandIns {
+    /// Those that are stood in for, in order.
+    var positions: [UInt64] = []
+    /// The position of the last one that stands in; 0 where there is none.
+    var end: UInt64 = 0
+    var moment: UInt64 = 0
   }
 
   /// How many bytes and entries are appended at once.
@@ -181,7 +200,8 @@ struct LogCopy: Sendable {
     let newest = try await newest(of: source)
     let head = try await source.head()
     if let newest, newest.fold.position > head {
-      throw LogError.unavailable("The log ends at \(head), and there is a snapshot at \(newest.fold.position).")
+      throw LogError.damaged(
+        position: head, "The log ends at \(head), and there is a snapshot at \(newest.fold.position).")
     }
     let end = try await target.head()
     if head == 0, end == 0 { return LogCopyReport() }
@@ -221,51 +241,61 @@ struct LogCopy: Sendable {
   private func beginning(
     _ newest: EncodedSnapshot?, through head: UInt64, target end: UInt64
   ) async throws -> Beginning {
-    guard let first = try await firstLeft(through: head) else { return Beginning() }
-    guard let snapshots = target.snapshots else { throw LogCopyError.Reason.keepsNoSnapshots }
-    let present: [StandIn]
-    do {
-      present = try await standIns(of: target, through: end)
-    } catch LogError.truncated(let first) {
-      throw LogCopyError.Reason.differs(position: first)
-    }
-    if let last = present.last {
-      let isComplete = try await snapshots.newest().map { $0.position >= last.place } ?? false
-      guard try await isOfSamePast(last, isComplete, newest, through: head) else {
-        throw LogCopyError.Reason.truncatedSince(first: first)
-      }
-      // The snapshot that the target begins with may be there no more in the log.
-      if isComplete { return Beginning(standIns: present.map(\.position), chain: last.chain) }
-    } else if end > 0 {
-      throw LogCopyError.Reason.truncatedSince(first: first)
-    }
+    guard let (first, own) = try await missing(through: head) else { return Beginning(newest: newest?.fold) }
+    guard target.snapshots != nil else { throw LogCopyError.Reason.keepsNoSnapshots }
+    let present = try await targetRead { try await standIns(of: target, through: end) }
+    if end > 0, present.end == 0 { throw LogCopyError.Reason.truncatedSince(first: first) }
     guard let newest, try await isWhole(behind: newest.fold.position, through: head) else {
       throw LogCopyError.Reason.noSnapshot(first: first)
     }
-    return Beginning(standIns: newest.fold.positions, chain: newest.fold.chain, snapshot: newest)
+    // A copy of a copy begins at the same moment, as long as that has its first snapshot.
+    let moment = newest.fold.position == own.end ? own.moment : newest.fold.moment
+    let anew = Beginning(
+      standIns: newest.fold.positions, moment: moment, snapshot: newest, newest: newest.fold)
+    guard let last = present.positions.last else { return anew }
+    guard let kept = try await kept(), kept.position >= present.end else {
+      guard present.moment == moment, anew.standIns.starts(with: present.positions) else {
+        throw LogCopyError.Reason.truncatedSince(first: first)
+      }
+      return anew
+    }
+    // The snapshot that the target begins with may be there no more in the log.
+    var order = newest.fold
+    if order.position < last, last <= head { order = try await followed(order, through: last) }
+    let isSame =
+      if last == own.end {
+        present.moment == own.moment
+      } else {
+        last > own.end && (order.position > last || order.position == last && order.moment == present.moment)
+      }
+    guard isSame else { throw LogCopyError.Reason.truncatedSince(first: first) }
+    return Beginning(standIns: present.positions, moment: present.moment, newest: order)
   }
 
-  /// Whether the target begins with what the log had where that snapshot was. The positions of an exported log are
-  /// those of the file, and so others in the next export.
-  ///
-  /// - Parameters:
-  ///   - last: The last entry of the target that stands in.
-  ///   - isComplete: Whether the target has the snapshot.
-  private func isOfSamePast(
-    _ last: StandIn, _ isComplete: Bool, _ newest: EncodedSnapshot?, through head: UInt64
-  ) async throws -> Bool {
-    guard let newest else { return isComplete }
-    if !isComplete || newest.fold.position == last.position { return newest.fold.chain == last.chain }
-    let own = try? await standIns(of: source, through: head).last
-    return newest.fold.position > last.position && own.map { $0.place <= last.position } ?? true
+  /// The order that the target's snapshot says.
+  private func kept() async throws -> Fold? {
+    guard let stored = try await target.snapshots?.newest() else { return nil }
+    guard case .snapshot(let snapshot) = EncodedSnapshot.decode(stored.bytes), snapshot.fold.position == stored.position
+    else { throw LogCopyError.Reason.differs(position: stored.position) }
+    return snapshot.fold
   }
 
-  /// The first entry that is left of a log that is truncated; nil where nothing is missing.
-  private func firstLeft(through head: UInt64) async throws -> UInt64? {
+  /// The order at a position of the log, behind one where it is known.
+  private func followed(_ order: Fold, through position: UInt64) async throws -> Fold {
+    var order = order
+    var reader = RecordReader(source, after: order.position, through: position)
+    while let record = try await sourceRead({ try await reader.next() }) { order.follow(record) }
+    return order
+  }
+
+  /// The first entry that is left of a log that is truncated, and what stands in for those before; nil where nothing is
+  /// missing.
+  private func missing(through head: UInt64) async throws -> (first: UInt64, standIns: StandIns)? {
     do {
-      return try await standIns(of: source, through: head).last.map { $0.place + 1 }
+      let found = try await standIns(of: source, through: head)
+      return found.end == 0 ? nil : (found.end + 1, found)
     } catch LogError.truncated(let first) {
-      return first
+      return (first, StandIns())
     }
   }
 
@@ -279,22 +309,15 @@ struct LogCopy: Sendable {
     }
   }
 
-  /// An entry that stands in: where it is, for which position, and for which past.
-  private struct StandIn {
-    var place: UInt64
-    var position: UInt64
-    var chain: UInt64
-  }
-
-  /// What a log begins with that stands in, in order.
-  private func standIns(of log: any OrderedLog, through head: UInt64) async throws -> [StandIn] {
+  private func standIns(of log: any OrderedLog, through head: UInt64) async throws -> StandIns {
     var reader = RecordReader(log, after: 0, through: head)
-    var found: [StandIn] = []
-    while let record = try await reader.next(), case .standIn(let position, let chain) = LogEntry.decode(record.bytes) {
+    var found = StandIns()
+    while let record = try await reader.next(), case .standIn(let position, let moment) = LogEntry.decode(record.bytes)
+    {
       // Another one is a repetition.
-      if position > found.last?.position ?? 0 {
-        found.append(StandIn(place: record.position, position: position, chain: chain))
-      }
+      guard position > found.positions.last ?? 0 else { continue }
+      found.positions.append(position)
+      (found.end, found.moment) = (record.position, moment)
     }
     return found
   }
@@ -305,17 +328,32 @@ struct LogCopy: Sendable {
   private func compare(
     _ beginning: Beginning, through head: UInt64, target end: UInt64
   ) async throws -> Comparison {
+    let kept = try await kept()
+    if let kept, kept.position > end { throw LogCopyError.Reason.differs(position: kept.position) }
     var comparison = Comparison(
       RecordReader(source, after: beginning.position, through: head), standIns: beginning.standIns,
-      chain: beginning.chain, snapshot: beginning.snapshot)
+      moment: beginning.moment, newest: beginning.newest, kept: kept)
     var reader = RecordReader(target, after: 0, through: end)
-    while let found = try await read(&reader) { try await sourceRead { try await comparison.meet(found) } }
+    while let found = try await targetRead({ try await reader.next() }) {
+      try await sourceRead { try await comparison.meet(found) }
+    }
+    try await compareOrder(comparison, beginning, end)
     return comparison
   }
 
-  private func read(_ reader: inout RecordReader) async throws -> LogRecord? {
+  /// Where the log's snapshot is of more than the target has: whether the target's own leads to the same.
+  private func compareOrder(_ comparison: Comparison, _ beginning: Beginning, _ end: UInt64) async throws {
+    guard comparison.order == nil, let newest = beginning.newest, var order = comparison.orderOfCopy else { return }
+    var reader = RecordReader(source, after: comparison.last, through: newest.position)
+    while let record = try await sourceRead({ try await reader.next() }) {
+      order.follow(LogRecord(position: order.position + 1, bytes: record.bytes))
+    }
+    guard order.chain == newest.chain else { throw LogCopyError.Reason.differs(position: end) }
+  }
+
+  private func targetRead<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
-      return try await reader.next()
+      return try await body()
     } catch LogError.truncated(let first) {
       // A copy is never truncated.
       throw LogCopyError.Reason.differs(position: first)
@@ -388,7 +426,11 @@ struct LogCopy: Sendable {
 
   private func save(_ snapshot: EncodedSnapshot, _ places: PositionMap) async throws {
     guard let snapshots = target.snapshots else { return }
-    try await snapshots.save(moved(snapshot, places))
+    let moved = try moved(snapshot, places)
+    if let archived = target as? ArchivedTree, moved.bytes.count > archived.snapshotLimit {
+      throw LogCopyError.Reason.tooLarge(position: snapshot.fold.position)
+    }
+    try await snapshots.save(moved)
   }
 
   private func moved(_ snapshot: EncodedSnapshot, _ places: PositionMap) throws -> LogSnapshot {

@@ -11,7 +11,7 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The entry at a position decides about one that the copy does not have, as the log was truncated behind it, and
     /// the snapshot was saved without that decision: no store can be opened on the log either.
     case undecided(position: UInt64)
-    /// The target takes no entry as large as the one at a position.
+    /// The target takes no entry, or no snapshot, as large as the one at a position.
     case tooLarge(position: UInt64)
     /// The log has been truncated behind what the target begins with, or the target is no copy of it: the first entry
     /// left has this position. Remove the target's log, and begin anew.
@@ -34,6 +34,14 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
     self.reason = reason
   }
 
+  /// Whether other logs can be copied all the same.
+  var isOfOneLog: Bool {
+    switch reason {
+    case .log(.unavailable), .log(.full), .log(.inUse): false
+    default: true
+    }
+  }
+
   public var description: String {
     let log = key.map { "the log \"\($0)\"" } ?? "the log"
     return switch reason {
@@ -47,7 +55,7 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
       "At position \(position) of \(log) it was decided about an entry that is gone, and that its snapshot has not "
         + "skipped."
     case .tooLarge(let position):
-      "The entry of \(log) at position \(position) is larger than the target takes."
+      "The entry, or the snapshot, of \(log) at position \(position) is larger than the target takes."
     case .truncatedSince(let first):
       "The first entry of \(log) that is left is \(first), and the target does not begin with a snapshot of what came "
         + "before. Remove the target's log, and copy once more."

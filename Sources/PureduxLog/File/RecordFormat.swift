@@ -98,6 +98,22 @@ enum RecordFormat {
     return ~sum
   }
 
+  /// Whether a record is what was written, which is read in pieces: a length that was changed takes no memory.
+  ///
+  /// - Parameter read: The bytes in a range of the record.
+  static func isWhole<Failure: Error>(
+    _ count: Int, pieces: Int, _ read: (Range<Int>) throws(Failure) -> [UInt8]
+  ) throws(Failure) -> Bool {
+    let header = try read(0..<recordOverhead)
+    guard header.count == recordOverhead else { return false }
+    var sum = ~UInt32(0)
+    for place in header.indices { sum = next(sum, (4..<8).contains(place) ? 0 : header[place]) }
+    for start in stride(from: recordOverhead, to: count, by: pieces) {
+      for byte in try read(start..<min(start + pieces, count)) { sum = next(sum, byte) }
+    }
+    return ~sum == integer(in: header.span, at: 4)
+  }
+
   static func checksum(of bytes: [UInt8]) -> UInt32 {
     ~bytes.reduce(~UInt32(0)) { next($0, $1) }
   }

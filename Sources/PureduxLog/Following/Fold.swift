@@ -210,6 +210,13 @@ extension Fold {
   /// The positions that a snapshot has, in order: its own, those of the writers, and of what was skipped.
   var positions: [UInt64] { Set(writers.values.map(\.position)).union(decided).union([position]).sorted() }
 
+  /// A hash that tells its position and order from others of the same log.
+  var moment: UInt64 {
+    var fold = self
+    fold.mix(position)
+    return fold.chain
+  }
+
   /// The same at other positions, in the same order; nil where one of them is not there.
   func moved(_ place: (UInt64) -> UInt64?) -> Fold? {
     guard let position = place(position) else { return nil }

@@ -102,12 +102,12 @@ enum LogEntry {
 
   /// In place of an entry at a position of the log that was copied.
   ///
-  /// - Parameter chain: That of the snapshot which the copy begins with: it tells copies of different moments apart.
-  static func standIn(for position: UInt64, chain: UInt64) -> [UInt8] {
+  /// - Parameter moment: `Fold.moment` of the snapshot that the copy begins with.
+  static func standIn(for position: UInt64, moment: UInt64) -> [UInt8] {
     var bytes = ByteWriter()
     for byte in kind + [sortedFormat, Sort.standingIn.rawValue] { bytes.put(byte) }
     bytes.put(position)
-    bytes.put(chain)
+    bytes.put(moment)
     return bytes.bytes
   }
 
@@ -128,7 +128,7 @@ enum LogEntry {
     case seal(Seal)
     case epoch(Epoch)
     /// Stands in for the entry at a position of the log that this one is a copy of.
-    case standIn(UInt64, chain: UInt64)
+    case standIn(UInt64, moment: UInt64)
     /// A later version of this library has written it.
     case newerFormat
     /// It is none.
@@ -162,10 +162,10 @@ enum LogEntry {
     case .sealing: return decodeSeal(&reader)
     case .beginning: return decodeEpoch(&reader)
     case .standingIn:
-      guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self), reader.isAtEnd else {
+      guard let position = reader.take(UInt64.self), let moment = reader.take(UInt64.self), reader.isAtEnd else {
         return .unreadable
       }
-      return .standIn(position, chain: chain)
+      return .standIn(position, moment: moment)
     case nil: return .newerFormat
     }
   }

@@ -24,7 +24,7 @@ public struct LogCheck: Sendable, Hashable {
     case unreadableSnapshot(position: UInt64)
     /// The snapshot is not of the entries that are there.
     case foreignSnapshot(position: UInt64)
-    /// The log is truncated, and there is no snapshot of what came before its first entry.
+    /// The log is truncated, and there is no snapshot of all that came before its first entry.
     case noSnapshot(first: UInt64)
 
     public var position: UInt64 {
@@ -44,7 +44,7 @@ public struct LogCheck: Sendable, Hashable {
       case .unreadableSnapshot(let position): "The snapshot at position \(position) cannot be read."
       case .foreignSnapshot(let position):
         "The snapshot at position \(position) is not of the entries that are there."
-      case .noSnapshot(let first): "The first entry left is \(first), and there is no snapshot of what came before."
+      case .noSnapshot(let first): "The first entry left is \(first), and there is no snapshot of all that came before."
       }
     }
   }
@@ -95,6 +95,12 @@ extension OrderedLog {
       check.problems.append(.noSnapshot(first: check.first))
       return check
     }
+    if isTruncated, let kept, let first = try await firstLeft(behind: kept.position, through: check.head) {
+      // Who follows the log may have saved one, and truncated it, meanwhile.
+      guard try await snapshots?.newest()?.position == check.snapshot else { return try await checked() }
+      check.problems.append(.noSnapshot(first: first))
+      return check
+    }
     var order = isTruncated ? kept ?? Fold() : Fold()
     var decided: Set<UInt64> = order.decided
     // What comes before the snapshot of a truncated log is read all the same.
@@ -132,13 +138,14 @@ extension OrderedLog {
     return check
   }
 
-  /// None, too, where entries are missing between the snapshot and those that are left.
-  private func next(of reader: inout RecordReader, in check: inout LogCheck) async throws -> LogRecord? {
+  /// The first entry that is left, where those behind a position are not.
+  private func firstLeft(behind position: UInt64, through head: UInt64) async throws -> UInt64? {
     do {
-      return try await reader.next()
-    } catch LogError.truncated(let first) {
-      check.problems.append(.noSnapshot(first: first))
+      var reader = RecordReader(self, after: position, through: head)
+      _ = try await reader.next()
       return nil
+    } catch LogError.truncated(let first) {
+      return first
     }
   }
 }

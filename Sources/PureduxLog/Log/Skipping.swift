@@ -44,9 +44,10 @@ extension OrderedLog {
   /// this library that knows no epochs stops there (`LogStop.newerSchema`).
   ///
   /// - Returns: The number of the epoch, which is at random.
-  /// - Throws: What the log throws: then it has begun or not.
+  /// - Throws: `LogError.refused` where the log is empty, and what the log throws: then it has begun or not.
   @discardableResult
   public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
+    guard try await head() > 0 else { throw .refused("There is nothing in the log.") }
     let epoch = LogEntry.Epoch(number: .random(in: 1 ... .max), time: LogEntry.now, reason: reason)
     _ = try await append(LogEntry.encode(epoch))
     return epoch.number

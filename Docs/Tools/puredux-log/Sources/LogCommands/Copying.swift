@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import PureduxLog
 
 /// Which of the logs are copied.
@@ -17,9 +18,9 @@ struct Selection: ParsableArguments {
     let console = Console.current
     if let key {
       try await exists(key, in: logs)
-      report(try await logs[key].copy(to: target[key], reason: reason, progress: progress(on: console)))
+      try report(try await logs[key].copy(to: target[key], reason: reason, progress: progress(on: console)))
     } else {
-      report(try await logs.copy(to: target, prefix: prefix, reason: reason, progress: progress(on: console)))
+      try report(try await logs.copy(to: target, prefix: prefix, reason: reason, progress: progress(on: console)))
     }
   }
 
@@ -27,9 +28,11 @@ struct Selection: ParsableArguments {
     guard try await logs[key].head() > 0 else { throw Failure.refused("There is no log under the key \(key).") }
   }
 
-  func report(_ report: LogCopyReport) {
+  func report(_ report: LogCopyReport) throws {
     if Console.current.showsProgress { Console.current.progress("") }
     Console.current.report("Logs: \(report.logs), entries: \(report.entries), of which were added: \(report.added).")
+    for failure in report.failures { Console.current.report(failure.description) }
+    if !report.failures.isEmpty { throw Failure.wrong("Logs that were left out: \(report.failures.count).") }
   }
 }
 
@@ -47,9 +50,9 @@ struct Export: AsyncParsableCommand {
       let console = Console.current
       if let key = selection.key {
         try await selection.exists(key, in: logs)
-        selection.report(try await logs[key].export(to: file, progress: progress(on: console)))
+        try selection.report(try await logs[key].export(to: file, progress: progress(on: console)))
       } else {
-        selection.report(
+        try selection.report(
           try await logs.export(to: file, prefix: selection.prefix, progress: progress(on: console)))
       }
     }
@@ -78,6 +81,10 @@ struct Import: AsyncParsableCommand {
   var reason = "imported"
 
   func run() async throws {
+    var isDirectory: ObjCBool = false
+    guard FileManager.default.fileExists(atPath: file, isDirectory: &isDirectory), !isDirectory.boolValue else {
+      throw Failure.refused("There is no file at \(file).")
+    }
     let archive = try await LogArchive(path: file)
     try await log.withLogs(stream: stream, .new(replicas: replicas)) { target in
       try await selection.copy(archive, to: target, reason: reason)

@@ -70,24 +70,38 @@ struct Stat: AsyncParsableCommand {
   var prefix = ""
 
   func run() async throws {
-    try await source.log.withLogs(stream: source.stream) { logs in
+    let (count, wrong) = try await source.log.withLogs(stream: source.stream) { logs in
+      var (count, wrong) = (0, 0)
       for try await key in logs.keys(prefix: prefix) {
-        let log = logs[key]
-        let newest = try await log.snapshots?.newest()
-        var line = [key, "\(try await log.head())"]
-        switch newest?.content {
-        case nil: line.append("-")
-        case .newer: line += ["\(newest?.position ?? 0)", "of a newer version"]
-        case .unreadable: line += ["\(newest?.position ?? 0)", "unreadable"]
-        case .state(let state):
-          line += [
-            "\(newest?.position ?? 0)", "\(newest?.bytes.count ?? 0)", "\(state.actions)", "\(state.skipped)",
-            "\(max(state.rules, state.sealedRules))", String(state.epoch, radix: 16),
-          ]
+        count += 1
+        do throws(LogError) {
+          Console.current.print(try await line(key, logs[key]))
+        } catch .removed {
+          count -= 1
+        } catch {
+          wrong += 1
+          Console.current.report("\(key): \(Failure(error).text)")
         }
-        Console.current.print(line.joined(separator: "\t"))
       }
+      return (count, wrong)
     }
+    if wrong > 0 { throw Failure.wrong("Logs: \(count), of which cannot be read: \(wrong).") }
+  }
+
+  private func line(_ key: String, _ log: any OrderedLog) async throws(LogError) -> String {
+    let newest = try await log.snapshots?.newest()
+    var line = [key, "\(try await log.head())"]
+    switch newest?.content {
+    case nil: line.append("-")
+    case .newer: line += ["\(newest?.position ?? 0)", "of a newer version"]
+    case .unreadable: line += ["\(newest?.position ?? 0)", "unreadable"]
+    case .state(let state):
+      line += [
+        "\(newest?.position ?? 0)", "\(newest?.bytes.count ?? 0)", "\(state.actions)", "\(state.skipped)",
+        "\(max(state.rules, state.sealedRules))", String(state.epoch, radix: 16),
+      ]
+    }
+    return line.joined(separator: "\t")
   }
 }
 
@@ -106,16 +120,21 @@ struct Verify: AsyncParsableCommand {
   func run() async throws {
     let (count, wrong) = try await source.log.withLogs(stream: source.stream) { logs in
       var (count, wrong) = (0, 0)
+      var missing: [String] = []
       func verify(_ key: String) async throws {
         count += 1
         do throws(LogError) {
           let check = try await logs[key].verifyEntries()
-          if !keys.isEmpty, check.head == 0 { throw .refused("There is no log under the key \(key).") }
+          if !keys.isEmpty, check.head == 0 { return missing.append(key) }
           for problem in check.problems { Console.current.print("\(key)\t\(problem.position)\t\(problem)") }
           wrong += check.problems.isEmpty ? 0 : 1
-        } catch {
-          guard case .damaged(let position, let text) = error else { throw error }
+        } catch .removed {
+          count -= 1
+        } catch .damaged(let position, let text) {
           Console.current.print("\(key)\t\(position)\t\(text)")
+          wrong += 1
+        } catch {
+          Console.current.print("\(key)\t-\t\(Failure(error).text)")
           wrong += 1
         }
       }
@@ -124,6 +143,8 @@ struct Verify: AsyncParsableCommand {
       } else {
         for key in keys { try await verify(key) }
       }
+      if wrong == 0, let key = missing.first { throw Failure.refused("There is no log under the key \(key).") }
+      for key in missing { Console.current.report("There is no log under the key \(key).") }
       return (count, wrong)
     }
     guard wrong == 0 else { throw Failure.wrong("Logs: \(count), of which are not as they should be: \(wrong).") }

@@ -126,6 +126,18 @@ import Testing
       bytes[60] ^= 1
       try bytes.write(to: URL(fileURLWithPath: file))
       #expect(await run("verify", path, "boards/1").code == 1)
+      // Each is named, and the others are read.
+      let all = await run("verify", path)
+      #expect(all.code == 1 && all.lines.map { $0.prefix { $0 != "\t" } } == ["boards/1", "rooms/1"])
+      let some = await run("verify", path, "misspelt", "boards/1")
+      #expect(some.code == 1 && some.lines.count == 1)
+      #expect(await run("verify", path, "misspelt").code == 5)
+      let stat = await run("stat", path)
+      #expect(stat.code == 1 && stat.lines.count == 1 && stat.lines[0].hasPrefix("rooms/1\t4\t"))
+      #expect(stat.errors.count == 2 && stat.errors[0].hasPrefix("boards/1: "))
+      let export = await run("export", path, path + ".backup")
+      #expect(export.code == 1 && export.errors[0].hasPrefix("Logs: 1, ") && export.errors[1].contains("boards/1"))
+      #expect(await run("keys", path + ".backup").lines == ["rooms/1"])
     }
   }
 
@@ -142,7 +154,9 @@ import Testing
       #expect(await run("keys", place + "/misspelt").code == 5)
       #expect(!FileManager.default.fileExists(atPath: place + "/misspelt"))
       #expect(await run("keys", place).code == 5)
-      #expect(await run("import", path, place + "/other").code == 4)
+      #expect(await run("import", path, place + "/other").code == 5)
+      #expect(await run("import", place + "/misspelt", place + "/other").code == 5)
+      #expect(!FileManager.default.fileExists(atPath: place + "/other"))
       #expect(await run("export", path, place + "/backup").code == 0)
       #expect(await run("epoch", place + "/backup", "boards/1", "--reason", "none").code == 5)
       #expect(await run("keys").code == 2)
