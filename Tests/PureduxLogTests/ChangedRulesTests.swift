@@ -97,6 +97,21 @@ import Testing
     #expect(try await log.head() == 3)
   }
 
+  @Test("what is under way when a store ends is compared, too", arguments: [1, 2, 3])
+  func attestedUnderWay(count: Int) async throws {
+    let log = MemoryLog()
+    let store = try await Self.open(log)
+    for bid in 1...count { store.dispatch("\(bid)") }
+    await store.shutdown()
+    let head = try await log.head()
+    await #expect(throws: StoreError.stopped(.diverged(position: head - 1))) {
+      try await RootStore<Ledger, String>(
+        following: log, initialState: Ledger(), options: .once, fingerprint: Self.fingerprint
+      ) { $0.entries.append($1 == "\(count)" ? "!" : $1) }
+    }
+    #expect(try await Self.open(log).state.entries == (1...count).map(String.init))
+  }
+
   @Test("states between an entry and the decision that it is skipped are not compared, as they had been applied")
   func skippedBetween() async throws {
     let log = MemoryLog()

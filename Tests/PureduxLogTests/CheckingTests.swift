@@ -149,16 +149,4 @@ import Testing
       await next.shutdown()
     }
   }
-
-  @Test("a snapshot of before what is left of a log is none")
-  func gap() async throws {
-    let log = MemoryLogs()["tree"]
-    let store = try await ledger(log, options: .once)
-    for action in ["a", "b"] { try await store.send(action) }
-    try await store.saveSnapshot()
-    for action in ["c", "d", "e"] { try await store.send(action) }
-    await store.shutdown()
-    try await log.truncate(through: 4)
-    #expect(try await log.verifyEntries().problems == [.noSnapshot(first: 5)])
-  }
 }

@@ -73,6 +73,39 @@ import Testing
     }
   }
 
+  @Test("what is under way when the store ends is in it", arguments: LogPlace.allCases)
+  func underWayAtTheEnd(place: LogPlace) async throws {
+    try await place.withDirectory { open in
+      let logs = try await open()
+      let store = try await store(logs["tree"])
+      try await store.send("a")
+      try await store.saveSnapshot()
+      store.dispatch("b")
+      await store.shutdown()
+      await logs.close()
+      let list = try await all(try await open().summaries(of: Brief.self, prefix: ""))
+      #expect(list.map(\.value.count) == [2] && list.map(\.position) == [2])
+    }
+  }
+
+  @Test("one that another replica has written of a state in between does not stay", arguments: LogPlace.allCases)
+  func between(place: LogPlace) async throws {
+    try await place.withLog { log in
+      let clock = ManualClock()
+      let store = try await store(log, clock: clock)
+      try await store.send("a")
+      try await advance(clock) { try await kept(log)?.position == 1 }
+      let bytes = try #require(try await log.summaries?.kept()?.bytes)
+      // Its own is the same at 3 as at 1, and another one's of 2 is there.
+      try await store.send("-")
+      _ = try await log.summaries?.save([0x30], at: 2)
+      try await store.send("-")
+      try await advance(clock) { try await log.summaries?.kept()?.position == 3 }
+      #expect(try await log.summaries?.kept()?.bytes == bytes)
+      await store.shutdown()
+    }
+  }
+
   @Test("a store that is released, and not shut down, writes it as well")
   func released() async throws {
     let log = MemoryLog()

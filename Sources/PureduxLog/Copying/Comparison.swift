@@ -74,9 +74,6 @@ struct Comparison {
       case .standIn: places.place(record.position, at: places.last)
       case .entry(let header, _):
         let seen = header.seen.position
-        if seen > 0, seen == standIns.last, header.seen.chain != chain {
-          throw LogCopyError.Reason.differs(position: places.atMost(seen))
-        }
         // One that lies ahead stops a replica, there and here.
         let moved = seen < record.position ? places.atMost(seen) : .max
         return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)

@@ -17,6 +17,8 @@ private struct Applying {
   var searched: UInt64
   /// Whether actions have been applied behind the last entry that says what state they have led to.
   var isUnattested = false
+  /// The entry whose last action is being applied, with which the store may end.
+  var ending: (outline: Outline, isSkipped: Bool)?
 
   /// Whether a snapshot may be begun with: behind the decisions that it obeys, as states before are not compared.
   var canSave: Bool { canSave(at: fold.position) }
@@ -759,6 +761,7 @@ private struct Summarizing: Sendable {
         }
         LogRules.$current.withValue(header.rules) {
           for offset in 0..<outline.actionCount {
+            if offset == outline.actionCount - 1 { applying.withLock { $0.ending = (outline, isSkipped) } }
             apply(
               isSkipped ? nil : actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position,
               now, in: turn)
@@ -766,22 +769,7 @@ private struct Summarizing: Sendable {
         }
       }
       if interruption != nil { break }
-      let fingerprint = fingerprint.flatMap { tree.withState(in: turn, $0) }.map { max(1, $0) }
-      let (mark, skipped, rules, epoch) = applying.withLock { applying in
-        if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
-        applying.fold.ended(at: position, fingerprint: fingerprint)
-        applying.bytesSinceSnapshot += outline.bytes
-        let fold = applying.fold
-        return (fold.mark, fold.skipped, options.rules(behindSeal: fold.sealedRules), fold.epoch)
-      }
-      sending.withLock { sending in
-        sending.deliveryTrouble = nil
-        sending.seen = mark
-        sending.rules = rules
-        sending.skipped = skipped
-        sending.epoch = epoch
-        sending.head = max(sending.head, position)
-      }
+      endEntry(outline, isSkipped: isSkipped, of: tree)
       if isOver(at: position) {
         interruption = .sealed(position: position)
         break
@@ -797,6 +785,32 @@ private struct Summarizing: Sendable {
     if !turn.hasEnded { keepSummaryLater() }
     pump()
     return interruption
+  }
+
+  /// An entry has been applied. Once: where the store ends with its last action, before that end.
+  private func endEntry(_ outline: Outline, isSkipped: Bool, of tree: SequencedTree<State, Action>) {
+    let position = outline.position
+    let isFirst = applying.withLock { applying in
+      applying.ending = nil
+      return applying.fold.position < position
+    }
+    guard isFirst else { return }
+    let fingerprint = fingerprint.flatMap { tree.withStateOnExecutor($0) }.map { max(1, $0) }
+    let (mark, skipped, rules, epoch) = applying.withLock { applying in
+      if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
+      applying.fold.ended(at: position, fingerprint: fingerprint)
+      applying.bytesSinceSnapshot += outline.bytes
+      let fold = applying.fold
+      return (fold.mark, fold.skipped, options.rules(behindSeal: fold.sealedRules), fold.epoch)
+    }
+    sending.withLock { sending in
+      sending.deliveryTrouble = nil
+      sending.seen = mark
+      sending.rules = rules
+      sending.skipped = skipped
+      sending.epoch = epoch
+      sending.head = max(sending.head, position)
+    }
   }
 
   /// Whether the log is sealed for rules that this program does not know, and it has all that it may apply: what was in
@@ -998,6 +1012,9 @@ private struct Summarizing: Sendable {
   /// On the tree's executor.
   private func rootEnded() {
     if sending.withLock({ $0.hasEnded }) { return }
+    if let ending = applying.withLock({ $0.ending }), let tree = tree.withLock({ $0 }) {
+      endEntry(ending.outline, isSkipped: ending.isSkipped, of: tree)
+    }
     attest()
     keepLastSummary()
     let (tasks, observers) = sending.withLock { sending in
@@ -1325,7 +1342,15 @@ private struct Summarizing: Sendable {
     }
     guard let (position, value) = found.withLock({ $0 }), let bytes = encode(value) else { return nil }
     let kept = summarizing.withLock { $0.kept }
-    if !always, let kept, kept.bytes == bytes, kept.position <= position { return nil }
+    if !always, let kept, kept.bytes == bytes, kept.position <= position {
+      if kept.position == position { return nil }
+      // Another replica may have written one of a state in between.
+      let now = try? await summaries.kept()
+      if let now, now.bytes == bytes, now.position <= position {
+        noteSummary((now.position, bytes))
+        return nil
+      }
+    }
     do throws(LogError) {
       let isKept = try await summaries.save(bytes, at: position)
       noteSummary(isKept ? (position, bytes) : nil)

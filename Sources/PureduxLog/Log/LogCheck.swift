@@ -106,7 +106,7 @@ extension OrderedLog {
     // What comes before the snapshot of a truncated log is read all the same.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
     var reader = RecordReader(self, after: start, through: check.head)
-    while let record = try await next(of: &reader, in: &check) {
+    while let record = try await reader.next() {
       check.entries += 1
       let isBefore = record.position <= order.position
       switch LogEntry.decode(record.bytes) {
