@@ -47,8 +47,9 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .diverged(let key, let position, let entry, let states?):
       "A store of \(Self.name(key)) has come to another state at position \(position), or before, than who wrote the entry "
         + "at \(entry): fingerprint \(states.here) here, \(states.there) there. It stops. Its reducer or middleware is not a "
-        + "function of state and action, or has changed since: bring back the one that was. Where the past is to be "
-        + "reduced by the new one, raise `LogOptions.fingerprintVersion`."
+        + "function of state and action, or has changed since: bring back the one that was, or reduce the past by the "
+        + "rules that it had (`LogOptions.rules`). Only where what was acknowledged is to become something else, raise "
+        + "`LogOptions.fingerprintVersion`."
     case .diverged(let key, let position, let entry, nil):
       "A store of \(Self.name(key)) has not the entries, up to position \(position), that who wrote the entry at \(entry) "
         + "had. It stops: the log has lost entries, or has changed their order. Restore them. Or, where an older backup "
