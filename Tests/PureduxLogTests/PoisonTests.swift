@@ -34,7 +34,8 @@ import Testing
   }
 
   @Test(
-    "the third process that comes to an entry of which two have died stops there, and the decision takes it further")
+    "where a process has died in a recovery the next goes step by step; at an entry of which two of those have died the third stops, and the decision takes it further"
+  )
   func poisoned() async throws {
     let directory = try TemporaryDirectory()
     do {
@@ -42,7 +43,7 @@ import Testing
       try await Self.fill(log["tree"])
       await log.close()
     }
-    for _ in 0..<2 { await Self.die(in: directory.path) }
+    for _ in 0..<3 { await Self.die(in: directory.path) }
     let log = try FileLog(directory: directory.path)
     let told = LockedValue<[LogReport]>([])
     var options = LogOptions.once
@@ -101,11 +102,18 @@ import Testing
     await log.close()
   }
 
-  @Test("a mark is kept while a store recovers, and gone behind that")
-  func kept() async throws {
+  @Test(
+    "a mark is kept while a store recovers, entry by entry where one has died, and gone behind that",
+    arguments: [false, true])
+  func kept(hasDied: Bool) async throws {
     let directory = try TemporaryDirectory()
+    do {
+      let log = try FileLog(directory: directory.path)
+      try await Self.fill(log["tree"])
+      await log.close()
+    }
+    if hasDied { await Self.die(in: directory.path) }
     let log = try FileLog(directory: directory.path)
-    try await Self.fill(log["tree"])
     let seen = LockedValue<[[UInt8]]>([])
     let path = Self.mark(in: directory.path)
     let store = try await RootStore<Ledger, String>(following: log["tree"], initialState: Ledger(), options: .once) {
@@ -113,7 +121,7 @@ import Testing
       seen.withLock { $0.append(Array(bytes ?? Data())) }
       $0.entries.append($1)
     }
-    #expect(seen.withLock { $0.map { $0.first } } == [1, 2, 3])
+    #expect(seen.withLock { $0.map { $0.first } } == (hasDied ? [1, 2, 3] : [0, 0, 0]))
     #expect(!FileManager.default.fileExists(atPath: path))
     try await store.send("live")
     #expect(seen.withLock { $0.last } == [])
@@ -133,7 +141,8 @@ import Testing
     func mark(_ program: UInt64 = 1) throws -> RecoveryMark {
       try RecoveryMark("mark", in: directory, program: program)
     }
-    // Died at 7, at 6, at 7 and at 7.
+    // Died somewhere, then at 7, at 6, at 7 and at 7.
+    try mark().begin(7)
     for position in [7, 6, 7, 7] as [UInt64] {
       #expect(try !mark().isFatal(7))
       let died = try mark()
@@ -155,8 +164,7 @@ import Testing
     let place = try TemporaryDirectory()
     let directory = try Directory(place.path)
     func mark() throws -> RecoveryMark { try RecoveryMark("mark", in: directory, program: 1) }
-    try mark().begin(7)
-    try mark().begin(7)
+    for _ in 0..<3 { try mark().begin(7) }
     func recover(_ body: (RecoveryMark) -> Void) throws { body(try mark()) }
     try recover {
       $0.begin(5)
@@ -184,8 +192,20 @@ import Testing
     #expect(try !mark().isFatal(7))
     try recover { $0.end(isComplete: true) }
     #expect(try directory.names() == [])
+    // A first one that fails has not died, and one that is given up in the middle of an entry may have.
+    try recover {
+      $0.begin(7)
+      $0.pause(behind: 7)
+      $0.end(isComplete: false)
+    }
+    #expect(try directory.names() == [])
+    try recover {
+      $0.begin(7)
+      $0.end(isComplete: false)
+    }
+    #expect(try directory.names() == ["mark"])
     // What cannot be read is none.
-    try mark().begin(7)
+    for _ in 0..<3 { try mark().begin(7) }
     try Disk("mark", in: directory, .writing).write([9], at: 8)
     #expect(try !mark().isFatal(7))
   }
@@ -198,7 +218,7 @@ import Testing
     let path = place.path + "/a/b"
     do {
       try Directory.make(path: path)
-      for _ in 0..<2 { try RecoveryMark("=a%2fb", in: Directory(path)).begin(2) }
+      for _ in 0..<3 { try RecoveryMark("=a%2fb", in: Directory(path)).begin(2) }
     }
     var options = LogOptions.once
     options.recoveryDirectory = path

@@ -2,14 +2,15 @@ import Synchronization
 
 /// Which entry a recovery is at, in a small file: for the one after it, if the process dies of that entry.
 ///
-/// Written before each entry that is replayed, and not waited for: what a process has written outlives it. Of two
-/// recoveries of one tree at a time one is noted.
+/// A first recovery notes only that there is one. Where a process of this program has died in one, the next goes step
+/// by step, and notes each entry before it is applied: what a process has written outlives it, and is not waited for.
+/// Of two recoveries of one tree at a time one is noted.
 final class RecoveryMark: Sendable {
-  /// A death at one entry.
-  private struct Death: Equatable {
-    var position: UInt64
-    /// How many processes have died there, one after the other.
-    var count: UInt32
+  /// Deaths at one entry, one after the other.
+  private struct Deaths: Equatable {
+    /// 0 where it is not known at which.
+    var position: UInt64 = 0
+    var count: UInt32 = 0
   }
 
   /// An entry at which so many have died is applied no more.
@@ -19,8 +20,10 @@ final class RecoveryMark: Sendable {
   private let directory: Directory
   private let name: String
   private let program: UInt64
-  /// What the recovery before this one died at, if it did.
-  private let death: Death?
+  /// How processes of this program have died in the recoveries before this one, if the last of them did.
+  private let deaths: Deaths?
+  /// Whether it is noted that there is a recovery.
+  private let isNoted = Atomic(false)
   /// Whether an entry is being applied.
   private let isApplying = Atomic(false)
 
@@ -31,23 +34,26 @@ final class RecoveryMark: Sendable {
     self.directory = directory
     self.name = name
     self.program = program
-    death = Self.read(try file.read(24, at: 0), of: program)
+    deaths = Self.read(try file.read(24, at: 0), of: program)
   }
 
   /// Whether processes of this program have died at an entry again and again.
-  func isFatal(_ position: UInt64) -> Bool { death?.position == position && death?.count ?? 0 >= Self.limit }
+  func isFatal(_ position: UInt64) -> Bool { deaths?.position == position && deaths?.count ?? 0 >= Self.limit }
 
   /// An entry is applied now.
   func begin(_ position: UInt64) {
     isApplying.store(true, ordering: .relaxed)
-    let before = death?.position == position ? death?.count ?? 0 : 0
-    write(Death(position: position, count: before + 1))
+    guard let deaths else {
+      if !isNoted.load(ordering: .relaxed), !isNoted.exchange(true, ordering: .relaxed) { write(Deaths()) }
+      return
+    }
+    write(Deaths(position: position, count: (deaths.position == position ? deaths.count : 0) + 1))
   }
 
   /// Nothing is applied for now.
   func pause(behind position: UInt64) {
     isApplying.store(false, ordering: .relaxed)
-    write(death.flatMap { $0.position > position ? $0 : nil })
+    if let deaths { write(deaths.position > position ? deaths : Deaths()) }
   }
 
   /// The recovery has ended. Where it was given up in the middle of an entry that may have no end, that stays noted.
@@ -55,13 +61,13 @@ final class RecoveryMark: Sendable {
   /// - Parameter isComplete: Whether all was applied.
   func end(isComplete: Bool) {
     if !isComplete, isApplying.load(ordering: .relaxed) { return }
-    if isComplete || death == nil { try? directory.remove(name) } else { write(death) }
+    if let deaths, !isComplete { write(deaths) } else { try? directory.remove(name) }
   }
 
-  private func write(_ death: Death?) {
+  private func write(_ deaths: Deaths) {
     var writer = ByteWriter(capacity: 24)
-    writer.put(death?.position ?? 0)
-    writer.put(death?.count ?? 0)
+    writer.put(deaths.position)
+    writer.put(deaths.count)
     writer.put(program)
     writer.put(RecordFormat.checksum(of: writer.bytes))
     // Where it cannot be written a death is not counted.
@@ -69,13 +75,13 @@ final class RecoveryMark: Sendable {
   }
 
   /// None where there is none, where it cannot be read, and where another program has written it.
-  private static func read(_ bytes: [UInt8], of program: UInt64) -> Death? {
+  private static func read(_ bytes: [UInt8], of program: UInt64) -> Deaths? {
     var reader = ByteReader(bytes)
     guard let position = reader.take(UInt64.self), let count = reader.take(UInt32.self),
-      reader.take(UInt64.self) == program, let sum = reader.take(UInt32.self), position > 0,
+      reader.take(UInt64.self) == program, let sum = reader.take(UInt32.self),
       RecordFormat.checksum(of: Array(bytes.prefix(20))) == sum
     else { return nil }
-    return Death(position: position, count: count)
+    return Deaths(position: position, count: count)
   }
 }
 

@@ -12,7 +12,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case diverged(key: String?, position: UInt64, entry: UInt64, states: Fingerprints?)
   /// The store stops, or is not opened, as an entry has older rules than the program knows (`LogStop.olderRules`).
   case olderRules(key: String?, position: UInt64, rules: UInt32)
-  /// The store stops, or is not opened, at an entry of which two processes have died (`LogStop.poisoned`).
+  /// The store stops, or is not opened, at an entry of which its processes have died (`LogStop.poisoned`).
   case poisoned(key: String?, position: UInt64)
   /// Somebody else writes under this store's number: it stops (`LogStop.cloned`).
   case cloned(key: String?, position: UInt64)
