@@ -2,8 +2,8 @@ import Puredux
 public import PureduxLog
 
 /// A log that misbehaves in all the ways that `OrderedLog` allows, by a seed: it says that appends failed that took
-/// place, loses some, repeats some, lets later ones overtake earlier ones, delivers entries again, and breaks off. What
-/// it has acknowledged it keeps. Stands in for a network in tests.
+/// place, loses some, repeats some, lets later ones overtake earlier ones (which are late by a tenth of a second at
+/// most), delivers entries again, and breaks off. What it has acknowledged it keeps. Stands in for a network in tests.
 public final class UnreliableLog: OrderedLog {
   /// How often something happens, of a hundred.
   public struct Rates: Sendable {
@@ -43,11 +43,8 @@ public final class UnreliableLog: OrderedLog {
 
   /// From now on it does nothing wrong.
   public func becomeReliable() {
-    for append in mischief.withLock({ mischief in
-      mischief.isReliable = true
-      defer { mischief.held = [] }
-      return mischief.held
-    }) { append() }
+    mischief.withLock { $0.isReliable = true }
+    release()
   }
 
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
@@ -62,12 +59,21 @@ public final class UnreliableLog: OrderedLog {
       log.append(entry) { _ in }
     case .overtaken:
       mischief.withLock { $0.held.append(append) }
+      // Who waits for its outcome may append nothing else.
+      Task {
+        try? await Task.sleep(for: .milliseconds(100))
+        release()
+      }
       return
     }
-    for held in mischief.withLock({ mischief in
+    release()
+  }
+
+  private func release() {
+    for append in mischief.withLock({ mischief in
       defer { mischief.held = [] }
       return mischief.held
-    }) { held() }
+    }) { append() }
   }
 
   private func fate() -> Fate {

@@ -538,6 +538,137 @@ import Testing
     await files.close()
   }
 
+  @Test("a snapshot that has taken the place of one in the log takes it in the copy", arguments: CopyPlace.allCases)
+  func replacedSnapshot(place: CopyPlace) async throws {
+    try await place.withLog { copy in
+      let log = MemoryLogs()["tree"]
+      let store = try await ledger(log, options: .once)
+      try await store.send("a")
+      try await store.saveSnapshot()
+      await store.shutdown()
+      try await log.copy(to: copy)
+      let wrong = try await log.snapshots?.newest()
+      var ignoring = LogOptions.once
+      ignoring.ignoresSnapshots = true
+      let mended = try await RootStore<Ledger, String>(following: log, initialState: Ledger(), options: ignoring) {
+        $0.entries.append($1 + "!")
+      }
+      await mended.shutdown()
+      let right = try await log.snapshots?.newest()
+      #expect(right?.position == wrong?.position && right != wrong)
+      for _ in 0..<2 { #expect(try await log.copy(to: copy).added == 0) }
+      let opened = try await ledger(copy, options: .once)
+      #expect(await opened.state.entries == ["a!"])
+      await opened.shutdown()
+    }
+  }
+
+  @Test("a log that has repetitions is copied to one that repeats, and again")
+  func repeatedTwice() async throws {
+    let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+    var entries: [String] = []
+    for round in 0..<3 {
+      let store = try await ledger(CutLog(log, behind: 1000, .repeated), options: .once, fingerprint: Self.fingerprint)
+      for number in 0..<3 {
+        entries.append("\(round) \(number)")
+        try await store.send(entries[entries.count - 1])
+        // The next one's writer has seen the repetition.
+        _ = try await log.read(after: 0, through: log.head())
+      }
+      await store.shutdown()
+      try await log.copy(to: CutLog(copy, behind: 1000, .repeated))
+      #expect(try await log.copy(to: copy).added == 0)
+    }
+    let store = try await ledger(copy, options: .once, fingerprint: Self.fingerprint)
+    #expect(await store.state.entries == entries)
+    await store.shutdown()
+  }
+
+  @Test("a repetition of what one's writer has seen is the same place in the order")
+  func seenRepetition() async throws {
+    let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+    let header = LogEntry.Header(writer: 7, first: 1, seen: .init(), schema: 0)
+    var fold = Fold()
+    for _ in 0..<2 {
+      let position = try await log.append(LogEntry.encode(header, actions: [Array("\"a\"".utf8)]))
+      fold.follow(try await log.read(after: position - 1, through: position)[0])
+      fold.ended(at: position, fingerprint: nil)
+    }
+    let next = LogEntry.Header(writer: 7, first: 2, seen: fold.mark, schema: 0)
+    _ = try await log.append(LogEntry.encode(next, actions: [Array("\"b\"".utf8)]))
+    for _ in 0..<2 { try await log.copy(to: CutLog(copy, behind: 1000, .repeated)) }
+    for log in [log, copy] {
+      let store = try await ledger(log, options: .once)
+      #expect(await store.state.entries == ["a", "b"])
+      await store.shutdown()
+    }
+  }
+
+  @Test("an entry that nobody can read, and that the target has repeated, is told")
+  func unreadableRepeated() async throws {
+    let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
+    let position = try await log.append([1, 2, 3])
+    try await log.skip(position: position, reason: "nobody's")
+    await expectReason({ $0 == .differs(position: 2) }) {
+      try await log.copy(to: CutLog(copy, behind: 1000, .repeated))
+    }
+  }
+
+  @Test("a log that is truncated while it is exported is exported all the same")
+  func truncatedMeanwhile() async throws {
+    let place = try TemporaryDirectory()
+    // Which of the readings of entries come behind a truncation, of a log that was truncated before, or not.
+    for (isTruncated, readings, isExported) in [
+      (true, [1], true), (false, [2], true), (false, [2, 5, 8], false),
+    ] as [(Bool, Set<Int>, Bool)] {
+      let log = MemoryLogs()["tree"]
+      let store = try await ledger(log, options: .once)
+      for action in ["a", "b"] { try await store.send(action) }
+      try await store.saveSnapshot()
+      if isTruncated { try await store.truncateLog() }
+      try await store.send("c")
+      let meanwhile = MeanwhileLog(log) { reading in
+        guard readings.contains(reading) else { return }
+        try await store.send("more")
+        try await store.eraseLog()
+      }
+      let path = place.path + "/backup"
+      if isExported {
+        #expect(try await meanwhile.export(to: path).logs == 1)
+        let restored = MemoryLogs()
+        #expect(try await restored.import(from: path).failures == [])
+        let again = try await ledger(restored["tree"], options: .once)
+        #expect(await again.state.entries == ["a", "b", "c", "more"])
+        await again.shutdown()
+      } else {
+        await expectReason({ if case .log(.truncated) = $0 { true } else { false } }) {
+          try await meanwhile.export(to: path)
+        }
+      }
+      await store.shutdown()
+    }
+  }
+
+  @Test("a log that is copied to itself stays as it is; one that its own file is imported into begins one epoch")
+  func toItself() async throws {
+    try await LogPlace.files.withLog { log in
+      try await Self.fill(log)
+      // Behind what a store appends at its end, which nobody waits for.
+      let last = try await log.append([9])
+      for _ in 0..<2 { #expect(try await log.copy(to: log).added == 0) }
+      #expect(try await log.head() == last)
+    }
+    let place = try TemporaryDirectory()
+    let logs = MemoryLogs()
+    try await Self.fill(logs["tree"])
+    let last = try await logs["tree"].append([9])
+    #expect(try await logs.copy(to: logs).added == 0)
+    #expect(try await logs["tree"].head() == last)
+    _ = try await logs.export(to: place.path + "/backup")
+    for _ in 0..<2 { #expect(try await logs.import(from: place.path + "/backup").added == 0) }
+    #expect(try await logs["tree"].head() == last + 1)
+  }
+
   // MARK: Files of logs
 
   @Test("logs are exported and imported by key, and what was there under other keys stays")
@@ -916,6 +1047,44 @@ private struct SavingNothingLog: OrderedLog, SnapshotStore {
   func newest() async throws(LogError) -> LogSnapshot? { nil }
   func save(_ snapshot: LogSnapshot) async throws(LogError) { throw .unavailable("They are away.") }
   func replace(with snapshot: LogSnapshot) async throws(LogError) { try await save(snapshot) }
+}
+
+/// A log that something is done with before its entries are read, the first time, the second, and so on.
+private final class MeanwhileLog: OrderedLog {
+  private let log: any OrderedLog
+  private let body: @Sendable (Int) async throws -> Void
+  private let readings = LockedValue(0)
+
+  init(_ log: any OrderedLog, _ body: @escaping @Sendable (Int) async throws -> Void) {
+    (self.log, self.body) = (log, body)
+  }
+
+  var name: String? { log.name }
+  var snapshots: (any SnapshotStore)? { log.snapshots }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry, outcome: outcome)
+  }
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let reading = readings.withLock { readings in
+      readings += 1
+      return readings
+    }
+    let task = Task { [log, body] in
+      do {
+        try await body(reading)
+        for try await records in log.records(after: position) { continuation.yield(records) }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in task.cancel() }
+    return stream
+  }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
 /// A log that takes small entries only.

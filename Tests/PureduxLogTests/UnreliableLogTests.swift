@@ -43,6 +43,18 @@ import Testing
     #expect(await (try ledger(memory)).state == ledgers[0], "seed \(seed)")
   }
 
+  @Test("what others would overtake comes also where nothing else is appended", .timeLimit(.minutes(15)))
+  func overtakenByNothing() async throws {
+    var rates = UnreliableLog.Rates()
+    (rates.lost, rates.unacknowledged, rates.repeated, rates.overtaken, rates.broken) = (0, 0, 0, 100, 0)
+    let log = MemoryLog()
+    let store = try await ledger(log, options: .once)
+    try await store.send("a")
+    await store.shutdown()
+    let copy = MemoryLog()
+    #expect(try await log.copy(to: UnreliableLog(copy, seed: 1, rates: rates)).added > 0)
+  }
+
   @Test(
     "a store reads back what it accepted, through children and proxies, whatever the log does",
     .timeLimit(.minutes(15)), arguments: (0..<6).map { _ in UInt64.random(in: 0 ... .max) })

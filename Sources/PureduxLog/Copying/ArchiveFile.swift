@@ -374,6 +374,9 @@ final class ArchivedTree: DenseLog, SnapshotStore {
     _ = try await file.use { [file, key] () throws(LogError) in try file.append(entries, to: key, behind: head) }
   }
 
+  /// So that it can be written once more.
+  func leaveOut() async throws(LogError) { try await file.leaveOut(key) }
+
   func head() async throws(LogError) -> UInt64 {
     try await file.use { [file, key] () throws(LogError) in file.tree(key)?.head ?? 0 }
   }

@@ -34,6 +34,10 @@ struct Comparison {
   private let kept: Fold?
   private var recent: [Sum] = []
   private var nextRecent = 0
+  /// The positions of the copy that have what was there before, and for each the last one before it that has not.
+  private var repetitions: [UInt64: UInt64] = [:]
+  /// The position in the copy of the last entry that was met.
+  private var lastMet: UInt64 = 0
   /// The position in the log of the last entry that has been placed.
   private(set) var last: UInt64 = 0
   /// How many entries have been placed.
@@ -104,13 +108,17 @@ struct Comparison {
     let expected = try await expected()
     orderOfCopy?.follow(found)
     let sum = Sum(checksum: RecordFormat.checksum(of: found.bytes), count: found.bytes.count)
-    if let expected, expected.bytes == found.bytes {
+    let isRepetition = recent.contains(sum)
+    if isRepetition { repetitions[found.position] = original(lastMet) }
+    lastMet = found.position
+    if let expected, isSame(found.bytes, expected.bytes) {
       place(expected, at: found.position)
       follow(expected)
       remember(sum)
     } else if case .epoch = LogEntry.decode(found.bytes) {
       endsWithEpoch = true
-    } else if !recent.contains(sum) {
+    } else if !isRepetition || LogEntry.decode(found.bytes) == .unreadable {
+      // A store stops at what nobody can read, also where the log has it once and has decided to skip it.
       throw LogCopyError.Reason.differs(position: found.position)
     }
     var isRight = true
@@ -122,6 +130,19 @@ struct Comparison {
     }
     if let order, let orderOfCopy { isRight = isRight && order.chain == orderOfCopy.chain }
     guard isRight else { throw LogCopyError.Reason.differs(position: found.position) }
+  }
+
+  private func original(_ position: UInt64) -> UInt64 { repetitions[position] ?? position }
+
+  /// Whether an entry is what is expected: where the log has a repetition, and the copy more of them, it is not known
+  /// which of these its writer is said to have seen, and all are the same place in the order.
+  private func isSame(_ found: [UInt8], _ expected: [UInt8]) -> Bool {
+    if found == expected { return true }
+    guard !repetitions.isEmpty, case .entry(let mine, _) = LogEntry.decode(found),
+      case .entry(let other, _) = LogEntry.decode(expected),
+      original(mine.seen.position) == original(other.seen.position)
+    else { return false }
+    return LogEntry.moved(found, to: other.seen.position) == expected
   }
 
   private mutating func follow(_ expected: Expected) {

@@ -45,10 +45,14 @@ extension OrderedLog {
   /// **It can be repeated.** Where it was cut short, as a log was away or the process has died, the same call compares
   /// what is there with the log, and goes on behind that. A target that has anything else is refused, and not changed
   /// (`.differs`); so is one whose beginning cannot be compared any more, as the log was truncated since
-  /// (`.truncatedSince`).
+  /// (`.truncatedSince`). Where the log has another snapshot at a position by now (`LogOptions.ignoresSnapshots`), it
+  /// takes the place of the target's.
   ///
   /// **It is compared.** As positions of the log mean something else in the copy, an epoch begins at its end
-  /// (`LogStatistics.epoch`). Then it is read, and is to have every entry, in this order, and the snapshot.
+  /// (`LogStatistics.epoch`). Then it is read, and is to have every entry, in this order, and the snapshot. Where there
+  /// is nothing to add none begins, unless the target has none behind what was copied: that may be a copy that was cut
+  /// short. So a file that is imported into the log that it was exported from begins one, too, and once. A log that is
+  /// copied to itself stays as it is.
   ///
   /// The log is read up to twice, the target as often. A `FileLog` as target takes many entries with one write of the
   /// disk; any other is given one at a time, as what comes behind one that fails would be out of order.
@@ -67,9 +71,10 @@ extension OrderedLog {
 
   /// Copies the log to a file (`LogArchive`), under its key; under "" where it has none.
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced.
+  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced. Where
+  /// the log is truncated meanwhile it begins anew, three times in all.
   ///
-  /// - Throws: As `copy(to:)`.
+  /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`.
   @discardableResult
   public func export(
     to path: String, progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -118,7 +123,8 @@ extension LogDirectory {
   ///     for failure in report.failures { print(failure) }
   ///
   /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced, also
-  /// where logs are left out: keep it until you have looked at `failures`.
+  /// where logs are left out: keep it until you have looked at `failures`. A log that is truncated meanwhile is read
+  /// anew, three times in all.
   ///
   /// - Throws: As `copy(to:)`.
   public func export(
@@ -185,14 +191,30 @@ struct LogCopy: Sendable {
   private static let batchBytes = 1 << 20
   private static let batchCount = 1024
 
+  /// How often a log is read anew that is truncated meanwhile.
+  private static let attempts = 3
+
   func run() async throws -> LogCopyReport {
     do {
-      return try await copied()
+      return try await copied(Self.attempts)
     } catch let error as LogError {
       throw LogCopyError(key: key, reason: .log(error))
     } catch let reason as LogCopyError.Reason {
       throw LogCopyError(key: key, reason: reason)
     }
+  }
+
+  /// Begins anew where the log was truncated behind the snapshot that was found, or what a file was to begin with.
+  private func copied(_ attempts: Int) async throws -> LogCopyReport {
+    do {
+      return try await copied()
+    } catch LogCopyError.Reason.noSnapshot where attempts > 1 {
+    } catch LogCopyError.Reason.truncatedSince(let first) {
+      guard let archived = target as? ArchivedTree else { throw LogCopyError.Reason.truncatedSince(first: first) }
+      guard attempts > 1 else { throw LogError.truncated(first: first) }
+      try await archived.leaveOut()
+    }
+    return try await copied(attempts - 1)
   }
 
   private func copied() async throws -> LogCopyReport {
@@ -210,7 +232,9 @@ struct LogCopy: Sendable {
     var comparison = try await compare(beginning, through: head, target: end)
     let present = comparison.count
     try await add(to: &comparison, beginning, newest, through: head, behind: end)
-    if let reason, comparison.count > present || !comparison.endsWithEpoch {
+    // What has all entries of the log and no epoch is a copy that was cut short before it, unless it is the log itself.
+    let isItself = (source as AnyObject) === (target as AnyObject)
+    if let reason, !isItself, comparison.count > present || !comparison.endsWithEpoch {
       try await target.beginEpoch(reason: reason)
     }
     if comparison.count > present { try await check(beginning, through: head) }
@@ -384,7 +408,7 @@ struct LogCopy: Sendable {
       guard let last = try await addSome(to: &comparison, behind: &end) else { break }
       tell(last, of: beginning, head)
     }
-    if let newest, newest.fold.position > beginning.position { try await save(newest, comparison.places) }
+    if let newest, newest.fold.position >= beginning.position { try await save(newest, comparison.places) }
   }
 
   /// Returns the position of the last entry that was added, in the log; nil where the copy is whole.
@@ -430,7 +454,14 @@ struct LogCopy: Sendable {
     if let archived = target as? ArchivedTree, moved.bytes.count > archived.snapshotLimit {
       throw LogCopyError.Reason.tooLarge(position: snapshot.fold.position)
     }
-    try await snapshots.save(moved)
+    let kept = try await snapshots.newest()
+    if kept == moved { return }
+    // In the log another one has taken its place (`LogOptions.ignoresSnapshots`).
+    if kept?.position == moved.position {
+      try await snapshots.replace(with: moved)
+    } else {
+      try await snapshots.save(moved)
+    }
   }
 
   private func moved(_ snapshot: EncodedSnapshot, _ places: PositionMap) throws -> LogSnapshot {

@@ -14,12 +14,13 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The target takes no entry, or no snapshot, as large as the one at a position.
     case tooLarge(position: UInt64)
     /// The log has been truncated behind what the target begins with, or the target is no copy of it: the first entry
-    /// left has this position. Remove the target's log, and begin anew.
+    /// left has this position. Remove the target's log, and begin anew. An export does so by itself.
     case truncatedSince(first: UInt64)
     /// The log is truncated, so that its copy begins with a snapshot, and the target keeps none.
     case keepsNoSnapshots
     /// What the target has at this position of its own is not what a copy has there. Where it was there before the
-    /// copy, nothing was changed.
+    /// copy, nothing was changed. Also where the target has repeated an entry that nobody can read: stores would stop
+    /// there, whatever was decided about the one that the log has.
     case differs(position: UInt64)
     /// What one of the two logs, or the file, has thrown.
     case log(LogError)

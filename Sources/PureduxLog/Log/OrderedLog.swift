@@ -22,7 +22,8 @@ public protocol OrderedLog: Sendable {
   /// `.unavailable` where it may be tried again.
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error>
 
-  /// The position of the last entry that was appended before this call; 0 where there is none.
+  /// The position of the last entry; 0 where there is none. It counts all whose appends were said to have succeeded
+  /// before this call. One whose outcome is not told yet may be missing.
   func head() async throws(LogError) -> UInt64
 
   /// Removes entries up to a position, or fewer: as many as the engine likes.

@@ -115,6 +115,12 @@ struct Copy: AsyncParsableCommand {
   @Option(help: "Why, for who reads the epoch that begins.")
   var reason = "copied"
 
+  func validate() throws {
+    if target.isSame(as: source.log), targetStream == source.stream {
+      throw ValidationError("\(target.text) is where the logs are: name another place to copy them to.")
+    }
+  }
+
   func run() async throws {
     try await source.log.withLogs(stream: source.stream) { logs in
       try await target.withLogs(stream: targetStream, .new(replicas: replicas)) { target in

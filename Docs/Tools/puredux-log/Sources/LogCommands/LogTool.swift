@@ -29,6 +29,12 @@ public struct LogTool: AsyncParsableCommand {
   public static func run(_ arguments: [String], on console: Console = Console()) async -> Int32 {
     await Console.$current.withValue(console) {
       do {
+        // The library shows its general help for a command that there is not.
+        if arguments.first == "help", let name = arguments.dropFirst().first, !name.hasPrefix("-"), name != "help",
+          !configuration.subcommands.contains(where: { $0._commandName == name })
+        {
+          throw ValidationError("There is no command \(name).")
+        }
         var command = try parseAsRoot(arguments)
         if var asynchronous = command as? any AsyncParsableCommand {
           try await asynchronous.run()

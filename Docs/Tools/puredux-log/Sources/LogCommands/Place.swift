@@ -18,6 +18,14 @@ struct Place: ExpressibleByArgument {
 
   var isCluster: Bool { text.contains("://") }
 
+  /// However a path is spelt. One cluster may go by several addresses.
+  func isSame(as other: Place) -> Bool {
+    func resolved(_ path: String) -> String {
+      URL(fileURLWithPath: path).standardizedFileURL.resolvingSymlinksInPath().path
+    }
+    return isCluster || other.isCluster ? text == other.text : resolved(text) == resolved(other.text)
+  }
+
   enum Use {
     case existing
     /// A directory, or a stream, is made where there is none: that on so many servers.

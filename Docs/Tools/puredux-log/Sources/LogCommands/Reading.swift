@@ -62,8 +62,10 @@ struct Show: AsyncParsableCommand {
 struct Stat: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Says of each log where it ends, and what its snapshot is of.",
-    discussion:
-      "Key, last position, and of the snapshot position, bytes, actions, skipped, rules and epoch; - for none.")
+    discussion: """
+      Key, last position, and of the snapshot position, bytes, actions, skipped, rules, and epoch in hexadecimal; - for \
+      none.
+      """)
   @OptionGroup var source: Source
 
   @Option(help: "Only those that begin with this text.")

@@ -161,6 +161,21 @@ import Testing
       #expect(await run("epoch", place + "/backup", "boards/1", "--reason", "none").code == 5)
       #expect(await run("keys").code == 2)
       #expect(await run("nonsense").code == 2)
+      #expect(await run("help", "nonsense").code == 2)
+      for arguments in [["help"], ["help", "copy"], ["help", "help"]] {
+        let console = Console(isKept: true)
+        #expect(await LogTool.run(arguments, on: console) == 0)
+        #expect(console.printed != [] && console.reported == [])
+      }
+      for target in [path, path + "/", place + "/other/../log"] {
+        let same = await run("copy", path, target)
+        #expect(same.code == 2 && same.errors.first?.contains("is where the logs are") == true)
+      }
+      for command in ["keys", "stat", "verify"] {
+        let missing = await run(command, place + "/misspelt")
+        #expect(missing.code == 5 && missing.errors == ["There is nothing at \(place)/misspelt."])
+      }
+      #expect(!FileManager.default.fileExists(atPath: place + "/misspelt"))
       #expect(await run("--help").code == 0)
     }
   }
