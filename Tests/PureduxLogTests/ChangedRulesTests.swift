@@ -79,6 +79,25 @@ import Testing
     await #expect(throws: StoreError.stopped(.diverged(position: 7))) { try await Self.open(log) }
   }
 
+  @Test("out of a divergence leads a replay without snapshots, with a raised number, and not without that")
+  func walkedOut() async throws {
+    let log = MemoryLog()
+    let store = try await Self.open(log, suffix: "?")
+    for bid in ["1", "2"] { try await store.send(bid) }
+    try await store.saveSnapshot()
+    await store.shutdown()
+    var options = LogOptions.once
+    options.ignoresSnapshots = true
+    await #expect(throws: StoreError.stopped(.diverged(position: 1))) { try await Self.open(log, options) }
+    options.ignoresSnapshots = false
+    options.fingerprintVersion = 2
+    #expect(try await Self.open(log, options).state.entries == ["1?", "2?"])
+    options.ignoresSnapshots = true
+    await (try Self.open(log, options)).shutdown()
+    options.ignoresSnapshots = false
+    #expect(try await Self.open(log, options).state.entries == ["1", "2"])
+  }
+
   @Test("the state that a store ends with is compared, too, and noted once")
   func attested() async throws {
     let log = MemoryLog()

@@ -149,4 +149,20 @@ import Testing
       await next.shutdown()
     }
   }
+
+  @Test("where nobody was open at a seal from outside, what is printed leads to the snapshot of it")
+  func sealedWhileClosed() async throws {
+    let (log, told) = (MemoryLog(), Record<LogReport>())
+    let store = try await ledger(log, options: .once)
+    try await store.send("a")
+    await store.shutdown()
+    let position = try await log.seal(forRules: 1, reason: "other rules")
+    var sealed = LogOptions.once
+    (sealed.rules, sealed.oldestRules) = (1, 1)
+    sealed.reporting = { told.add($0) }
+    await #expect(throws: StoreError.stopped(.olderRules(position: 1))) { try await ledger(log, options: sealed) }
+    #expect(told.all[0].description.contains("Start the version before once more. If the log is sealed already"))
+    await #expect(throws: StoreError.stopped(.newerRules(position: position))) { try await ledger(log, options: .once) }
+    #expect(try await ledger(log, options: sealed).state.entries == ["a"])
+  }
 }

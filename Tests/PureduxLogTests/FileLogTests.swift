@@ -98,9 +98,11 @@ import Testing
         damaged[place] ^= UInt8(1 << (place % 8))
         try write(damaged, path(directory, name))
         let before = try contents(of: directory)
-        await #expect(throws: LogError.self, "\(name) at \(place)") {
+        let error = await #expect(throws: LogError.self, "\(name) at \(place)") {
           _ = try await read(FileLog(directory: directory.path)["tree"])
         }
+        // What can be done is said.
+        #expect(error?.text.contains("from a ") == true, "\(name) at \(place): \(error?.text ?? "")")
         #expect(try contents(of: directory) == before)
       }
       // Cut off, or gone.

@@ -56,12 +56,16 @@ import Testing
     let fails = Flag()
     let faults = DiskFaults { call, _ in call == .remove && fails.isRaised ? EIO : nil }
     let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
-    let store = try await ledger(log["tree"])
+    let told = Record<LogReport>()
+    var options = LogOptions.once
+    options.reporting = { told.add($0) }
+    let store = try await ledger(log["tree"], options: options)
     try await store.send("old and secret")
     try await store.saveSnapshot()
     fails.raise()
     await #expect(throws: LogError.self) { try await log.remove("tree") }
     for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+    #expect(told.all == [.stoppedAs(key: "tree", .removed)])
     await store.shutdown()
     #expect(try await all(log.keys(prefix: "")) == [])
     let next = try await ledger(log["tree"])

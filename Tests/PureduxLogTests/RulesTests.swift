@@ -75,7 +75,10 @@ import Testing
     "an entry of newer rules stops a program that does not know them, open or opening", arguments: LogPlace.allCases)
   func newer(place: LogPlace) async throws {
     try await place.withLog { log in
-      let old = try await Self.open(log, Self.options(1))
+      let told = Record<LogReport>()
+      var options = Self.options(1)
+      options.reporting = { told.add($0) }
+      let old = try await Self.open(log, options)
       try await old.send("a")
       let new = try await Self.open(log, Self.options(2))
       try await new.send("b")
@@ -83,9 +86,17 @@ import Testing
       #expect(await old.statistics.log?.phase == .stopped(.newerRules(position: 2)))
       #expect(await old.state.entries == ["a"])
       #expect(old.dispatch("c") == .stopped)
-      await #expect(throws: StoreError.stopped(.newerRules(position: 2))) { try await Self.open(log, Self.options(1)) }
+      let report = LogReport.stoppedAs(key: log.name, .newerRules(position: 2))
+      #expect(told.all == [report] && report.description.contains("Bring the version"))
+      await #expect(throws: StoreError.stopped(.newerRules(position: 2))) { try await Self.open(log, options) }
+      #expect(told.all == [report, report])
+      // From a snapshot of theirs it is not opened at all.
+      try await new.saveSnapshot()
+      await #expect(throws: StoreError.stopped(.newerRules(position: 2))) { try await Self.open(log, options) }
+      #expect(told.all == [report, report, report])
+      options.ignoresSnapshots = true
       try await log.skip(position: 2, reason: "back to the version before")
-      #expect(try await Self.open(log, Self.options(1)).state.entries == ["a"])
+      #expect(try await Self.open(log, options).state.entries == ["a"])
       await new.shutdown()
     }
   }

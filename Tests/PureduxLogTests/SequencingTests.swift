@@ -350,6 +350,26 @@ import Testing
     #expect(await store.state.entries.last == "again")
   }
 
+  @Test("what was taken before it was encoded comes on top of the bound, and is bounded in number")
+  func beyondBound() async throws {
+    let (log, queue) = (GatedLog(), HeldExecutor())
+    var options = LogOptions.quick
+    options.pendingBytes = 1000
+    let store = try await RootStore<Ledger, String>(
+      following: log, initialState: Ledger(), options: options, executor: .serial(queue)
+    ) { $0.entries.append($1) }
+    while queue.waiting > 0 { await Task.yield() }
+    queue.hold()
+    let action = String(repeating: "x", count: 898)  // With quotes and what is counted for each, 1000 bytes.
+    var accepted = 0
+    while store.dispatch(action) == .enqueued { accepted += 1 }
+    #expect(accepted == 10 && store.dispatch(action) == .overloaded)
+    queue.letGo()
+    #expect(await store.statistics.log?.pendingBytes == 10_000)
+    await log.open()
+    await store.shutdown()
+  }
+
   @Test("a send whose time is over does not know, and its action may still come")
   func outcomeUnknown() async throws {
     let log = GatedLog()

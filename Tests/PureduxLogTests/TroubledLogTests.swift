@@ -342,6 +342,22 @@ import Testing
     await store.shutdown()
   }
 
+  @Test("a snapshot that is asked for and fails is counted, and told with the key of its tree")
+  func refusedOnRequest() async throws {
+    let told = Record<LogReport>()
+    var options = LogOptions.quick
+    options.reporting = { told.add($0) }
+    let store = try await average(MemoryLogs()["averages/1"], options)
+    try await store.send(0)
+    for count in 1...2 as ClosedRange<UInt64> {
+      await #expect(throws: LogError.self) { try await store.saveSnapshot() }
+      #expect(await store.statistics.log?.failedSnapshots == count)
+    }
+    #expect(told.all.count == 1)
+    #expect(told.all[0].description.contains("The log \"averages/1\": The state cannot be encoded"))
+    await store.shutdown()
+  }
+
   @Test("an opening that leaves snapshots aside says in words that there cannot be another one")
   func unencodableReplacement() async throws {
     let log = MemoryLog()

@@ -316,7 +316,10 @@ import Testing
         $0.amounts.append($1.amount)
       }
       await newer.shutdown()
-      await #expect(throws: StoreError.stopped(.newerSchema(position: 3))) { try await Self.first(log) }
+      var first = LogOptions.once
+      first.reporting = { told.add($0) }
+      await #expect(throws: StoreError.stopped(.newerSchema(position: 3))) { try await Self.first(log, first) }
+      #expect(told.all.last == .stoppedAs(key: log.name, .newerSchema(position: 3)))
     }
   }
 

@@ -60,7 +60,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// Runs a body with the store of a key if there is one, which is used, and kept, while the body runs. Returns nil,
   /// and makes none, if there is none: also where it is just being made or shut down, has stopped or ended, or
   /// `shutdown` was called.
-  public func withStoreIfOpen<Result>(
+  @discardableResult public func withStoreIfOpen<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: nonisolated(nonsending) (Root) async throws -> Result
   ) async rethrows -> Result? {
@@ -73,7 +73,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
   ///   is cancelled before there is a store, `StoreDirectoryCycle` if a maker asks for a store that cannot be made
   ///   before its own, and what the body throws.
-  public func withStore<Result>(
+  @discardableResult public func withStore<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: nonisolated(nonsending) (Root) async throws -> Result
   ) async throws -> Result {

@@ -60,7 +60,7 @@ struct Segments {
       try onDisk { () throws(Disk.Failure) in try directory.sync() }
       try open(first, mark, in: directory)
     } else if let mark {
-      throw .damaged(position: mark.first, "The files of the log \(key) are missing.")
+      throw .damaged(position: mark.first, "The files of the log \(key) are missing. \(Self.choices)")
     }
   }
 
@@ -92,6 +92,11 @@ struct Segments {
   }
 
   // MARK: Whose the files are, and where
+
+  /// What can be done about what is damaged or missing.
+  private static let choices =
+    "Nothing has been changed. Put back what was there, from a copy of the directory, or import the last export into an "
+    + "empty one."
 
   private func moved() -> LogError {
     .damaged(
@@ -233,7 +238,7 @@ struct Segments {
     _ first: UInt64, _ acknowledged: AcknowledgedMark?, in directory: Directory
   ) throws(LogError) {
     if let acknowledged, acknowledged.first > first {
-      throw .damaged(position: acknowledged.first, "A file of the log \(key) is missing.")
+      throw .damaged(position: acknowledged.first, "A file of the log \(key) is missing. \(Self.choices)")
     }
     let acknowledgedEnd = acknowledged.flatMap { $0.first == first ? Int($0.end) : nil }
     let file = try onDisk { () throws(Disk.Failure) in
@@ -253,7 +258,7 @@ struct Segments {
         return try file.read(size, at: 0).allSatisfy { $0 == 0 }
       }
       guard acknowledgedEnd == nil, isCut || !owner.options.syncs else {
-        throw .damaged(position: first, "\(file.path) does not begin as a file of this log.")
+        throw .damaged(position: first, "\(file.path) does not begin as a file of this log. \(Self.choices)")
       }
       try setAside(file, from: 0, size, in: directory)
       try onDisk { () throws(Disk.Failure) in
@@ -271,12 +276,13 @@ struct Segments {
     if let acknowledgedEnd, end < acknowledgedEnd {
       throw .damaged(
         position: head + 1,
-        "What the log \(key) acknowledged up to byte \(acknowledgedEnd) of \(file.path) ends at byte \(end).")
+        "What the log \(key) acknowledged up to byte \(acknowledgedEnd) of \(file.path) ends at byte \(end). "
+          + Self.choices)
     }
     if let tail, tail.end > end {
       // Where nothing tells what was acknowledged, it has to look as what dies in the middle leaves.
       guard acknowledged != nil || tail.isCut || !owner.options.syncs else {
-        throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read.")
+        throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read. \(Self.choices)")
       }
       try setAside(file, from: end, tail.end, in: directory)
       allocated = end
@@ -491,7 +497,11 @@ struct Segments {
       let file = try Disk(name + "/" + FileNames.segment(start), in: home, .reading)
       if reader.offset == 0 {
         guard let header = RecordFormat.Header(try file.read(RecordFormat.headerSize, at: 0)), header.first == start
-        else { throw Damage(error: .damaged(position: start, "\(file.path) does not begin as a file of this log.")) }
+        else {
+          throw Damage(
+            error: .damaged(
+              position: start, "\(file.path) does not begin as a file of this log. \(Self.choices)"))
+        }
         guard isOwn(header) else { throw Damage(error: foreign(file.path, start)) }
         reader.pass(header)
       }
@@ -515,7 +525,7 @@ struct Segments {
           }
         default: break
         }
-        throw Damage(error: .damaged(position: reader.next, "\(file.path) cannot be read."))
+        throw Damage(error: .damaged(position: reader.next, "\(file.path) cannot be read. \(Self.choices)"))
       }
       return (records, reader)
     } catch let damage as Damage {

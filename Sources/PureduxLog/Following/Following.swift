@@ -213,10 +213,13 @@ private struct Summarizing: Sendable {
       options.reporting(.undecodable(key: log.name, position: failure.position, isSnapshot: true, failure.text))
       throw StoreError.stopped(.undecodable(position: failure.position))
     }
+    if case .failure(StoreError.stopped(let stop)) = found { options.reporting(.stoppedAs(key: log.name, stop)) }
     let (head, newest) = try found.get()
     var stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
     if stored.fold.rules > options.newestKnownRules, !options.opensWhereStopped {
-      throw StoreError.stopped(.newerRules(position: stored.fold.position))
+      let stop = LogStop.newerRules(position: stored.fold.position)
+      options.reporting(.stoppedAs(key: log.name, stop))
+      throw StoreError.stopped(stop)
     }
     stored.fold.restate(fingerprint.map { max(1, $0(stored.state)) })
     let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
@@ -482,7 +485,7 @@ private struct Summarizing: Sendable {
         // has to know.
         switch problem {
         case .truncated, .deathOfProcess: break
-        default: options.reporting(.stopped(problem))
+        default: options.reporting(.stopped(problem.of(log.name)))
         }
         endRecovery(problem)
         return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
@@ -983,7 +986,15 @@ private struct Summarizing: Sendable {
   }
 
   private func stop(_ reason: LogStop, in turn: Turn) {
-    sending.withLock { $0.stop = reason }
+    let isNew = sending.withLock { sending in
+      defer { sending.stop = reason }
+      return sending.stop == nil && !sending.hasEnded
+    }
+    switch reason {
+    case .newerSchema, .newerRules, .removed: if isNew { options.reporting(.stoppedAs(key: log.name, reason)) }
+    // Reported where more is known.
+    case .diverged, .undecodable, .olderRules, .poisoned, .cloned, .unreadable: break
+    }
     // Nobody has died of what it stops at.
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
     admission.store(2, ordering: .relaxed)
@@ -1121,7 +1132,12 @@ private struct Summarizing: Sendable {
     guard applying.withLock({ $0.canSave(at: content.fold.position) }) else {
       throw LogError.unavailable("The store is behind what has been decided of the log.")
     }
-    try await snapshots.save(snapshot(of: content, by: states))
+    do throws(LogError) {
+      try await snapshots.save(snapshot(of: content, by: states))
+    } catch {
+      snapshotFailed(error)
+      throw error
+    }
     applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
     sending.withLock { $0.isSnapshotFailureTold = false }
     return content.fold.position
@@ -1278,7 +1294,7 @@ private struct Summarizing: Sendable {
       defer { if !isPassing { sending.isSnapshotFailureTold = true } }
       return isPassing || sending.isSnapshotFailureTold
     }
-    if !isTold { options.reporting(.snapshotsFail(error)) }
+    if !isTold { options.reporting(.snapshotsFail(error.of(log.name))) }
   }
 
   private static func isPassing(_ error: LogError) -> Bool {

@@ -8,8 +8,11 @@ public struct LogOptions: Sendable {
   public var actionsPerEntry = 256
   /// How many entries are on their way to the log at a time.
   public var entriesUnderWay = 4
-  /// How many bytes of actions may wait for the log, with some 100 for each beside its own: at that many `dispatch`
-  /// answers `.overloaded`, and also if that many wait for their turn to be encoded. A `send` waits, and adds its own.
+  /// How many bytes of actions wait for the log, with 100 for each beside its own, when `dispatch` begins to answer
+  /// `.overloaded`. It is no bound on memory: what was taken before and is not encoded yet comes on top, which is why
+  /// `dispatch` also answers so while a hundredth of that many actions wait for their turn to be encoded. So there may
+  /// be twice so many actions more, of whatever size, where they come faster than they are encoded. A `send` waits, and
+  /// adds its own.
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits. For a
   /// single one there is `send(_:within:)`.

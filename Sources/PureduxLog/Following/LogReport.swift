@@ -1,9 +1,14 @@
+public import Puredux
+
 /// What a store that follows a log reports to its operator: passed to `LogOptions.reporting`, or printed on standard
 /// error if that is not set.
 public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// The store stops following its log, for what the log says: `LogStop.unreadable`. Not reported where the log was
-  /// truncated before the store had read it: such a replica is to be opened anew, and that is all.
+  /// truncated before the store had read it: such a replica is to be opened anew, and that is all. Its text begins with
+  /// the key of the log, if it has one.
   case stopped(LogError)
+  /// The store stops, or is not opened, for what the reason says alone: `.newerSchema`, `.newerRules` or `.removed`.
+  case stoppedAs(key: String?, LogStop)
   /// The store stops, or is not opened, as an entry, or the snapshot, at a position cannot be decoded
   /// (`LogStop.undecodable`): with the key of the log, if it has one, and what the decoder says.
   case undecodable(key: String?, position: UInt64, isSnapshot: Bool, String)
@@ -19,7 +24,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
-  /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`).
+  /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). Its text begins with the key
+  /// of the log, if it has one.
   case snapshotsFail(LogError)
   /// Its summary (`summary:`) cannot be written, so that lists of trees show an older one, or none: reported once until
   /// one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not reported: it is tried
@@ -35,6 +41,17 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .stopped(let error): "A store stops following its log: \(error.text)"
+    case .stoppedAs(let key, .newerSchema(let position)):
+      "A newer version of the program, or of this library, has written the entry, or the snapshot, of \(Self.name(key)) "
+        + "at position \(position). The store stops there, or is not opened: nothing behind it is applied, saved or "
+        + "truncated. Bring that version here."
+    case .stoppedAs(let key, .newerRules(let position)):
+      "The entry, or the snapshot, of \(Self.name(key)) at position \(position) has newer rules than this program knows "
+        + "(`LogOptions.newestRules`), or the log was sealed there for such. The store stops there, or is not opened: "
+        + "nothing behind it is applied or truncated. Bring the version that knows them."
+    case .stoppedAs(let key, .removed):
+      "\(Self.name(key, begins: true)) was removed, and its store stops. Opened anew, it begins with nothing."
+    case .stoppedAs(let key, let reason): "A store of \(Self.name(key)) stops: \(reason)."
     case .undecodable(let key, let position, true, let text):
       "The snapshot of \(Self.name(key)) at position \(position) cannot be decoded: \(text). The store is not opened, and "
         + "nothing is changed. Decode it: give new members of the state a default in `init(from:)`, or raise `schema` and "
@@ -58,7 +75,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .olderRules(let key, let position, let rules):
       "The entry of \(Self.name(key)) at position \(position) was written under rules \(rules), which this program does "
         + "not know (`LogOptions.oldestRules`). It stops: nothing is reduced by other rules than it was acknowledged by. "
-        + "Let the version before seal the log (`sealLog(forRules:reason:)`), or begin with its snapshot."
+        + "Start the version before once more. If the log is sealed already, that saves a snapshot of the past, which this "
+        + "program begins with, and stops; if not, let it seal the log (`sealLog(forRules:reason:)`)."
     case .poisoned(let key, let position):
       "Two processes have died while they replayed the entry of \(Self.name(key)) at position \(position). The store stops "
         + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
@@ -78,5 +96,23 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  private static func name(_ key: String?) -> String { key.map { "the log \"\($0)\"" } ?? "a log" }
+  private static func name(_ key: String?, begins: Bool = false) -> String {
+    key.map { (begins ? "The" : "the") + " log \"\($0)\"" } ?? (begins ? "A log" : "a log")
+  }
+}
+
+extension LogError {
+  /// With the key of the log in its text, for who reads it beside those of others.
+  func of(_ key: String?) -> LogError {
+    guard let key else { return self }
+    let text = "The log \"\(key)\": \(text)"
+    return switch self {
+    case .unavailable: .unavailable(text)
+    case .full: .full(text)
+    case .inUse: .inUse(text)
+    case .refused: .refused(text)
+    case .damaged(let position, _): .damaged(position: position, text)
+    case .truncated, .removed: self
+    }
+  }
 }
