@@ -55,9 +55,9 @@ extension OrderedLog {
   /// copied to itself stays as it is.
   ///
   /// **It takes** memory for a batch of about 1 MB, for the snapshot, and 24 bytes for each run of entries whose
-  /// positions follow one another in both logs. From one `FileLog` to another that is one run, and one more wherever the
-  /// copy has something beside that, as the epoch of an earlier call; where logs share positions, as on NATS, there may
-  /// be as many as entries.
+  /// positions follow one another in both logs. From one `FileLog` to another that is one run, and one more wherever
+  /// the copy has something beside that, as the epoch of an earlier call; where logs share positions, as on NATS, there
+  /// may be as many as entries.
   ///
   /// The log is read up to twice, the target as often. A `FileLog` as target takes many entries with one write of the
   /// disk; any other is given one at a time, as what comes behind one that fails would be out of order.

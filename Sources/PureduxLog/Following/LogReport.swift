@@ -24,8 +24,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
-  /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). Its text begins with the key
-  /// of the log, if it has one.
+  /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). Its text begins with the
+  /// key of the log, if it has one.
   case snapshotsFail(LogError)
   /// Its summary (`summary:`) cannot be written, so that lists of trees show an older one, or none: reported once until
   /// one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not reported: it is tried
