@@ -15,7 +15,8 @@ public import PureduxLog
   ///
   /// The process is this program, started once more with the same arguments: when it comes to this very call it replays
   /// the log, and ends. So a program that calls this does nothing before that it should not do twice; in a test, pass
-  /// arguments that run this test alone.
+  /// arguments that run this test alone. A call in a loop is one call, at which the other process replays what it comes
+  /// to first: for several logs pass arguments that say which one.
   ///
   /// - Parameters:
   ///   - log: Opens the log, in the other process.
