@@ -3,7 +3,7 @@
   import PureduxLog
 
   /// The log of one tree on a cluster: a subject of the stream, and keys of the bucket.
-  final class NATSTree: OrderedLog, SnapshotStore, SummaryStore {
+  final class NATSTree: LogOfEngine, SnapshotStore, SummaryStore {
     private struct Known: Sendable {
       /// The last position that there is an entry at, as far as is known here.
       var position: UInt64 = 0
@@ -45,6 +45,7 @@
     static let end: [UInt8] = [0x50, 0x44, 0x58, 0xFF] + Array("removed".utf8)
 
     let owner: NATSLog
+    var engine: NATSLog { owner }
     private let key: String
     /// The names of the key's first tree: one, and those that older versions may have given it, where the key can be
     /// spelled in several ways. None where the key is too long.

@@ -563,6 +563,28 @@ import Testing
     }
   }
 
+  @Test("an older archive does not put back a snapshot that has been replaced since")
+  func replacedSince() async throws {
+    let place = try TemporaryDirectory()
+    let path = place.path + "/backup"
+    let logs = MemoryLogs()
+    let log = logs["tree"]
+    let store = try await ledger(log, options: .once)
+    try await store.send("a")
+    try await store.saveSnapshot()
+    await store.shutdown()
+    _ = try await logs.export(to: path)
+    var ignoring = LogOptions.once
+    ignoring.ignoresSnapshots = true
+    let mended = try await RootStore<Ledger, String>(following: log, initialState: Ledger(), options: ignoring) {
+      $0.entries.append($1 + "!")
+    }
+    await mended.shutdown()
+    let right = try await log.snapshots?.newest()
+    #expect(try await logs.import(from: path).failures.count == 1)
+    #expect(try await log.snapshots?.newest() == right)
+  }
+
   @Test("a log that has repetitions is copied to one that repeats, and again")
   func repeatedTwice() async throws {
     let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
@@ -827,7 +849,7 @@ import Testing
     let directory = try Directory(place.path)
     try Data([1, 2, 3]).write(to: URL(fileURLWithPath: place.path + "/backup.new"))
     var opened = 0
-    let disk = try ArchiveFile.lockedFile("backup.new", in: directory) {
+    let disk = try Disk.locked("backup.new", in: directory) {
       opened += 1
       if opened == 1 { try? directory.move("backup.new", to: "backup") }
     }

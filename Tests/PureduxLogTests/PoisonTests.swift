@@ -174,13 +174,28 @@ import Testing
     try recover {
       $0.begin(5)
       $0.pause(behind: 5)
-      $0.end(isComplete: false)
+      $0.giveUp()
     }
     #expect(try mark().isFatal(7))
     // One that is given up in the middle of an entry leaves that noted: it may have no end.
     try recover {
       $0.begin(7)
-      $0.end(isComplete: false)
+      $0.giveUp()
+    }
+    #expect(try mark().isFatal(7))
+    // Unless it ends after all, whatever is asked of the mark then.
+    try recover {
+      $0.begin(7)
+      $0.giveUp()
+      $0.pause(behind: 7)
+      $0.begin(7)
+      $0.giveUp()
+    }
+    #expect(try mark().isFatal(7))
+    try recover {
+      $0.begin(5)
+      $0.giveUp()
+      $0.pause(behind: 5)
     }
     #expect(try mark().isFatal(7))
     // While one recovers it has not died, and others do not know of it.
@@ -190,24 +205,53 @@ import Testing
       alive.pause(behind: 7)
     }
     #expect(try !mark().isFatal(7))
-    try recover { $0.end(isComplete: true) }
+    try recover { $0.end() }
     #expect(try directory.names() == [])
     // A first one that fails has not died, and one that is given up in the middle of an entry may have.
     try recover {
       $0.begin(7)
       $0.pause(behind: 7)
-      $0.end(isComplete: false)
+      $0.giveUp()
     }
     #expect(try directory.names() == [])
     try recover {
       $0.begin(7)
-      $0.end(isComplete: false)
+      $0.giveUp()
     }
     #expect(try directory.names() == ["mark"])
     // What cannot be read is none.
     for _ in 0..<3 { try mark().begin(7) }
     try Disk("mark", in: directory, .writing).write([9], at: 8)
     #expect(try !mark().isFatal(7))
+  }
+
+  @Test("an opening that is cancelled in the middle of an entry, again and again, has not died there")
+  func cancelled() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    try await Self.fill(log["tree"])
+    for _ in 0..<4 {
+      let (isIn, mayGoOn) = (Gate(), Latch())
+      let opening = Task {
+        try await RootStore<Ledger, String>(
+          following: log["tree"], initialState: Ledger(), options: .once, executor: .serial(HeldExecutor())
+        ) {
+          isIn.open()
+          mayGoOn.wait()
+          $0.entries.append($1)
+        }
+      }
+      await isIn.wait()
+      opening.cancel()
+      await #expect(throws: CancellationError.self) { try await opening.value }
+      mayGoOn.open()
+      // The tree's last work, which withdraws the mark.
+      while FileManager.default.fileExists(atPath: Self.mark(in: directory.path)) { await Task.yield() }
+    }
+    let store = try await Self.open(log["tree"], traps: false)
+    #expect(await store.state.entries == ["a", "poison", "b"])
+    await store.shutdown()
+    await log.close()
   }
 
   @Test("a log that is not on this machine has its marks where the options say")

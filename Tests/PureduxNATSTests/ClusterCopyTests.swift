@@ -54,6 +54,21 @@
       await log.close()
     }
 
+    @Test("logs on a cluster that are copied to themselves stay as they are")
+    func toThemselves() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await NATSLogTests.open(server)
+      let store = try await list(log["tree"])
+      try await store.send("a")
+      await store.shutdown()
+      let last = try await log["tree"].append([9])
+      for _ in 0..<2 { #expect(try await log.copy(to: log).added == 0) }
+      #expect(try await log["tree"].copy(to: log["tree"]).added == 0)
+      #expect(try await log["tree"].head() == last)
+      await log.close()
+    }
+
     @Test("a stream that is not there is not made where that is not wanted")
     func notMade() async throws {
       let server = try NATSServer()

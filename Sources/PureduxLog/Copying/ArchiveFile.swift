@@ -91,7 +91,7 @@ final class ArchiveFile: LogDirectory {
     let (directory, name, disk) = try await onQueue(queue) { () throws(LogError) in
       let (directory, name) = try place(of: path, making: true)
       let disk = try onDisk { () throws(Disk.Failure) in
-        let disk = try lockedFile(name + ".new", in: directory)
+        let disk = try Disk.locked(name + ".new", in: directory)
         try disk.truncate(to: 0)
         try disk.write(ArchivePart.magic, at: 0)
         return disk
@@ -117,19 +117,6 @@ final class ArchiveFile: LogDirectory {
         }
       }
       throw error
-    }
-  }
-
-  /// Opens a file for who writes it alone. One that somebody else has made whole between these two steps has another
-  /// name by then.
-  static func lockedFile(
-    _ name: String, in directory: Directory, whenOpened: () -> Void = {}
-  ) throws(Disk.Failure) -> Disk {
-    while true {
-      let disk = try Disk(name, in: directory, .creating)
-      whenOpened()
-      try disk.lock()
-      if try directory.place(of: name) == disk.place() { return disk }
     }
   }
 

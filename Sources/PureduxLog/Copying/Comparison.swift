@@ -11,7 +11,7 @@ struct Comparison {
   }
 
   /// Of an entry that has been placed.
-  private struct Sum: Equatable {
+  private struct Sum: Hashable {
     var checksum: UInt32
     var count: Int
   }
@@ -33,6 +33,7 @@ struct Comparison {
   private let newest: Fold?
   private let kept: Fold?
   private var recent: [Sum] = []
+  private var recentCounts: [Sum: Int] = [:]
   private var nextRecent = 0
   /// The positions of the copy that have what was there before, and for each the last one before it that has not.
   private var repetitions: [UInt64: UInt64] = [:]
@@ -108,7 +109,7 @@ struct Comparison {
     let expected = try await expected()
     orderOfCopy?.follow(found)
     let sum = Sum(checksum: RecordFormat.checksum(of: found.bytes), count: found.bytes.count)
-    let isRepetition = recent.contains(sum)
+    let isRepetition = recentCounts[sum] != nil
     if isRepetition { repetitions[found.position] = original(lastMet) }
     lastMet = found.position
     if let expected, isSame(found.bytes, expected.bytes) {
@@ -154,7 +155,15 @@ struct Comparison {
   }
 
   private mutating func remember(_ sum: Sum) {
-    if recent.count < Self.repetitionLimit { recent.append(sum) } else { recent[nextRecent] = sum }
+    var forgotten = sum
+    recentCounts[sum, default: 0] += 1
+    if recent.count < Self.repetitionLimit {
+      recent.append(sum)
+    } else {
+      swap(&recent[nextRecent], &forgotten)
+      let left = (recentCounts[forgotten] ?? 0) - 1
+      recentCounts[forgotten] = left > 0 ? left : nil
+    }
     nextRecent = (nextRecent + 1) % Self.repetitionLimit
   }
 }

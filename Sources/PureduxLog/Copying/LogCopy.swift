@@ -55,9 +55,9 @@ extension OrderedLog {
   /// copied to itself stays as it is.
   ///
   /// **It takes** memory for a batch of about 1 MB, for the snapshot, and 24 bytes for each run of entries whose
-  /// positions follow one another in both logs. From one `FileLog` to another that is one run, and one more wherever
-  /// the copy has something beside that, as the epoch of an earlier call; where logs share positions, as on NATS, there
-  /// may be as many as entries.
+  /// positions follow one another in both logs, and for each entry that the target has twice. From one `FileLog` to
+  /// another that is one run, and one more wherever the copy has something beside that, as the epoch of an earlier
+  /// call; where logs share positions, as on NATS, there may be as many as entries.
   ///
   /// The log is read up to twice, the target as often. A `FileLog` as target takes many entries with one write of the
   /// disk; any other is given one at a time, as what comes behind one that fails would be out of order.
@@ -238,7 +238,6 @@ struct LogCopy: Sendable {
     let present = comparison.count
     try await add(to: &comparison, beginning, newest, through: head, behind: end)
     // What has all entries of the log and no epoch is a copy that was cut short before it, unless it is the log itself.
-    let isItself = (source as AnyObject) === (target as AnyObject)
     if let reason, !isItself, comparison.count > present || !comparison.endsWithEpoch {
       try await target.beginEpoch(reason: reason)
     }
@@ -249,6 +248,12 @@ struct LogCopy: Sendable {
     tell(head, of: beginning, head)
     let entries = comparison.count - UInt64(beginning.standIns.count)
     return LogCopyReport(logs: 1, entries: entries, added: min(entries, comparison.count - present))
+  }
+
+  private var isItself: Bool {
+    if (source as AnyObject) === (target as AnyObject) { return true }
+    guard let source = source as? any LogOfEngine, let target = target as? any LogOfEngine else { return false }
+    return source.engine === target.engine && source.name == target.name
   }
 
   private func tell(_ position: UInt64, of beginning: Beginning, _ head: UInt64) {
@@ -461,9 +466,10 @@ struct LogCopy: Sendable {
     }
     let kept = try await snapshots.newest()
     if kept == moved { return }
-    // In the log another one has taken its place (`LogOptions.ignoresSnapshots`).
     if kept?.position == moved.position {
-      try await snapshots.replace(with: moved)
+      // In the log another one has taken its place (`LogOptions.ignoresSnapshots`). Of an archive it is not known
+      // whether that was before or since: that is found to be different.
+      if !(source is ArchivedTree) { try await snapshots.replace(with: moved) }
     } else {
       try await snapshots.save(moved)
     }
@@ -498,4 +504,11 @@ struct LogCopy: Sendable {
     let isThere = kept.map { $0 == expected || $0.position > expected.position } ?? beginning.standIns.isEmpty
     if !isThere { throw LogCopyError.Reason.differs(position: expected.position) }
   }
+}
+
+/// A log that is made anew whenever its engine is asked for it.
+package protocol LogOfEngine: OrderedLog {
+  associatedtype Engine: AnyObject
+
+  var engine: Engine { get }
 }

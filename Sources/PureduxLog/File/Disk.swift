@@ -150,5 +150,18 @@ final class Disk: Sendable {
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw failure("flock") }
   }
 
+  /// Opens and locks the file that has a name, and makes it where there is none: who had it before may have removed it
+  /// between the two.
+  static func locked(
+    _ name: String, in directory: Directory, whenOpened: () -> Void = {}
+  ) throws(Failure) -> Disk {
+    while true {
+      let disk = try Disk(name, in: directory, .creating)
+      whenOpened()
+      try disk.lock()
+      if try directory.place(of: name) == disk.place() { return disk }
+    }
+  }
+
   private func failure(_ call: String) -> Failure { Failure(call: call, path: path, code: errno) }
 }

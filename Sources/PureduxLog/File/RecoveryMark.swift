@@ -1,4 +1,4 @@
-import Synchronization
+import Puredux
 
 /// Which entry a recovery is at, in a small file: for the one after it, if the process dies of that entry.
 ///
@@ -13,6 +13,15 @@ final class RecoveryMark: Sendable {
     var count: UInt32 = 0
   }
 
+  private struct Progress: Sendable {
+    /// Whether it is noted that there is a recovery.
+    var isNoted = false
+    /// Whether an entry is being applied.
+    var isApplying = false
+    /// Whether the recovery has ended without having applied all.
+    var isGivenUp = false
+  }
+
   /// An entry at which so many have died is applied no more.
   private static let limit: UInt32 = 2
 
@@ -22,15 +31,11 @@ final class RecoveryMark: Sendable {
   private let program: UInt64
   /// How processes of this program have died in the recoveries before this one, if the last of them did.
   private let deaths: Deaths?
-  /// Whether it is noted that there is a recovery.
-  private let isNoted = Atomic(false)
-  /// Whether an entry is being applied.
-  private let isApplying = Atomic(false)
+  private let progress = LockedValue(Progress())
 
   init(_ name: String, in directory: Directory, program: UInt64 = Program.identity) throws(Disk.Failure) {
-    file = try Disk(name, in: directory, .creating)
     // Of another one that is recovering nothing is known: it has not died.
-    try file.lock()
+    file = try Disk.locked(name, in: directory)
     self.directory = directory
     self.name = name
     self.program = program
@@ -42,27 +47,45 @@ final class RecoveryMark: Sendable {
 
   /// An entry is applied now.
   func begin(_ position: UInt64) {
-    isApplying.store(true, ordering: .relaxed)
-    guard let deaths else {
-      if !isNoted.load(ordering: .relaxed), !isNoted.exchange(true, ordering: .relaxed) { write(Deaths()) }
-      return
+    progress.withLock { progress in
+      if progress.isGivenUp { return }
+      progress.isApplying = true
+      if let deaths {
+        write(Deaths(position: position, count: (deaths.position == position ? deaths.count : 0) + 1))
+      } else if !progress.isNoted {
+        progress.isNoted = true
+        write(Deaths())
+      }
     }
-    write(Deaths(position: position, count: (deaths.position == position ? deaths.count : 0) + 1))
   }
 
   /// Nothing is applied for now.
   func pause(behind position: UInt64) {
-    isApplying.store(false, ordering: .relaxed)
-    if let deaths { write(deaths.position > position ? deaths : Deaths()) }
+    progress.withLock { progress in
+      if progress.isGivenUp {
+        if progress.isApplying { forget() }
+      } else if let deaths {
+        write(deaths.position > position ? deaths : Deaths())
+      }
+      progress.isApplying = false
+    }
   }
 
-  /// The recovery has ended. Where it was given up in the middle of an entry that may have no end, that stays noted.
-  ///
-  /// - Parameter isComplete: Whether all was applied.
-  func end(isComplete: Bool) {
-    if !isComplete, isApplying.load(ordering: .relaxed) { return }
-    if let deaths, !isComplete { write(deaths) } else { try? directory.remove(name) }
+  /// The recovery has ended, and this is not used any more.
+  func end() { try? directory.remove(name) }
+
+  /// The recovery has ended without having applied all. If an entry is being applied, that stays noted until it has
+  /// been (`pause`): it may have no end.
+  func giveUp() {
+    progress.withLock { progress in
+      if progress.isGivenUp { return }
+      progress.isGivenUp = true
+      if !progress.isApplying { forget() }
+    }
   }
+
+  /// Nobody has died in this recovery.
+  private func forget() { if let deaths { write(deaths) } else { try? directory.remove(name) } }
 
   private func write(_ deaths: Deaths) {
     var writer = ByteWriter(capacity: 24)

@@ -450,7 +450,8 @@ private struct Summarizing: Sendable {
       defer { sending.recovered = sending.recovered ?? outcome }
       return (sending.recovered == nil, failure == nil && sending.stop == nil, sending.recovery.take())
     }
-    if isFirst { recovery.withLock { $0.take() }?.end(isComplete: isComplete) }
+    if isFirst, isComplete { recovery.withLock { $0.take() }?.end() }
+    if isFirst, !isComplete { recovery.withLock { $0 }?.giveUp() }
     if isFirst, isComplete { keepSummaryLater(isOpening: true) }
     waiting?.resume(with: outcome)
   }
@@ -477,6 +478,7 @@ private struct Summarizing: Sendable {
       sending.withLock { $0.delivery += 1 }
       switch problem {
       case .removed:
+        options.reporting(.stoppedAs(key: log.name, .removed))
         endRecovery(problem)
         return await tree.turn { self.stop(.removed, in: $0) }
       case .truncated, .damaged, .refused, .inUse:
@@ -991,9 +993,9 @@ private struct Summarizing: Sendable {
       return sending.stop == nil && !sending.hasEnded
     }
     switch reason {
-    case .newerSchema, .newerRules, .removed: if isNew { options.reporting(.stoppedAs(key: log.name, reason)) }
+    case .newerSchema, .newerRules: if isNew { options.reporting(.stoppedAs(key: log.name, reason)) }
     // Reported where more is known.
-    case .diverged, .undecodable, .olderRules, .poisoned, .cloned, .unreadable: break
+    case .diverged, .undecodable, .olderRules, .poisoned, .cloned, .unreadable, .removed: break
     }
     // Nobody has died of what it stops at.
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })

@@ -78,8 +78,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "Start the version before once more. If the log is sealed already, that saves a snapshot of the past, which this "
         + "program begins with, and stops; if not, let it seal the log (`sealLog(forRules:reason:)`)."
     case .poisoned(let key, let position):
-      "Two processes have died while they replayed the entry of \(Self.name(key)) at position \(position). The store stops "
-        + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
+      "Processes have died again and again while they replayed the entry of \(Self.name(key)) at position \(position). The "
+        + "store stops there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
         + "program that can apply it; or decide that it is skipped, for all replicas and for good: "
         + "`skip(position: \(position), reason:)` of the log."
     case .cloned(let key, let position):

@@ -116,7 +116,7 @@ struct Copy: AsyncParsableCommand {
   var reason = "copied"
 
   func validate() throws {
-    if target.isSame(as: source.log), targetStream == source.stream {
+    if target.isSame(as: source.log), (targetStream ?? Place.stream) == (source.stream ?? Place.stream) {
       throw ValidationError("\(target.text) is where the logs are: name another place to copy them to.")
     }
   }

@@ -26,6 +26,15 @@ struct Place: ExpressibleByArgument {
     return isCluster || other.isCluster ? text == other.text : resolved(text) == resolved(other.text)
   }
 
+  /// The stream of a cluster where none is named.
+  static var stream: String? {
+    #if NATS
+      NATSLog.Options().stream
+    #else
+      nil
+    #endif
+  }
+
   enum Use {
     case existing
     /// A directory, or a stream, is made where there is none: that on so many servers.
