@@ -37,11 +37,17 @@ import Testing
 
   func state(_ path: String, _ key: String) async throws -> [String] {
     let log = try FileLog(directory: path)
-    let store = try await RootStore<[String], String>(following: log[key], initialState: []) { $0.append($1) }
-    let state = await store.state
-    await store.shutdown()
-    await log.close()
-    return state
+    do {
+      let store = try await RootStore<[String], String>(following: log[key], initialState: []) { $0.append($1) }
+      let state = await store.state
+      await store.shutdown()
+      await log.close()
+      return state
+    } catch {
+      // So that the directory is free when this returns.
+      await log.close()
+      throw error
+    }
   }
 
   @Test("keys, figures and entries are lines")
