@@ -198,6 +198,14 @@ import Testing
       $0.pause(behind: 5)
     }
     #expect(try mark().isFatal(7))
+    // The next one begins when an entry that was given up has ended, whoever still holds the mark.
+    try recover { given in
+      given.begin(5)
+      given.giveUp()
+      #expect(throws: Disk.Failure.self) { try mark() }
+      given.pause(behind: 5)
+      #expect(throws: Never.self) { try #expect(mark().isFatal(7)) }
+    }
     // While one recovers it has not died, and others do not know of it.
     try recover { alive in
       alive.begin(7)

@@ -150,6 +150,8 @@ final class Disk: Sendable {
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw failure("flock") }
   }
 
+  func unlock() { _ = flock(descriptor, LOCK_UN) }
+
   /// Opens and locks the file that has a name, and makes it where there is none: who had it before may have removed it
   /// between the two.
   static func locked(

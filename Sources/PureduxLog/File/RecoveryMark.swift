@@ -84,8 +84,11 @@ final class RecoveryMark: Sendable {
     }
   }
 
-  /// Nobody has died in this recovery.
-  private func forget() { if let deaths { write(deaths) } else { try? directory.remove(name) } }
+  /// Nobody has died in this recovery. The next one may begin before this object is gone.
+  private func forget() {
+    if let deaths { write(deaths) } else { try? directory.remove(name) }
+    file.unlock()
+  }
 
   private func write(_ deaths: Deaths) {
     var writer = ByteWriter(capacity: 24)
