@@ -548,19 +548,24 @@ import Testing
       await store.shutdown()
       try await log.copy(to: copy)
       let wrong = try await log.snapshots?.newest()
-      var ignoring = LogOptions.once
-      ignoring.ignoresSnapshots = true
-      let mended = try await RootStore<Ledger, String>(following: log, initialState: Ledger(), options: ignoring) {
-        $0.entries.append($1 + "!")
-      }
-      await mended.shutdown()
-      let right = try await log.snapshots?.newest()
+      let right = try await replaceSnapshot(of: log)
       #expect(right?.position == wrong?.position && right != wrong)
       for _ in 0..<2 { #expect(try await log.copy(to: copy).added == 0) }
       let opened = try await ledger(copy, options: .once)
       #expect(await opened.state.entries == ["a!"])
       await opened.shutdown()
     }
+  }
+
+  /// By one of another reducer.
+  private func replaceSnapshot(of log: any OrderedLog) async throws -> LogSnapshot? {
+    var ignoring = LogOptions.once
+    ignoring.ignoresSnapshots = true
+    let mended = try await RootStore<Ledger, String>(following: log, initialState: Ledger(), options: ignoring) {
+      $0.entries.append($1 + "!")
+    }
+    await mended.shutdown()
+    return try await log.snapshots?.newest()
   }
 
   @Test("an older archive does not put back a snapshot that has been replaced since")
@@ -574,13 +579,7 @@ import Testing
     try await store.saveSnapshot()
     await store.shutdown()
     _ = try await logs.export(to: path)
-    var ignoring = LogOptions.once
-    ignoring.ignoresSnapshots = true
-    let mended = try await RootStore<Ledger, String>(following: log, initialState: Ledger(), options: ignoring) {
-      $0.entries.append($1 + "!")
-    }
-    await mended.shutdown()
-    let right = try await log.snapshots?.newest()
+    let right = try await replaceSnapshot(of: log)
     #expect(try await logs.import(from: path).failures.count == 1)
     #expect(try await log.snapshots?.newest() == right)
   }

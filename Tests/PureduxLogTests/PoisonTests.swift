@@ -34,7 +34,7 @@ import Testing
   }
 
   @Test(
-    "where a process has died in a recovery the next goes step by step; at an entry of which two of those have died the third stops, and the decision takes it further"
+    "the third process that comes to an entry of which two have died stops there, and the decision takes it further"
   )
   func poisoned() async throws {
     let directory = try TemporaryDirectory()
@@ -43,7 +43,7 @@ import Testing
       try await Self.fill(log["tree"])
       await log.close()
     }
-    for _ in 0..<3 { await Self.die(in: directory.path) }
+    for _ in 0..<2 { await Self.die(in: directory.path) }
     let log = try FileLog(directory: directory.path)
     let told = LockedValue<[LogReport]>([])
     var options = LogOptions.once
@@ -103,7 +103,7 @@ import Testing
   }
 
   @Test(
-    "a mark is kept while a store recovers, entry by entry where one has died, and gone behind that",
+    "a mark is kept while a store recovers, of each entry where one has died, and gone behind that",
     arguments: [false, true])
   func kept(hasDied: Bool) async throws {
     let directory = try TemporaryDirectory()
@@ -121,7 +121,11 @@ import Testing
       seen.withLock { $0.append(Array(bytes ?? Data())) }
       $0.entries.append($1)
     }
-    #expect(seen.withLock { $0.map { $0.first } } == (hasDied ? [1, 2, 3] : [0, 0, 0]))
+    let noted = seen.withLock { $0.map { ($0.first ?? 0, $0.count > 8 ? $0[8] : .max) } }
+    #expect(noted.count == 3)
+    for ((position, deaths), entry) in zip(noted, 1...3 as ClosedRange<UInt8>) {
+      #expect(hasDied ? position == entry && deaths > 0 : 1...entry ~= position && deaths == 0)
+    }
     #expect(!FileManager.default.fileExists(atPath: path))
     try await store.send("live")
     #expect(seen.withLock { $0.last } == [])
@@ -141,8 +145,7 @@ import Testing
     func mark(_ program: UInt64 = 1) throws -> RecoveryMark {
       try RecoveryMark("mark", in: directory, program: program)
     }
-    // Died somewhere, then at 7, at 6, at 7 and at 7.
-    try mark().begin(7)
+    // Died at 7, at 6, at 7 and at 7.
     for position in [7, 6, 7, 7] as [UInt64] {
       #expect(try !mark().isFatal(7))
       let died = try mark()
@@ -159,12 +162,60 @@ import Testing
     #expect(try !mark().isFatal(7))
   }
 
+  @Test("a first recovery notes stretches, exactly what takes long; a death in one counts where the next is")
+  func stretches() throws {
+    let place = try TemporaryDirectory()
+    let directory = try Directory(place.path)
+    let now = LockedValue(SuspendingClock.Instant.now)
+    func mark() throws -> RecoveryMark {
+      try RecoveryMark("mark", in: directory, program: 1) { now.withLock { $0 } }
+    }
+    /// Which entry two processes are taken to have died of: one that dies in a first recovery, and one at an entry.
+    func fatal(_ second: UInt64, after first: (RecoveryMark) -> Void) throws -> [UInt64] {
+      do { first(try mark()) }
+      try mark().begin(second)
+      let fatal = try (1...200 as ClosedRange<UInt64>).filter { try mark().isFatal($0) }
+      try directory.remove("mark")
+      return fatal
+    }
+    func begin(_ positions: ClosedRange<UInt64>) -> (RecoveryMark) -> Void {
+      { mark in for position in positions { mark.begin(position) } }
+    }
+    #expect(try fatal(7, after: begin(3...7)) == [7])
+    #expect(try fatal(66, after: begin(3...66)) == [66])
+    // It is in another stretch.
+    #expect(try fatal(2, after: begin(3...7)) == [])
+    #expect(try fatal(66, after: begin(3...67)) == [])
+    // After a while, another one begins.
+    let slow: (RecoveryMark) -> Void = { mark in
+      mark.begin(3)
+      now.withLock { $0 += .microseconds(100) }
+      mark.begin(4)
+    }
+    #expect(try fatal(4, after: slow) == [4])
+    #expect(try fatal(3, after: slow) == [])
+    // What is decoded before it is applied begins twice.
+    #expect(
+      try fatal(
+        4,
+        after: {
+          begin(3...7)($0); begin(3...7)($0)
+        }) == [4])
+    // One that is killed between entries has not died of one.
+    #expect(
+      try fatal(
+        4,
+        after: {
+          begin(3...7)($0); $0.pause(behind: 7)
+        }) == [])
+  }
+
   @Test("a recovery that is cut short between entries, or fails, leaves what was known")
   func cutShort() throws {
     let place = try TemporaryDirectory()
     let directory = try Directory(place.path)
     func mark() throws -> RecoveryMark { try RecoveryMark("mark", in: directory, program: 1) }
-    for _ in 0..<3 { try mark().begin(7) }
+    for _ in 0..<2 { try mark().begin(7) }
     func recover(_ body: (RecoveryMark) -> Void) throws { body(try mark()) }
     try recover {
       $0.begin(5)
@@ -228,7 +279,7 @@ import Testing
     }
     #expect(try directory.names() == ["mark"])
     // What cannot be read is none.
-    for _ in 0..<3 { try mark().begin(7) }
+    for _ in 0..<2 { try mark().begin(7) }
     try Disk("mark", in: directory, .writing).write([9], at: 8)
     #expect(try !mark().isFatal(7))
   }
@@ -270,7 +321,7 @@ import Testing
     let path = place.path + "/a/b"
     do {
       try Directory.make(path: path)
-      for _ in 0..<3 { try RecoveryMark("=a%2fb", in: Directory(path)).begin(2) }
+      for _ in 0..<2 { try RecoveryMark("=a%2fb", in: Directory(path)).begin(2) }
     }
     var options = LogOptions.once
     options.recoveryDirectory = path

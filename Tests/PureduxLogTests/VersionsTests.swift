@@ -150,10 +150,10 @@ import Testing
       if isTrap, cell.keeping == .entries {
         // Two processes have died of it: `PoisonTests` has them do that.
         if let log = log as? any LocalLog, let directory = try await log.localDirectory() {
-          for _ in 0..<3 { try RecoveryMark(FileNames.recovery, in: directory).begin(5) }
+          for _ in 0..<2 { try RecoveryMark(FileNames.recovery, in: directory).begin(5) }
         } else {
           options.recoveryDirectory = marks.path
-          for _ in 0..<3 { try RecoveryMark("=tree", in: Directory(marks.path)).begin(5) }
+          for _ in 0..<2 { try RecoveryMark("=tree", in: Directory(marks.path)).begin(5) }
         }
       }
       (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)

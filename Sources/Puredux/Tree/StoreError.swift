@@ -36,9 +36,9 @@ public enum LogStop: Sendable, Hashable, Codable {
   /// The entry at that position has older rules than this program knows (`LogOptions.oldestRules`), and no snapshot of
   /// behind it is there.
   case olderRules(position: UInt64)
-  /// Processes of this program have died while they replayed the entry at that position, again and again: it traps
-  /// the reducer, or never ends. Nothing behind it is applied, until it is decided that it is skipped, or another
-  /// version of the program comes.
+  /// Two processes of this program have died while they replayed the entry at that position: it traps the reducer, or
+  /// never ends. Nothing behind it is applied, until it is decided that it is skipped, or another version of the
+  /// program comes.
   case poisoned(position: UInt64)
   /// The entry at that position is under this store's number as a writer, and none that it has given to the log: the
   /// process is a clone of another one, or has one (a virtual machine that was copied while it ran). What was on its

@@ -58,8 +58,7 @@ public struct LogOptions: Sendable {
   /// opening throws `StoreError.stopped`.
   public var opensWhereStopped = false
   /// Where it is noted which entry a recovery is at, for a log that is not on this machine: a directory, which outlives
-  /// the process, and is made where it is not there. Where a process has died in a recovery, the next goes
-  /// step by step and notes each entry, and at one of which two of those have died the third stops
+  /// the process, and is made where it is not there. A process that died twice of one entry stops there the third time
   /// (`LogStop.poisoned`), and dies no more. A `FileLog` notes it beside its files. One directory for each engine, as
   /// trees are told apart by their keys; of several stores of one tree at a time one is noted.
   public var recoveryDirectory: String?

@@ -17,7 +17,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case diverged(key: String?, position: UInt64, entry: UInt64, states: Fingerprints?)
   /// The store stops, or is not opened, as an entry has older rules than the program knows (`LogStop.olderRules`).
   case olderRules(key: String?, position: UInt64, rules: UInt32)
-  /// The store stops, or is not opened, at an entry of which its processes have died (`LogStop.poisoned`).
+  /// The store stops, or is not opened, at an entry of which two processes have died (`LogStop.poisoned`).
   case poisoned(key: String?, position: UInt64)
   /// Somebody else writes under this store's number: it stops (`LogStop.cloned`).
   case cloned(key: String?, position: UInt64)
@@ -78,8 +78,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "Start the version before once more. If the log is sealed already, that saves a snapshot of the past, which this "
         + "program begins with, and stops; if not, let it seal the log (`sealLog(forRules:reason:)`)."
     case .poisoned(let key, let position):
-      "Processes have died again and again while they replayed the entry of \(Self.name(key)) at position \(position). The "
-        + "store stops there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
+      "Two processes have died while they replayed the entry of \(Self.name(key)) at position \(position). The store stops "
+        + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
         + "program that can apply it; or decide that it is skipped, for all replicas and for good: "
         + "`skip(position: \(position), reason:)` of the log."
     case .cloned(let key, let position):

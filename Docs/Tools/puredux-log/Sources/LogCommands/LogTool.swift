@@ -31,7 +31,7 @@ public struct LogTool: AsyncParsableCommand {
       do {
         // The library shows its general help for a command that there is not.
         if arguments.first == "help", let name = arguments.dropFirst().first, !name.hasPrefix("-"), name != "help",
-          !configuration.subcommands.contains(where: { $0._commandName == name })
+          !configuration.subcommands.contains(where: { "\($0)".lowercased() == name })
         {
           throw ValidationError("There is no command \(name).")
         }
