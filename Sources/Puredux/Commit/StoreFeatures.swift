@@ -171,9 +171,7 @@ extension Source {
   /// Publishes the state of a root store, if it has followers.
   @inlinable func publish(_ own: OwnState<State>) {
     guard hasSubscribers, let state = own.value else { return }
-    var propagation = AnySource.Propagation()
-    publish(state, &propagation)
-    propagation.finish()
+    publish(state)
   }
 }
 

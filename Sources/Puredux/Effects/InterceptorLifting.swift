@@ -316,7 +316,7 @@ private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
     current.value = id
     if let source { return source }
     let edge = Edge<Whole>(to: whole) { _ in nil }
-    let made = Source<Part>(edge: edge) { [toPart, current] body in
+    let made = Source<Part>(edge: edge, level: whole.level) { [toPart, current] body in
       edge.withState { whole in
         if let id = current.value, let part = toPart(whole, id) { body(part) }
       }

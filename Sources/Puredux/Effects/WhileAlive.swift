@@ -3,7 +3,7 @@ extension AnyStoreNode {
   @usableFromInline func whileAlive(
     isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () async throws -> Void
   ) async throws {
-    if refuses(nil) { throw StoreError.terminated }
+    if refuses(nil) { throw errorWhenClosed }
     let (end, continuation) = AsyncStream<Never>.makeStream()
     let ending = effects.atEnd(of: self) { continuation.finish() }
     defer { effects.forget(ending) }

@@ -1,22 +1,25 @@
 /// What can be asked of a source, whatever the type of its states.
 ///
-/// Stores and scopes can lie below each other to any depth. What passes from one source to the next does so in loops
-/// here, each step being a method that returns where to continue: recursion goes no deeper than any stack has room for.
+/// What passes from one source to the next does so in loops here, each step being a method that returns where to
+/// continue.
 @usableFromInline class AnySource {
   /// The edge to the source that it takes its states from; nil for a root store's.
   @usableFromInline final let edge: AnyEdge?
   /// What the store that this is the source of owns; nil if this is a view of a store.
   @usableFromInline final let own: AnyOwnState?
-  /// Its followers, and the sources that selectors have made of it. Made with the first of either, or far up, when the
-  /// state of a source below is computed (`checkpoint`).
+  /// How many stores, parts, scopes and projections there are above: at most `greatestLevel`, and one more of
+  /// what is too deep. A child of a part counts as one with it.
+  @usableFromInline final let level: Int
+  /// Its followers, and the sources that selectors have made of it. Made with the first of either.
   @usableFromInline final let channel = Lazy<AnyChannel>()
   /// Whether there may be anything to publish to, which every commit checks of the root store's. Never true of a root
   /// store that has neither been followed nor had a scope by a key path or a selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
-  @inlinable init(edge: AnyEdge?, own: AnyOwnState?) {
+  @inlinable init(edge: AnyEdge?, own: AnyOwnState?, level: Int) {
     self.edge = edge
     self.own = own
+    self.level = level
   }
 
   /// As `AnyOwnState.known(of:)`.
@@ -25,6 +28,9 @@
   @unsafe @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
     unsafe unsafeDowncast(self, to: Source<State>.self)
   }
+
+  /// The lowest level, as states are computed, published and released recursively.
+  @inlinable static var greatestLevel: Int { 1_000 }
 
   @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }
 
@@ -47,9 +53,6 @@
   func closeHere(_ below: inout ContiguousArray<AnySource>) {}
   func vanishHere(_ below: inout ContiguousArray<AnySource>) {}
   func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {}
-  func makeCheckpoint() {}
-
-  final func dropCheckpoint() { channel.withObject { $0.checkpoint = nil } }
   func forgetAtEnd(_ memory: SelectorCache.Memory) {}
   func forgetMemories() {}
 
@@ -100,35 +103,6 @@
     var below: ContiguousArray<AnySource> = [self]
     while let source = below.popLast() { source.surveyHere(&survey, &below) }
     return survey
-  }
-
-  /// Calls a closure while the states far above are known, each computed once.
-  final func withCheckpoints(_ body: () -> Void) {
-    let sources = makeCheckpoints()
-    body()
-    for source in sources { source.dropCheckpoint() }
-  }
-
-  /// Computes the states at which the chain above is broken, each from the next. Returns their sources, which are to
-  /// drop them.
-  final func makeCheckpoints() -> [AnySource] {
-    let sources = breaksAbove
-    for source in sources.reversed() { source.makeCheckpoint() }
-    return sources
-  }
-
-  /// The sources above at which the chain is broken, the nearest first, up to the first whose state is known.
-  private var breaksAbove: [AnySource] {
-    var breaks: [AnySource] = []
-    var next = edge?.source
-    while let source = next {
-      if Depth.isBreak(source.edge?.depth ?? 0) {
-        if source.channel.withObject({ $0.checkpoint != nil }) == true { break }
-        breaks.append(source)
-      }
-      next = source.edge?.source
-    }
-    return breaks
   }
 }
 

@@ -29,9 +29,6 @@
   /// For a root store's source: the last turn that has been opened in the commit that is in progress.
   @exclusivity(unchecked) final var turns: PartTurn?
 
-  /// The state of a source far up, while those below it are computed.
-  @usableFromInline final var checkpoint: AnyObject?
-
   @usableFromInline final let backlog = LockedValue(Backlog())
   /// The sources that selectors have made of this one.
   @usableFromInline final let selectors = Lazy<SelectorCache>()

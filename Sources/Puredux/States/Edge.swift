@@ -1,12 +1,10 @@
 /// Connects a source to the one that it takes its states from: always upwards, and downwards for as long as the source
 /// has subscribers, its own or those of sources below it.
 @usableFromInline class AnyEdge {
-  /// How many sources there are above.
-  @usableFromInline final let depth: Int
+  @usableFromInline final let source: AnySource
 
-  @inlinable init(depth: Int) { self.depth = depth }
+  @usableFromInline init(to source: AnySource) { self.source = source }
 
-  @usableFromInline var source: AnySource? { nil }
   /// Returns the source that it has attached to, which is to be attached next; nil if it was attached already.
   func attach(_ follower: AnySource) -> AnySource? { nil }
   /// Returns the source that it was attached to, which may have no subscribers left.
@@ -14,11 +12,9 @@
 }
 
 /// An edge to a source whose states are `Input`.
-///
-/// The edge is what holds the source above: if a closure held it, too, it would be released recursively.
 @usableFromInline class Edge<Input: Sendable>: AnyEdge {
   /// Computes what a state of the upstream means for the source below, and publishes the result.
-  @usableFromInline typealias Receive = (borrowing Input, inout AnySource.Propagation) -> Void
+  @usableFromInline typealias Receive = (borrowing Input) -> Void
 
   /// A source below, for as long as it is attached. Its constants are called in place, which the value of a variable is
   /// not.
@@ -34,27 +30,22 @@
     }
   }
 
-  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
-  @usableFromInline @exclusivity(unchecked) final var upstream: Source<Input>?
+  @usableFromInline final let upstream: Source<Input>
   /// Given the source below, when that is about to be attached.
   private let connect: (AnySource) -> Receive?
   private var attachment: Attachment?
 
   @usableFromInline init(to upstream: Source<Input>, connect: @escaping (AnySource) -> Receive?) {
-    unsafe self.upstream = upstream
+    self.upstream = upstream
     self.connect = connect
-    super.init(depth: (upstream.edge?.depth ?? 0) + 1)
+    super.init(to: upstream)
   }
-
-  @usableFromInline override var source: AnySource? { unsafe upstream }
 
   /// Passes the upstream's state to a closure.
-  @inlinable final func withState(_ body: (Input) -> Void) {
-    unsafe upstream?.passState(body)
-  }
+  @inlinable final func withState(_ body: (Input) -> Void) { upstream.withState(body) }
 
   override final func attach(_ follower: AnySource) -> AnySource? {
-    guard attachment == nil, let upstream = unsafe upstream, let receive = connect(follower) else { return nil }
+    guard attachment == nil, let receive = connect(follower) else { return nil }
     let made = Attachment(follower: follower, receive: receive)
     attachment = made
     changeAttachments(of: upstream) { attachments in
@@ -70,7 +61,7 @@
   }
 
   override final func detach() -> AnySource? {
-    guard let ended = attachment, let upstream = unsafe upstream else { return nil }
+    guard let ended = attachment else { return nil }
     attachment = nil
     changeAttachments(of: upstream) { attachments in
       let place = ended.place
@@ -81,9 +72,5 @@
     }
     ended.follower.detached()
     return upstream
-  }
-
-  deinit {
-    if Depth.isBreak(depth) { Depth.releaseInTurn { unsafe Confined(storing: upstream.take() as AnySource?) } }
   }
 }

@@ -11,17 +11,15 @@
     super.init(
       edge: Edge<State>(to: upstream) { follower in
         guard let follower = follower as? Follower else { return nil }
-        return { state, _ in follower.follow?.tell(state) }
-      }, own: nil)
+        return { state in follower.follow?.tell(state) }
+      }, own: nil, level: upstream.level)
   }
 
   /// Its place in the order has come: the first state is the present one.
   @usableFromInline func begin() {
-    withCheckpoints {
-      attach()
-      guard let upstream = edge?.source as? Source<State> else { return }
-      upstream.withState { follow?.tell($0) }
-    }
+    attach()
+    guard let upstream = edge?.source as? Source<State> else { return }
+    upstream.withState { follow?.tell($0) }
   }
 
   override func vanishHere(_ below: inout ContiguousArray<AnySource>) { follow?.vanish() }

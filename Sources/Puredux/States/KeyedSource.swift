@@ -15,29 +15,29 @@
       guard let source = follower as? KeyedSource else { return nil }
       source.passed = nil
       upstream.withState { source.passed = $0.writes.mark }
-      return { collection, propagation in source.pass(collection, &propagation) }
+      return { collection in source.pass(collection) }
     }
-    super.init(edge: edge) { body in edge.withState(body) }
+    super.init(edge: edge, level: upstream.level) { body in edge.withState(body) }
   }
 
-  @inlinable func pass(_ collection: Collection, _ propagation: inout AnySource.Propagation) {
+  @inlinable func pass(_ collection: Collection) {
     let mark = collection.writes.mark
     if mark == passed { return }
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
     guard let written else {
       // It is not known which: all that are followed.
-      for attachments in followers.values { Self.pass(collection, to: attachments, &propagation) }
+      for attachments in followers.values { Self.pass(collection, to: attachments) }
       return
     }
     // One write is what most commits are.
-    if written.count == 1, let key = written.first { return pass(key, of: collection, &propagation) }
+    if written.count == 1, let key = written.first { return pass(key, of: collection) }
     var done: Set<Key> = []
-    for key in written where done.insert(key).inserted { pass(key, of: collection, &propagation) }
+    for key in written where done.insert(key).inserted { pass(key, of: collection) }
   }
 
-  @inlinable func pass(_ key: Key, of collection: Collection, _ propagation: inout AnySource.Propagation) {
-    if let attachments = followers[key] { Self.pass(collection, to: attachments, &propagation) }
+  @inlinable func pass(_ key: Key, of collection: Collection) {
+    if let attachments = followers[key] { Self.pass(collection, to: attachments) }
   }
 
   // MARK: Following
@@ -99,9 +99,9 @@ extension Source {
   ) -> Source where State == Value? {
     let edge = KeyedEdge(to: upstream, at: key) { follower in
       guard let source = follower as? Source else { return nil }
-      return { collection, propagation in source.publish(collection[key], &propagation) }
+      return { collection in source.publish(collection[key]) }
     }
-    return Source(edge: edge) { body in
+    return Source(edge: edge, level: upstream.level) { body in
       edge.withState { body($0[key]) }
     }
   }

@@ -25,10 +25,13 @@
   // waits for the executor.
   @usableFromInline @exclusivity(unchecked) var storage: Value?
 
-  @inlinable init(_ value: Value) {
+  /// - Parameter value: Nil if it is still to be computed.
+  @inlinable init(_ value: Value? = nil) {
     unsafe storage = value
     super.init()
   }
+
+  func set(_ value: Value) { unsafe storage = value }
 
   /// Nil once the store is gone.
   @inlinable var value: Value? { unsafe storage }

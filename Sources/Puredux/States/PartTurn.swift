@@ -25,14 +25,11 @@
   @usableFromInline func isPublished() { isOpen = false }
 
   /// Publishes the commit, if that has not happened. Returns the turn that ends next.
-  ///
-  /// - Parameter known: The sources above whose states are known: no turn computes them once more.
-  fileprivate func end(_ known: inout ContiguousArray<AnySource>) -> PartTurn? {
+  fileprivate func end() -> PartTurn? {
     defer { below = nil }
     guard isOpen, let source else { return below }
     isOpen = false
     guard source.hasFollowers else { return below }
-    known.append(contentsOf: source.makeCheckpoints())
     source.publishHere()
     return below
   }
@@ -45,9 +42,7 @@ extension AnySource {
     channel.withObject { channel in
       var next = unsafe channel.turns
       unsafe channel.turns = nil
-      var known = ContiguousArray<AnySource>()
-      while let turn = next { next = turn.end(&known) }
-      for source in known { source.dropCheckpoint() }
+      while let turn = next { next = turn.end() }
     }
   }
 }

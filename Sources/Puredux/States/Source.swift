@@ -7,10 +7,11 @@
   /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
   @usableFromInline final let access: (_ body: (State) -> Void) -> Void
   @inlinable init(
-    edge: AnyEdge? = nil, own: AnyOwnState? = nil, withState access: @escaping (_ body: (State) -> Void) -> Void
+    edge: AnyEdge? = nil, own: AnyOwnState? = nil, level: Int,
+    withState access: @escaping (_ body: (State) -> Void) -> Void
   ) {
     self.access = access
-    super.init(edge: edge, own: own)
+    super.init(edge: edge, own: own, level: level)
   }
 
   /// SAFETY: the channel of a source of these states is a channel for these states.
@@ -23,31 +24,7 @@
   // MARK: Reading
 
   /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
-  @inlinable final func withState(_ body: (State) -> Void) {
-    if let edge, edge.depth > Depth.reach { return withDeepState(body) }
-    access(body)
-  }
-
-  /// Like `withState`, for the sources that take their states from this one.
-  @inlinable final func passState(_ body: (State) -> Void) {
-    guard let edge, Depth.isBreak(edge.depth), let checkpoint else { return access(body) }
-    if let state = checkpoint.state { body(state) }
-  }
-
-  /// From checkpoint to checkpoint: each is computed from the one above.
-  @inline(never) @usableFromInline final func withDeepState(_ body: (State) -> Void) {
-    withCheckpoints { access(body) }
-  }
-
-  override func makeCheckpoint() {
-    var state: State?
-    access { state = $0 }
-    anyChannel.checkpoint = Checkpoint(state: state)
-  }
-
-  @usableFromInline final var checkpoint: Checkpoint<State>? {
-    channel.withObject { $0.checkpoint as? Checkpoint<State> } ?? nil
-  }
+  @inlinable final func withState(_ body: (State) -> Void) { access(body) }
 
   // MARK: Publishing
 
@@ -56,23 +33,15 @@
   }
 
   /// Passes a state to all followers, here and below.
-  @inlinable final func publish(_ state: State, _ propagation: inout Propagation) {
+  @inlinable final func publish(_ state: State) {
     withChannel { channel in
       if unsafe channel.hasSubscribers { channel.publish(state) }
       if unsafe channel.attachments.isEmpty { return }
-      guard propagation.depth < Depth.reach else {
-        propagation.waiting.append { [attachments = unsafe channel.attachments] propagation in
-          Self.pass(state, to: attachments, &propagation)
-        }
-        return
-      }
       // Moved out and back, which counts no references. Sources attach and detach in commands, which are sections of
       // their own, so that none does meanwhile.
       var attachments = ContiguousArray<Edge<State>.Attachment>()
       unsafe swap(&attachments, &channel.attachments)
-      propagation.depth += 1
-      Self.pass(state, to: attachments, &propagation)
-      propagation.depth -= 1
+      Self.pass(state, to: attachments)
       assert(unsafe channel.attachments.isEmpty)
       unsafe swap(&attachments, &channel.attachments)
     }
@@ -80,10 +49,10 @@
 
   /// Without reference counting, which would cost more than most of the calls. SAFETY: the list holds the attachments.
   @inlinable @inline(__always) static func pass(
-    _ state: State, to attachments: ContiguousArray<Edge<State>.Attachment>, _ propagation: inout Propagation
+    _ state: State, to attachments: ContiguousArray<Edge<State>.Attachment>
   ) {
     for place in attachments.indices {
-      unsafe Unmanaged.passUnretained(attachments[place])._withUnsafeGuaranteedRef { $0.receive(state, &propagation) }
+      unsafe Unmanaged.passUnretained(attachments[place])._withUnsafeGuaranteedRef { $0.receive(state) }
     }
   }
 
@@ -91,11 +60,7 @@
 
   override final func publishHere() {
     guard hasSubscribers else { return }
-    withState { state in
-      var propagation = Propagation()
-      publish(state, &propagation)
-      propagation.finish()
-    }
+    withState { publish($0) }
   }
 
   // MARK: Following
@@ -103,17 +68,14 @@
   override func activate(_ cursor: Int) {
     // SAFETY: as for `withChannel`.
     let channel = unsafe unsafeDowncast(anyChannel, to: Channel<State>.self)
-    // Those that are attached may look at the states above, too.
-    withCheckpoints {
-      attach()
-      unsafe channel.hasSubscribers = true
-      var hasState = false
-      withState { state in
-        hasState = true
-        channel.activate(cursor, first: state)
-      }
-      if !hasState { channel.activate(cursor, first: nil) }
+    attach()
+    unsafe channel.hasSubscribers = true
+    var hasState = false
+    withState { state in
+      hasState = true
+      channel.activate(cursor, first: state)
     }
+    if !hasState { channel.activate(cursor, first: nil) }
     // If the cursor was cancelled before its place came, and there is no other follower.
     if channel.isIdle { detachIfIdle() }
   }
@@ -187,40 +149,17 @@
   }
 }
 
-extension AnySource {
-  /// A state on its way down from source to source, within one commit. What lies deeper than recursion should go waits
-  /// here.
-  @usableFromInline struct Propagation {
-    @usableFromInline var depth = 0
-    @usableFromInline var waiting: ContiguousArray<(inout Propagation) -> Void> = []
-
-    @inlinable init() {}
-
-    @inlinable mutating func finish() {
-      while let next = waiting.popLast() { next(&self) }
-    }
-  }
-}
-
-extension AnySource {
-  /// The state of a source far up, while those below it are computed.
-  @usableFromInline final class Checkpoint<State> {
-    @usableFromInline let state: State?
-
-    init(state: State?) { self.state = state }
-  }
-}
-
 extension Source {
   /// A source that is notified when it is no longer attached.
   @usableFromInline final class Detaching: Source<State> {
     private let onDetach: () -> Void
 
     @usableFromInline init(
-      edge: AnyEdge, onDetach: @escaping () -> Void, withState access: @escaping (_ body: (State) -> Void) -> Void
+      edge: AnyEdge, level: Int, onDetach: @escaping () -> Void,
+      withState access: @escaping (_ body: (State) -> Void) -> Void
     ) {
       self.onDetach = onDetach
-      super.init(edge: edge, own: nil, withState: access)
+      super.init(edge: edge, own: nil, level: level, withState: access)
     }
 
     override func detached() { onDetach() }

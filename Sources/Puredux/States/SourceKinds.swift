@@ -3,26 +3,26 @@
 extension Source {
   /// A root store's: its state is what the store owns.
   @inlinable static func root(_ own: OwnState<State>) -> Source {
-    Source(own: own) { body in
+    Source(own: own, level: 0) { body in
       if let state = own.value { body(state) }
     }
   }
 
   /// A child store's: its parent's state and its own, composed.
   ///
-  /// - Parameter turn: Where the parent's states are only those of a part.
+  /// - Parameter turn: Where the parent's states are only those of a part, with which it counts as one level.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
     of parent: Source<Parent>, owning own: OwnState<Local>, turn: PartTurn? = nil,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
   ) -> Source {
     let edge = Edge<Parent>(to: parent) { follower in
       guard let source = follower as? Source else { return nil }
-      return { parentState, propagation in
+      return { parentState in
         turn?.isPublished()
-        if let local = own.value { source.publish(stateMapping(parentState, local), &propagation) }
+        if let local = own.value { source.publish(stateMapping(parentState, local)) }
       }
     }
-    return Source(edge: edge, own: own) { body in
+    return Source(edge: edge, own: own, level: turn == nil ? parent.level + 1 : parent.level) { body in
       guard let local = own.value else { return }
       edge.withState { body(stateMapping($0, local)) }
     }
@@ -35,15 +35,15 @@ extension Source {
   ) -> Source {
     let edge = Edge<Input>(to: upstream) { follower in
       guard let source = follower as? Source else { return nil }
-      return { input, propagation in
+      return { input in
         if let state = transform(input) {
-          source.publish(state, &propagation)
+          source.publish(state)
         } else if source.hasChannel {
           source.vanish()
         }
       }
     }
-    return Source(edge: edge) { body in
+    return Source(edge: edge, level: upstream.level + 1) { body in
       edge.withState { input in
         if let state = transform(input) { body(state) }
       }
@@ -58,14 +58,14 @@ extension Source {
     let edge = Edge<Input>(to: upstream) { [unowned upstream] follower in
       guard let source = follower as? Source else { return nil }
       upstream.withState { unsafe memory.last = toPart($0) }
-      return { input, propagation in
+      return { input in
         let part = toPart(input)
         if unsafe memory.last == part { return }
         unsafe memory.last = part
-        source.publish(part, &propagation)
+        source.publish(part)
       }
     }
-    return Source.Detaching(edge: edge) {
+    return Source.Detaching(edge: edge, level: upstream.level + 1) {
       unsafe memory.last = nil
     } withState: { body in
       edge.withState { body(toPart($0)) }
@@ -79,13 +79,15 @@ extension Source {
       guard let source = follower as? Source else { return nil }
       memory.forget()
       upstream.withState { memory.remember($0) }
-      return { state, propagation in
+      return { state in
         let isUnchanged = memory.equals(state)
         memory.remember(state)
-        if !isUnchanged { source.publish(state, &propagation) }
+        if !isUnchanged { source.publish(state) }
       }
     }
-    return Source.Detaching(edge: edge, onDetach: memory.forget) { body in edge.withState(body) }
+    return Source.Detaching(edge: edge, level: upstream.level, onDetach: memory.forget) { body in
+      edge.withState(body)
+    }
   }
 
   /// The states of a memoized selector: computed again only when the parts it depends on have changed.
@@ -96,14 +98,14 @@ extension Source {
     let memory = selection.forget.map { SelectorCache.Memory(forget: $0) }
     let edge = Edge<Input>(to: upstream) { follower in
       guard let source = follower as? Source else { return nil }
-      return { input, propagation in
+      return { input in
         if let memory { source.makeKnown(memory) }
-        source.publish(selection.select(input), &propagation)
+        source.publish(selection.select(input))
       }
     }
-    return Source(edge: edge) { body in
+    return Source(edge: edge, level: upstream.level + 1) { body in
       edge.withState { input in
-        if let memory { edge.source?.makeKnown(memory) }
+        if let memory { edge.source.makeKnown(memory) }
         body(selection.select(input))
       }
     }
@@ -114,14 +116,14 @@ extension Source {
     let memory = equating.makeMemory()
     let edge = Edge<State>(to: upstream) { follower in
       guard let source = follower as? Source else { return nil }
-      return { state, propagation in
+      return { state in
         if memory.equals(state) { return }
         memory.remember(state)
-        source.publish(state, &propagation)
+        source.publish(state)
       }
     }
     // Read only for the first element, which is always delivered.
-    return Source.Detaching(edge: edge, onDetach: memory.forget) { body in
+    return Source.Detaching(edge: edge, level: upstream.level, onDetach: memory.forget) { body in
       edge.withState { state in
         memory.remember(state)
         body(state)
@@ -177,5 +179,24 @@ extension Confined {
     var result: Result?
     withValue(on: tree) { $0.withState { result = body($0) } }
     return result
+  }
+}
+
+extension Confined where Value: AnySource {
+  /// Whether what is made of it is too deep.
+  ///
+  /// SAFETY: reads a constant.
+  @inlinable var isLowest: Bool { unsafe unconfined.level >= AnySource.greatestLevel }
+
+  /// Whether it is itself too deep.
+  ///
+  /// SAFETY: reads a constant.
+  @inlinable var isTooDeep: Bool { unsafe unconfined.level > AnySource.greatestLevel }
+}
+
+extension Confined {
+  /// What a scope or a projection shows that is too deep.
+  @usableFromInline static func absent<State: Sendable>() -> Confined where Value == Source<State> {
+    Confined(storing: Source(level: AnySource.greatestLevel + 1) { _ in })
   }
 }

@@ -66,27 +66,33 @@ extension Route {
         return node.commit(of: action)
       }
     case .mapped(let actions):
-      map(through: Depth.Link(actions), transform)
-    }
-  }
-
-  @inlinable func map<Projected: Sendable>(
-    through below: Depth.Link<Route<Action>.Mapped>, _ transform: @escaping @Sendable (Projected) -> Action?
-  ) -> Route<Projected>.Mapped {
-    Route<Projected>.Mapped(node: below.held.node, effect: below.held.effect) { action in
-      guard let action = transform(action) else { return .unmapped }
-      return below.held.dispatch(action)
-    } send: { action, isolation throws(StoreError) in
-      guard let action = transform(action) else { throw .unmapped }
-      try await below.held.send(action, isolation)
-    } prepare: { action throws(StoreError) in
-      guard let action = transform(action) else { throw .unmapped }
-      return try below.held.prepare(action)
+      Route<Projected>.Mapped(node: actions.node, effect: actions.effect) { action in
+        guard let action = transform(action) else { return .unmapped }
+        return actions.dispatch(action)
+      } send: { action, isolation throws(StoreError) in
+        guard let action = transform(action) else { throw .unmapped }
+        try await actions.send(action, isolation)
+      } prepare: { action throws(StoreError) in
+        guard let action = transform(action) else { throw .unmapped }
+        return try actions.prepare(action)
+      }
     }
   }
 }
 
 extension Route {
+  /// The route of what is too deep.
+  @usableFromInline func tooDeep<Other: Sendable>() -> Route<Other> {
+    Route<Other>(
+      Route<Other>.Mapped(node: node.isTooDeep ? node : node.makeTooDeepView(), effect: nil) { _ in
+        .tooDeep
+      } send: { _, _ throws(StoreError) in
+        throw .tooDeep
+      } prepare: { _ throws(StoreError) in
+        throw .tooDeep
+      })
+  }
+
   /// The store that actions are given to as they are. Nil for a projection.
   var taker: StoreNode<Action>? {
     switch target {
@@ -131,7 +137,7 @@ extension Route.Mapped {
     guard let commit = try? prepare(action) else { return .unmapped }
     revocation.noteDispatch()
     let command = node.placed(revokedBy: revocation) { tree throws(StoreError) in try commit(tree, true) }
-    return node.enqueue(command, by: effect) ? .enqueued : .terminated
+    return node.enqueue(command, by: effect) ? .enqueued : node.resultWhenClosed
   }
 
   fileprivate func prepare(_ action: Action, by effect: RunningEffect, _ revocation: Revocation) -> DispatchAnswer {

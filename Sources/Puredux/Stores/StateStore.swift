@@ -8,18 +8,20 @@
 /// interceptor's tasks are cancelled.
 public final actor StateStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline nonisolated let core: StoreCore<State, Action>
-  // SAFETY: changed only by the deinitializer, when nothing else can access it.
-  @usableFromInline nonisolated(unsafe) var parent: (any Actor)?
+  /// The store that it keeps alive: its parent, or if it lies too deep, the last store above that does not.
+  @usableFromInline nonisolated let parent: any Actor
 
   @inlinable init(core: StoreCore<State, Action>, parent: any Actor) {
     self.core = core
-    unsafe self.parent = parent
+    self.parent = parent
   }
 
   // SAFETY: the executor lives as long as this actor, which holds the tree that holds it.
   @inlinable public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe core.node.tree.unownedExecutor }
 
-  @inlinable public nonisolated var anchor: StoreAnchor<State, Action> { StoreAnchor(core, of: self) }
+  @inlinable public nonisolated var anchor: StoreAnchor<State, Action> {
+    StoreAnchor(core, of: core.node.isTooDeep ? parent : self)
+  }
 
   @inlinable @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.node.dispatch(action) }
@@ -40,8 +42,5 @@ public final actor StateStore<State: Sendable, Action: Sendable>: OwningStore {
     core.intercept(with: Interceptor(interceptor))
   }
 
-  @inlinable deinit {
-    core.release()
-    if Depth.isBreak(core.node.depth) { Depth.releaseInTurn { unsafe parent.take() } }
-  }
+  @inlinable deinit { core.release() }
 }

@@ -65,7 +65,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
       switch route.target {
       case .direct(let node):
         state = try await node.tree.run(for: node) { [source] tree throws(StoreError) in
-          guard !node.refuses() else { throw .terminated }
+          guard !node.refuses() else { throw node.errorWhenClosed }
           return source.read(on: tree) { $0 }
         } late: {
           lateState()
@@ -73,7 +73,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
       case .mapped(let actions):
         state = try await actions.node.run(isolation: nil, by: actions.effect) {
           [source, node = actions.node, effect = actions.effect] tree throws(StoreError) in
-          guard !node.refuses(effect) else { throw .terminated }
+          guard !node.refuses(effect) else { throw node.errorWhenClosed }
           return source.read(on: tree) { $0 }
         } late: {
           lateState()
@@ -120,30 +120,40 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
 
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
-    Store<Scoped, Action>(route: route, source: source.scope { .some(transform($0)) })
+    view { $0.scope { .some(transform($0)) } }
   }
 
   @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
-    Store<Scoped, Action>(route: route, source: source.scope(transform))
+    view { $0.scope(transform) }
   }
 
   @inlinable
   public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
-    Store<Value, Action>(route: route, source: source.select(selector))
+    view { $0.select(selector) }
   }
 
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(
     to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> Store<Value?, Action> {
-    Store<Value?, Action>(route: route, source: source.select(StateSelector(keyPath)).value(at: key))
+    view { $0.select(StateSelector(keyPath)).value(at: key) }
   }
 
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState
   ) -> Store<ViewState, ViewAction> {
-    Store<ViewState, ViewAction>(route: Route(route.map(toAction)), source: source.scope { .some(toState($0)) })
+    if source.isLowest { return Store<ViewState, ViewAction>(route: route.tooDeep(), source: .absent()) }
+    return Store<ViewState, ViewAction>(
+      route: Route(route.map(toAction)), source: source.scope { .some(toState($0)) })
+  }
+
+  /// A proxy for the same actions.
+  @inlinable func view<Other: Sendable>(
+    _ make: (Confined<Source<State>>) -> Confined<Source<Other>>
+  ) -> Store<Other, Action> {
+    if source.isLowest { return Store<Other, Action>(route: route.tooDeep(), source: .absent()) }
+    return Store<Other, Action>(route: route, source: make(source))
   }
 }

@@ -37,11 +37,25 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
     stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StateStore<Composed, Action> {
-    StateStore(
+    if isPart ? core.source.isTooDeep : core.source.isLowest {
+      return StateStore(
+        core: core.tooDeepChild(initialState: features.initialState, stateMapping: stateMapping), parent: store)
+    }
+    return StateStore(
       core: core.child(
         isOfPart: isPart, stateMapping: stateMapping, interceptor: interceptor,
         features: features),
       parent: store)
+  }
+
+  /// A part of the state.
+  ///
+  /// - Parameter value: Computes it where it is too deep to follow the state.
+  @inlinable func part<Part: Sendable>(
+    _ make: (Confined<Source<State>>) -> Confined<Source<Part>>, _ value: @escaping @Sendable (State) -> Part
+  ) -> StoreAnchor<Part, Action> {
+    let part = core.source.isLowest ? core.node.constant(of: core.source, value) : make(core.source)
+    return StoreAnchor<Part, Action>(part, of: core.node, store)
   }
 }
 
@@ -59,8 +73,11 @@ extension StoreParent {
   @inlinable public func part<Part: Equatable & Sendable>(
     _ keyPath: any KeyPath<State, Part> & Sendable
   ) -> StoreAnchor<Part, Action> {
-    let anchor = anchor
-    return StoreAnchor<Part, Action>(anchor.core.source.part(at: keyPath), of: anchor.core.node, anchor.store)
+    anchor.part {
+      $0.part(at: keyPath)
+    } _: {
+      $0[keyPath: keyPath]
+    }
   }
 
   /// A value computed from this store's state, for child stores that depend on nothing else of it.
@@ -72,9 +89,7 @@ extension StoreParent {
   @inlinable public func part<Part: Equatable & Sendable>(
     _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {
-    let anchor = anchor
-    return StoreAnchor<Part, Action>(
-      anchor.core.source.map { .part(of: $0, value) }, of: anchor.core.node, anchor.store)
+    anchor.part({ $0.map { .part(of: $0, value) } }, value)
   }
 
   /// The value of a key, for child stores that depend on nothing else of this store's state; nil while there is none.
@@ -86,9 +101,11 @@ extension StoreParent {
   @inlinable public func part<Key: Hashable & Sendable, Value: Sendable>(
     _ keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> StoreAnchor<Value?, Action> {
-    let anchor = anchor
-    return StoreAnchor<Value?, Action>(
-      anchor.core.source.select(StateSelector(keyPath)).value(at: key), of: anchor.core.node, anchor.store)
+    anchor.part {
+      $0.select(StateSelector(keyPath)).value(at: key)
+    } _: {
+      $0[keyPath: keyPath][key]
+    }
   }
 
   /// A child store with local state of its own, composed with this store's state by a mapping.

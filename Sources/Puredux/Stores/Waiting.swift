@@ -37,7 +37,7 @@ extension StoreType {
         outcome.end(with: .failure(StoreError.terminated))
       }
     }
-    guard node.enqueue({ tree in follower(on: tree).begin() }) else { throw StoreError.terminated }
+    guard node.enqueue({ tree in follower(on: tree).begin() }) else { throw node.errorWhenClosed }
     defer { _ = node.enqueue { tree in follower(on: tree).detachIfIdle() } }
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }
@@ -80,7 +80,7 @@ extension StoreType {
       outcome.end(with: .success(found))
       return true
     }
-    guard isPlaced else { throw StoreError.terminated }
+    guard isPlaced else { throw node.errorWhenClosed }
     let ending = node.effects.atEnd(of: node) { outcome.end(with: .failure(StoreError.terminated)) }
     defer {
       node.effects.forget(ending)

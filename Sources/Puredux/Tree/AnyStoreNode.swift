@@ -4,6 +4,10 @@
   var parentNode: (any AnyStoreNode)? { get }
   /// Whether this store or one above it is closed, at least to all but its own effects.
   var isClosed: Bool { get }
+  /// Whether it, or what it is a view of, is below `AnySource.greatestLevel`, and so closed from the start.
+  var isTooDeep: Bool { get }
+  /// A view of this store that is too deep.
+  func makeTooDeepView() -> any AnyStoreNode
   /// Whether nothing gets into it any more, not even from its own effects.
   var hasEnded: Bool { get }
   /// The task-local values that are set now, if the tree carries any.
@@ -47,6 +51,10 @@
 }
 
 extension AnyStoreNode {
+  /// What a caller is told whom the store refuses.
+  @usableFromInline var errorWhenClosed: StoreError { isTooDeep ? .tooDeep : .terminated }
+  @usableFromInline var resultWhenClosed: DispatchResult { isTooDeep ? .tooDeep : .terminated }
+
   func isAt(orBelow other: any AnyStoreNode) -> Bool {
     var next: (any AnyStoreNode)? = self
     while let node = next {

@@ -8,15 +8,12 @@
   @usableFromInline let handle: Handle
   /// The source of the store that it belongs to.
   @usableFromInline let source: AnySource
-  private let depth: Int
-  // SAFETY: changed only by the deinitializer, so there are no accesses to check.
-  @usableFromInline @exclusivity(unchecked) var next: CommitHandler?
+  @usableFromInline let next: CommitHandler?
 
   @usableFromInline init(_ handle: @escaping Handle, showing source: AnySource, before next: CommitHandler?) {
     self.handle = handle
     self.source = source
-    depth = (next?.depth ?? 0) + 1
-    unsafe self.next = next
+    self.next = next
   }
 
   /// Without reference counting. SAFETY: the caller holds it.
@@ -27,11 +24,7 @@
   /// What happens to an action that is passed on. Not inlined: the closure that calls it is then small enough to copy
   /// the action once, and not piece by piece.
   @inline(never) @inlinable func pass(_ action: inout Action, _ stages: CommitStages<Action>) {
-    if let next = unsafe next { return next.perform(&action, stages) }
+    if let next { return next.perform(&action, stages) }
     stages.commit(&action)
-  }
-
-  deinit {
-    if Depth.isBreak(depth) { Depth.releaseInTurn { unsafe Confined(storing: next.take()) } }
   }
 }

@@ -151,7 +151,7 @@ extension StoreNode {
         stages.record?(&action, given)
       }
       if !isRecorded { unsafe node.step.unconfined.reduce(&action) }
-      if unsafe node.parent == nil { unsafe node.step.unconfined.publishIfFollowed() }
+      if node.parent == nil { unsafe node.step.unconfined.publishIfFollowed() }
       return true
     }
   }

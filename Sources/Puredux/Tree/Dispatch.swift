@@ -13,6 +13,9 @@ public enum DispatchResult: Sendable, Equatable {
   case terminated
   /// A projection maps the action to nothing: no store was given it.
   case unmapped
+  /// The store, scope or projection lies more than 1,000 levels deep: the action changes nothing (see "Depth" in the
+  /// contract).
+  case tooDeep
 }
 
 /// Dispatches actions to one store: passed to an effect, to respond to the store its action was given to (G8).
@@ -173,7 +176,7 @@ extension StoreNode {
       } else {
         tree.enqueue(placed(action, revocation), for: self, by: effect)
       }
-    return isAccepted ? .enqueued : .terminated
+    return isAccepted ? .enqueued : resultWhenClosed
   }
 
   @usableFromInline func commit(of action: Action) -> ActionCommit {
@@ -199,7 +202,7 @@ extension AnyStoreNode {
     revocation?.noteDispatch()
     return { [self] tree, isPlaced throws(StoreError) in
       if revocation?.isRevoked == true, !commitsSubmitted { throw .terminated }
-      if !isPlaced, refuses(effect) { throw .terminated }
+      if !isPlaced, refuses(effect) { throw errorWhenClosed }
       try committing(of: revocation?.errand, on: tree) { () throws(StoreError) in try commit(tree, true) }
     }
   }

@@ -7,6 +7,8 @@ public enum StoreError: Error, Sendable, Equatable {
   case stateUnavailable
   /// A projection maps the action to nothing: no store was given it.
   case unmapped
+  /// The store, scope or projection lies more than 1,000 levels deep: it is given nothing, and shows nothing.
+  case tooDeep
   /// Middleware stopped the action: it changed nothing. The reason is the one that the middleware gave.
   case rejected(reason: RejectionReason?)
   /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: a time

@@ -6,12 +6,11 @@ import Synchronization
 /// of a released store.
 @usableFromInline @safe final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
   @usableFromInline let tree: Tree<Action>
-  // SAFETY: changed only by the deinitializer, when nothing else can access it.
-  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var parent: StoreNode?
+  @usableFromInline let parent: StoreNode?
   @usableFromInline let step: Confined<CommitStep<Action>>
   /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
   /// the third, whether it is given an action at its end; in the fourth, whether dispatching asks more of the tree; in
-  /// 20 more, how many stores there are above; in the rest, its number.
+  /// the fifth, whether it is too deep; in 16 more, how many stores there are above; from the 25th on, its number.
   @usableFromInline let bits: Atomic<UInt64>
 
   @usableFromInline init(
@@ -19,17 +18,26 @@ import Synchronization
     step: consuming Confined<CommitStep<Action>>
   ) {
     self.tree = tree
-    unsafe self.parent = parent
-    var depth: UInt64 = 0
-    if let parent {
-      depth = UInt64(parent.depth) + 1
-      // Counting restarts at 64, as zero is the root's depth: chains are broken at the same places.
-      if depth > Self.greatestDepth { depth = UInt64(Depth.reach) }
-    }
+    self.parent = parent
+    let depth = parent.map { UInt64($0.depth) + 1 } ?? 0
     let number = parent == nil ? 0 : UInt64(truncatingIfNeeded: tree.nextChildNumber())
     let carries = parent?.needsPlacing ?? tree.needsPlacing
-    bits = Atomic((number << 24) | (depth << 4) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
+    bits = Atomic((number << 24) | (depth << 5) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
     self.step = step
+    super.init()
+  }
+
+  /// A store that is too deep (`AnySource.greatestLevel`), or a view of one that is: closed from the start, and on the
+  /// path of no other store.
+  ///
+  /// - Parameter above: What it was to lie below.
+  @usableFromInline init(tooDeepUnder above: StoreNode, isView: Bool, showing source: Confined<AnySource>) {
+    tree = above.tree
+    parent = above.isTooDeep ? above.parent : above
+    let number = isView ? above.bits.load(ordering: .relaxed) >> 24 : UInt64(above.tree.nextChildNumber())
+    let depth = UInt64(isView || above.isTooDeep ? above.depth : above.depth + 1)
+    bits = Atomic((number << 24) | (depth << 5) | 16 | 8 | 1)
+    step = source.map { CommitStep(AnyOwnState(), reduce: { _, _ in }, stages: nil, source: $0, publish: nil) }
     super.init()
   }
 
@@ -38,7 +46,7 @@ import Synchronization
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere.
+  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere, or it is too deep.
   @inlinable var needsPlacing: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
   /// Not inlined, so that what passes the action by its address has it written to memory only here.
@@ -50,7 +58,7 @@ import Synchronization
       return .overloaded
     }
     let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)
-    return isAccepted ? .enqueued : .terminated
+    return isAccepted ? .enqueued : resultWhenClosed
   }
 
   /// What `dispatch` answers while the tree takes nothing.
@@ -59,19 +67,19 @@ import Synchronization
   /// The task-local values that are set now, if the tree carries any.
   @usableFromInline var carriedContext: CarriedValues.Context? { needsPlacing ? tree.carriedContext : nil }
 
-  @inlinable static var greatestDepth: UInt64 { (1 << 20) - 1 }
-
   @inlinable var id: StoreID { StoreID(number: Int(truncatingIfNeeded: bits.load(ordering: .relaxed) >> 24)) }
 
   /// How many stores there are above.
-  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 4) & Self.greatestDepth) }
+  @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 5) & 0xffff) }
+
+  @usableFromInline var isTooDeep: Bool { bits.load(ordering: .relaxed) & 16 != 0 }
 
   /// Whether this store itself is closed.
   @inlinable var isClosedHere: Bool { bits.load(ordering: .relaxed) & 1 != 0 }
 
   @inlinable var isClosed: Bool {
     if isClosedHere { return true }
-    return unsafe parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedOnPath
+    return parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedOnPath
   }
 
   /// Whether this store or one above it is closed.
@@ -87,7 +95,7 @@ import Synchronization
   /// Calls a closure with this node and with each above it, up to the root's, for as long as it returns true. Without
   /// reference counting, which would cost more than the reducers on the way.
   ///
-  /// SAFETY: a node holds its parent, which holds the next, and none of them lets go before it is itself destroyed.
+  /// SAFETY: a node holds its parent, which holds the next, for as long as it lives itself.
   @inlinable @inline(__always) func climb(_ body: (StoreNode) -> Bool) {
     var next = unsafe Optional(Unmanaged.passUnretained(self))
     while let node = unsafe next {
@@ -121,7 +129,7 @@ import Synchronization
 
   /// The store is closed, or about to be: if one above it has ended, it is no longer given its last action.
   @usableFromInline func keepLast() {
-    if unsafe parent?.hasEnded == false { return }
+    if parent?.hasEnded == false { return }
     bits.store(bits.load(ordering: .relaxed) & ~4, ordering: .relaxed)
   }
 
@@ -153,7 +161,7 @@ import Synchronization
     var next: StoreNode? = self
     while let node = next {
       if condition(node) { return node }
-      next = unsafe node.parent
+      next = node.parent
     }
     return nil
   }
@@ -166,7 +174,7 @@ import Synchronization
 
   // MARK: Whatever the actions are
 
-  @usableFromInline var parentNode: (any AnyStoreNode)? { unsafe parent }
+  @usableFromInline var parentNode: (any AnyStoreNode)? { parent }
 
   @inlinable func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
 
@@ -217,8 +225,7 @@ import Synchronization
   }
 
   deinit {
-    if isClosedHere { tree.closedCount.wrappingSubtract(1, ordering: .relaxed) }
-    if Depth.isBreak(depth) { Depth.releaseInTurn { unsafe parent.take() } }
+    if isClosedHere, !isTooDeep { tree.closedCount.wrappingSubtract(1, ordering: .relaxed) }
   }
 }
 

@@ -473,7 +473,7 @@ import Synchronization
     if sequencer != nil, !isGivenUp, performInTurn(command, for: node, by: effect) { return visit }
     let (refusal, schedules) = withRequests { requests -> (StoreError?, Bool) in
       let takesUp = requests.inbox.visitorCame()
-      if let node, node.refuses(effect) { return (.terminated, takesUp) }
+      if let node, node.refuses(effect) { return (node.errorWhenClosed, takesUp) }
       if isGivenUp { return (.withdrawn, takesUp) }
       return (nil, append(to: &requests) { $0.append(command) } || takesUp)
     }
@@ -485,7 +485,7 @@ import Synchronization
   @inlinable func accept(
     _ action: inout Action, from node: StoreNode<Action>, isPlaced: Bool = false
   ) throws(StoreError) {
-    guard isPlaced || !node.refuses() else { throw .terminated }
+    guard isPlaced || !node.refuses() else { throw node.errorWhenClosed }
     if node.step.withValue(on: self, { $0.stages != nil }) {
       if let rejection = process(&action, from: node) { throw rejection }
     } else if expectsOnCommit.load(ordering: .relaxed) {

@@ -60,6 +60,7 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
     switch refusal.withLock({ $0 }) {
     case nil: proxy.dispatch(action)
     case .unmapped: .unmapped
+    case .tooDeep: .tooDeep
     case .stopped: .stopped
     case .terminated: .terminated
     // These come after `dispatch` has returned.

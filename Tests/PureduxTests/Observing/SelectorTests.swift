@@ -205,7 +205,7 @@ import Testing
 
   @Test func `two that ask for the same at once share one`() throws {
     let (selections, selector) = (SelectorCache(), SelectorIdentity(\Room.visits))
-    func make() -> Confined<Source<Int>> { Confined(Source<Int> { _ in }) }
+    func make() -> Confined<Source<Int>> { Confined(Source<Int>(level: 1) { _ in }) }
     var inner: Confined<Source<Int>>?
     let outer = selections.source(of: selector) {
       inner = selections.source(of: selector, orMake: make)

@@ -4,15 +4,11 @@ import Testing
 
 @testable import Puredux
 
-/// Stores lie below stores, and scopes below scopes, to any depth: ends and releases do not recurse, and what is
-/// computed on the way recurses no further than a stack of eight megabytes has room for at ten thousand levels, in a
-/// debug build.
+/// Stores, parts, scopes and projections lie below each other to a thousand levels, and a stack of eight megabytes has
+/// room for what recurses, in a debug build and under the sanitizers.
 @Suite(.timeLimit(.minutes(15))) struct DepthTests {
-  /// The sanitizers make each frame several times as large.
   static let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil
-  /// How deep states are computed, and how deep stores are made, ended and released.
-  static let evaluated = isSanitized ? 1_000 : 10_000
-  static let any = isSanitized ? 5_000 : 50_000
+  static let greatest = AnySource.greatestLevel
 
   struct Wide: Sendable {
     var count = 0
@@ -24,19 +20,20 @@ import Testing
 
   private func makeRoot() -> RootStore<Wide, Int> { RootStore(initialState: Wide()) { $0.count += $1 } }
 
+  private func child(of parent: some StoreParent<Wide, Int>, isAttended: Bool = false) -> StateStore<Wide, Int> {
+    parent.childStore(
+      initialState: 0,
+      stateMapping: { state, local in
+        var state = state
+        state.count += local
+        return state
+      }, history: isAttended ? History(limit: 1) : nil, reducer: { $0 += $1 })
+  }
+
+  /// - Parameter isAttended: Whether the first has a history, so that the actions of every store below it pass stages.
   private func descendant(of root: RootStore<Wide, Int>, depth: Int, isAttended: Bool = false) -> StateStore<Wide, Int>
   {
-    // One history has the actions of every store below it pass stages.
-    func child(of parent: some StoreParent<Wide, Int>, isAttended: Bool = false) -> StateStore<Wide, Int> {
-      parent.childStore(
-        initialState: 0,
-        stateMapping: { state, local in
-          var state = state
-          state.count += local
-          return state
-        }, history: isAttended ? History(limit: 1) : nil, reducer: { $0 += $1 })
-    }
-    return (1..<depth).reduce(child(of: root, isAttended: isAttended)) { last, _ in child(of: last) }
+    (1..<depth).reduce(child(of: root, isAttended: isAttended)) { last, _ in child(of: last) }
   }
 
   private func scopeOfScopes(of root: RootStore<Wide, Int>, depth: Int, isSelected: Bool) -> Store<Wide, Int> {
@@ -47,7 +44,7 @@ import Testing
 
   @Test(arguments: [false, true])
   func `a store far down reduces, is read and is followed`(isAttended: Bool) async throws {
-    let depth = Self.evaluated
+    let depth = Self.greatest
     let store = descendant(of: makeRoot(), depth: depth, isAttended: isAttended)
     var states = store.states().makeAsyncIterator()
     #expect(await states.next()?.count == 0)
@@ -57,14 +54,14 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `an action passes any number of reducers`(isAttended: Bool) async throws {
+  func `an action passes the reducers of all levels`(isAttended: Bool) async throws {
     let root = makeRoot()
-    let store = descendant(of: root, depth: Self.any, isAttended: isAttended)
+    let store = descendant(of: root, depth: Self.greatest, isAttended: isAttended)
     store.dispatch(1)
     try await store.send(1)
     #expect(await root.state.count == 2)
     // The sum of what all of them own is composed in the loop that reads it.
-    #expect(await store.state.count == 2 * (Self.any + 1))
+    #expect(await store.state.count == 2 * (Self.greatest + 1))
   }
 
   @Test(arguments: [false, true])
@@ -72,16 +69,16 @@ import Testing
     let root = RootStore<Wide, Int>(initialState: Wide(), history: isAttended ? History(limit: 1) : nil) {
       $0.count += $1
     }
-    let lowest = (1..<Self.evaluated).reduce(child(ofPartOf: root)) { last, _ in child(ofPartOf: last) }
+    let lowest = (1..<Self.greatest).reduce(child(ofPartOf: root)) { last, _ in child(ofPartOf: last) }
     try await lowest.send(1)
     #expect(await root.state.count == 1)
-    #expect(await lowest.state.count == Self.evaluated + 1)
+    #expect(await lowest.state.count == Self.greatest + 1)
   }
 
   @Test func `children of a part, one below the other, are followed, whether or not the part changes`() async throws {
     let root = RootStore<Wide, Int>(initialState: Wide()) { $0.count += $1 }
     var stores = [equalChild(ofPartOf: root)]
-    while stores.count < Self.evaluated { stores.append(equalChild(ofPartOf: stores[stores.count - 1])) }
+    while stores.count < Self.greatest { stores.append(equalChild(ofPartOf: stores[stores.count - 1])) }
     let followed = [0, 1, 63, 64, 65, stores.count - 1].map { stores[$0].states() as StateSequence }
     // All parts stay equal, and then all change.
     try await stores[stores.count - 1].send(0)
@@ -93,10 +90,10 @@ import Testing
 
   /// Each begins to follow what nobody followed before.
   @Test(arguments: Beginning.allCases)
-  func `who begins to follow far down has each state above computed a few times, however many there are`(
+  func `who begins to follow far down has each state above computed once for each level at most`(
     beginning: Beginning
   ) async throws {
-    let depth = 2_000
+    let depth = 100
     let meter = Meter()
     let root = RootStore<Wide, Int>(initialState: Wide()) { $0.count += $1 }
     var lowest = child(ofPartOf: root, meter)
@@ -113,11 +110,10 @@ import Testing
       _ = await store.state
       return store
     }
-    // From one break of the chain to the next all are computed once, and within each several times.
-    #expect(count <= Depth.reach * depth)
+    #expect(count <= depth * depth)
     // The part stays equal, and then it changes.
     for action in [0, 1] {
-      #expect(try await meter.count { try await store.send(action) }.count <= Depth.reach * depth)
+      #expect(try await meter.count { try await store.send(action) }.count <= depth * depth)
     }
     withExtendedLifetime(states) {}
   }
@@ -172,7 +168,7 @@ import Testing
   @Test(arguments: [false, true])
   func `a scope of scopes far down is read and followed`(isSelected: Bool) async throws {
     let root = makeRoot()
-    let scope = scopeOfScopes(of: root, depth: Self.evaluated, isSelected: isSelected)
+    let scope = scopeOfScopes(of: root, depth: Self.greatest, isSelected: isSelected)
     var states = scope.states().makeAsyncIterator()
     #expect(await states.next()?.count == 0)
     try await root.send(1)
@@ -212,25 +208,25 @@ import Testing
     }
   }
 
-  @Test func `a chain of any length ends with its root`() async throws {
+  @Test func `a chain of all levels ends with its root`() async throws {
     let root = makeRoot()
-    let store = descendant(of: root, depth: Self.any)
+    let store = descendant(of: root, depth: Self.greatest)
     let states = store.states()
     await root.shutdown()
     #expect(await states.collect().count == 1)
     #expect(store.dispatch(1) == .terminated)
   }
 
-  @Test func `a chain of any length is let go of by the last who follows it`() async throws {
+  @Test func `a chain of all levels is let go of by the last who follows it`() async throws {
     let root = makeRoot()
-    let store = descendant(of: root, depth: Self.any)
+    let store = descendant(of: root, depth: Self.greatest)
     do { _ = store.states() }
     #expect(await root.statistics.subscriptions == 0)
     #expect(await store.state.count == 0)
   }
 
   @Test(arguments: [false, true])
-  func `a chain of any length goes with its last proxy`(isAttended: Bool) async throws {
+  func `a chain of all levels goes with its last proxy`(isAttended: Bool) async throws {
     let gone: Gate
     do {
       let (proxy, states): (Store<Wide, Int>, AsyncStream<Wide>)
@@ -240,7 +236,7 @@ import Testing
         let root = RootStore(initialState: Wide()) { (state, action: Int) in
           withExtendedLifetime(token) { state.count += action }
         }
-        let store = descendant(of: root, depth: Self.any, isAttended: isAttended)
+        let store = descendant(of: root, depth: Self.greatest, isAttended: isAttended)
         (proxy, states) = (store.store(), store.states())
       }
       #expect(proxy.dispatch(1) == .terminated)
@@ -250,10 +246,10 @@ import Testing
     await gone.wait()
   }
 
-  @Test func `projections of projections of any depth go with the last`() async throws {
+  @Test func `projections of projections of all levels go with the last`() async throws {
     let root = makeRoot()
     do {
-      let projection = (0..<Self.any).reduce(root.store()) { last, _ in
+      let projection = (0..<Self.greatest).reduce(root.store()) { last, _ in
         last.projection(action: { (action: Int) in action }, state: { (state: Wide) in state })
       }
       withExtendedLifetime(projection) {}
@@ -262,11 +258,116 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `scopes of scopes of any depth go with the last`(isSelected: Bool) async throws {
+  func `scopes of scopes of all levels go with the last`(isSelected: Bool) async throws {
     let root = makeRoot()
-    var scope: Store<Wide, Int>? = scopeOfScopes(of: root, depth: Self.any, isSelected: isSelected)
+    var scope: Store<Wide, Int>? = scopeOfScopes(of: root, depth: Self.greatest, isSelected: isSelected)
     #expect(scope?.dispatch(1) == .enqueued)
     scope = nil
     #expect(await root.state.count == 1)
+  }
+
+  // MARK: Beyond
+
+  @Test func `a store that is too deep is refused by name, and shows what it would have shown first`() async throws {
+    let root = makeRoot()
+    let lowest = descendant(of: root, depth: Self.greatest)
+    try await lowest.send(1)
+    let beyond = child(of: lowest)
+    try await lowest.send(1)
+    #expect(await lowest.state.count == 2 * (Self.greatest + 1))
+    #expect(beyond.dispatch(1) == .tooDeep)
+    #expect(beyond.store().dispatch(1) == .tooDeep)
+    await #expect(throws: StoreError.tooDeep) { try await beyond.send(1) }
+    await #expect(throws: StoreError.tooDeep) { try await beyond.send(1) { $0.count } }
+    await #expect(throws: StoreError.tooDeep) { try await beyond.store().state }
+    #expect(await beyond.states().collect().isEmpty)
+    #expect(await beyond.state.count == Self.greatest + 1)
+    await beyond.shutdown()
+    #expect(await beyond.state.count == Self.greatest + 1)
+    await root.shutdown()
+    #expect(beyond.dispatch(1) == .tooDeep)
+    #expect(await beyond.state.count == Self.greatest + 1)
+  }
+
+  @Test func `stores below one that is too deep are as many as one likes, and all are let go of`() async throws {
+    let gone: Gate
+    do {
+      let token = Token()
+      gone = token.gone
+      let root = RootStore(initialState: Wide()) { (state, action: Int) in
+        withExtendedLifetime(token) { state.count += action }
+      }
+      let tree = root.core.node.tree
+      root.dispatch(3)
+      do {
+        var last = descendant(of: root, depth: Self.greatest)
+        for _ in 0..<10_000 { last = child(of: last) }
+        // The others are gone, and their releases have taken their turns.
+        #expect(await last.state.count == 3)
+        #expect(last.dispatch(1) == .tooDeep)
+        #expect(tree.childCount == Self.greatest + 1)
+        #expect(last.id != root.id)
+        #expect(root.dispatch(1) == .enqueued)
+      }
+      #expect(await root.state.count == 4)
+      #expect(tree.childCount == 0)
+    }
+    await gone.wait()
+  }
+
+  @Test func `a store that is too deep keeps the last store alive that is not`() async throws {
+    var beyond: StateStore<Wide, Int>?
+    weak var root: RootStore<Wide, Int>?
+    do {
+      let made = makeRoot()
+      root = made
+      made.dispatch(1)
+      beyond = child(of: child(of: descendant(of: made, depth: Self.greatest)))
+    }
+    #expect(root?.dispatch(1) == .enqueued)
+    #expect(await beyond?.state.count == 1)
+    beyond = nil
+    #expect(root == nil)
+  }
+
+  @Test func `scopes and projections that are too deep are refused by name`() async throws {
+    let root = makeRoot()
+    let lowest = scopeOfScopes(of: root, depth: Self.greatest, isSelected: false)
+    #expect(lowest.dispatch(1) == .enqueued)
+    #expect(try await lowest.state.count == 1)
+    let views = [
+      lowest.scope { (state: Wide) -> Wide in state }, lowest.scope(toOptional: { $0 }), lowest.scope(to: \.self),
+      lowest.projection(action: { (action: Int) in action }, state: { (state: Wide) in state }),
+    ]
+    for view in views {
+      let further = (0..<10_000).reduce(view) { last, place in
+        place.isMultiple(of: 2)
+          ? last.scope(to: \.self)
+          : last.projection(action: { (action: Int) in action }, state: { (state: Wide) in state })
+      }
+      for beyond in [view, further] {
+        #expect(beyond.id == root.id)
+        #expect(beyond.dispatch(1) == .tooDeep)
+        await #expect(throws: StoreError.tooDeep) { try await beyond.send(1) }
+        await #expect(throws: StoreError.tooDeep) { try await beyond.send(1) { $0.count } }
+        await #expect(throws: StoreError.tooDeep) { try await beyond.state }
+        #expect(await beyond.states().collect().isEmpty)
+      }
+    }
+    #expect(try await lowest.send(1) { $0.count } == 2)
+  }
+
+  @Test func `parts of parts to all levels, and beyond`() async throws {
+    let root = makeRoot()
+    root.dispatch(1)
+    let lowest = (1..<Self.greatest).reduce(root.part { $0.count }) { last, _ in last.part { $0 } }
+    let child = lowest.childStore(initialState: 0) { $0 += $1 }
+    #expect(try await child.send(1) { $0.0 } == 2)
+    let beyond = lowest.part { $0 }.part(\.self).childStore(initialState: 7) { $0 += $1 }
+    #expect(beyond.dispatch(1) == .tooDeep)
+    #expect(await beyond.state == (2, 7))
+    let tooDeep = child.childStore(initialState: 0) { $0 += $1 }
+    #expect(tooDeep.dispatch(1) == .tooDeep)
+    #expect(child.dispatch(1) == .enqueued)
   }
 }

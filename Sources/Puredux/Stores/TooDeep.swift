@@ -1,0 +1,38 @@
+// Stores, parts, scopes and projections below `AnySource.greatestLevel`: they are closed from the start.
+
+extension StoreNode {
+  /// What is made of a state, once, in the tree's order: what a store or a part shows that is too deep to follow the
+  /// state.
+  @usableFromInline func constant<State: Sendable, Value: Sendable>(
+    of source: Confined<Source<State>>, _ make: @escaping @Sendable (State) -> Value
+  ) -> Confined<Source<Value>> {
+    let own = Confined(storing: OwnState<Value>())
+    tree.place(
+      .closure { tree in
+        var value: Value?
+        source(on: tree).withState { value = make($0) }
+        if let value { own(on: tree).set(value) }
+      })
+    return own.map { own in
+      Source(own: own, level: AnySource.greatestLevel + 1) { body in
+        if let value = own.value { body(value) }
+      }
+    }
+  }
+
+  @usableFromInline func makeTooDeepView() -> any AnyStoreNode {
+    let source = Confined<Source<Void>>.absent()
+    return StoreNode(tooDeepUnder: self, isView: true, showing: source.map { $0 })
+  }
+}
+
+extension StoreCore {
+  /// A child that is too deep: it shows what it would have shown first.
+  @usableFromInline func tooDeepChild<Local: Sendable, Composed: Sendable>(
+    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed
+  ) -> StoreCore<Composed, Action> {
+    let source = node.constant(of: source) { stateMapping($0, initialState) }
+    return StoreCore<Composed, Action>(
+      node: StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 }), part: source)
+  }
+}
