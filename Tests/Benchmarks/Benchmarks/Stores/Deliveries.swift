@@ -189,7 +189,7 @@ func deliveries() {
     (try await stalled(10_000, .bufferingNewest(1)), try await stalled(1, .bufferingNewest(1)))
   }
   // One that keeps everything takes room for each state, too.
-  measure(Line(name: "a commit beside 1000 stalled", beside: "beside none", bound: 7)) {
+  measure(Line(name: "a commit beside 1000 stalled", beside: "beside none", bound: 5)) {
     (try await stalled(1_000, .unbounded), try await stalled(0, .unbounded))
   }
   measure(Line(name: "the same, .bufferingNewest(1)", beside: "beside none", bound: 5)) {

@@ -1,4 +1,5 @@
 import Benchmark
+import Foundation
 import Synchronization
 
 /// What one line of the table is about: something of ours, something beside it, and how much of the other ours may
@@ -74,5 +75,58 @@ func concurrently(_ count: Int, _ body: @escaping @Sendable () async throws -> V
   try await withThrowingTaskGroup { tasks in
     for _ in 0..<count { tasks.addTask { try await body() } }
     try await tasks.waitForAll()
+  }
+}
+
+/// The processor time, of all threads, for one of so many operations.
+func processorNanoseconds(_ operations: Int, _ body: @escaping @Sendable () async throws -> Void) async throws -> Double
+{
+  func now() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
+  }
+  return try await Task.detached {
+    let began = now()
+    try await body()
+    return (now() - began) / Double(operations)
+  }.value
+}
+
+/// Has so many threads call a body, and returns when all have returned.
+func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
+  await withTaskGroup { tasks in
+    for _ in 0..<count {
+      tasks.addTask {
+        await withCheckedContinuation { continuation in
+          Thread.detachNewThread {
+            body()
+            continuation.resume()
+          }
+        }
+      }
+    }
+  }
+}
+
+/// A value behind a `pthread_mutex`.
+final class PlatformMutex<Value: Sendable>: @unchecked Sendable {
+  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private var value: Value
+
+  init(_ value: Value) {
+    self.value = value
+    pthread_mutex_init(mutex, nil)
+  }
+
+  deinit {
+    pthread_mutex_destroy(mutex)
+    mutex.deallocate()
+  }
+
+  func withLock(_ body: (inout Value) -> Void) {
+    pthread_mutex_lock(mutex)
+    body(&value)
+    pthread_mutex_unlock(mutex)
   }
 }
