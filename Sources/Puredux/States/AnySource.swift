@@ -29,7 +29,7 @@
     unsafe unsafeDowncast(self, to: Source<State>.self)
   }
 
-  /// The lowest level, as states are computed, published and released recursively.
+  /// The greatest level there is room for, as states are computed, published and released recursively.
   @inlinable static var greatestLevel: Int { 1_000 }
 
   @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }

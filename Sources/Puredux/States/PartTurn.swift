@@ -37,7 +37,7 @@
 
 extension AnySource {
   /// A root store has published: children of a part that are on the path do, those next to the root first. In a loop,
-  /// as there may be any number of them.
+  /// as there may be a thousand.
   @usableFromInline final func endTurns() {
     channel.withObject { channel in
       var next = unsafe channel.turns

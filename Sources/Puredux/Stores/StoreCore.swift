@@ -6,7 +6,7 @@
   /// The states that the store publishes.
   @usableFromInline let published: Confined<Source<State>>
 
-  /// For the child stores of a part.
+  /// For the child stores of a part, and for what is too deep.
   @inlinable init(node: StoreNode<Action>, part: Confined<Source<State>>) {
     self.node = node
     source = part

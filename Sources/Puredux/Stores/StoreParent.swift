@@ -39,7 +39,8 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   ) -> StateStore<Composed, Action> {
     if isPart ? core.source.isTooDeep : core.source.isLowest {
       return StateStore(
-        core: core.tooDeepChild(initialState: features.initialState, stateMapping: stateMapping), parent: store)
+        core: core.tooDeepChild(
+          initialState: features.initialState, stateMapping: stateMapping, history: features.history), parent: store)
     }
     return StateStore(
       core: core.child(

@@ -29,10 +29,14 @@ extension StoreNode {
 extension StoreCore {
   /// A child that is too deep: it shows what it would have shown first.
   @usableFromInline func tooDeepChild<Local: Sendable, Composed: Sendable>(
-    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed
+    initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
+    history: History<Local, Action>?
   ) -> StoreCore<Composed, Action> {
     let source = node.constant(of: source) { stateMapping($0, initialState) }
-    return StoreCore<Composed, Action>(
-      node: StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 }), part: source)
+    let child = StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 })
+    // Its sequences end, unless other stores have it, too.
+    history?.attach(child)
+    history?.detach(child)
+    return StoreCore<Composed, Action>(node: child, part: source)
   }
 }

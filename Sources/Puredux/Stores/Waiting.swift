@@ -71,7 +71,8 @@ extension StoreType {
     matching pattern: @escaping @Sendable (Action) -> Found?, within limit: Duration? = nil,
     isolation: isolated (any Actor)? = #isolation
   ) async throws -> Found {
-    guard let node = store().route.taker else { throw StoreError.unmapped }
+    let route = store().route
+    guard let node = route.taker else { throw route.node.isTooDeep ? StoreError.tooDeep : StoreError.unmapped }
     let outcome = FirstOutcome<Found>()
     let number = ObjectIdentifier(outcome)
     let isPlaced = node.tree.watch(node, as: number) { action in

@@ -46,7 +46,8 @@ import Synchronization
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere, or it is too deep.
+  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere, or it is too
+  /// deep.
   @inlinable var needsPlacing: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
   /// Not inlined, so that what passes the action by its address has it written to memory only here.

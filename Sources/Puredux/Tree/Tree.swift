@@ -212,6 +212,8 @@ import Synchronization
   /// this is done at once, without a task.
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
+    // What it shows goes with the last who holds it: an anchor of it may have children made.
+    if node.isTooDeep { return }
     let way = withRequests { requests -> ReleaseWay in
       let isIdle = requests.inbox.phase == .idle && sequencer == nil
       if isIdle, node.isClosedHere, !node.isFinishingHere { return .endedBefore }

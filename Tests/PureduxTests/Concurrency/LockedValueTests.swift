@@ -47,15 +47,20 @@ import Testing
   @Test func `threads wait for as long as it is held, and all get in`() async {
     let count = Shared(0)
     let arrivals = Atomic(0)
+    let additions = Atomic(0)
     let countsWhileHeld = Atomic(-1)
     await onThreads(9) {
-      guard arrivals.add(1, ordering: .relaxed).newValue == 1 else { return count.value.withLock { $0 += 1 } }
-      count.value.withLock { count in
-        let before = count
+      guard arrivals.add(1, ordering: .relaxed).newValue == 1 else {
+        return count.value.withLock {
+          $0 += 1
+          additions.add(1, ordering: .relaxed)
+        }
+      }
+      count.value.withLock { _ in
         while arrivals.load(ordering: .relaxed) < 9 { sched_yield() }
         // The others have turns meanwhile: more of them would show nothing else.
         for _ in 0..<200 { sched_yield() }
-        countsWhileHeld.store(count - before, ordering: .relaxed)
+        countsWhileHeld.store(additions.load(ordering: .relaxed), ordering: .relaxed)
       }
     }
     #expect(countsWhileHeld.load(ordering: .relaxed) == 0)

@@ -315,6 +315,47 @@ import Testing
     await gone.wait()
   }
 
+  @Test func `an anchor of a store that is too deep has children made when the store is gone`() async throws {
+    let root = makeRoot()
+    root.dispatch(2)
+    let anchor = child(of: descendant(of: root, depth: Self.greatest)).anchor
+    let beyond = child(of: anchor)
+    #expect(beyond.dispatch(1) == .tooDeep)
+    #expect(await beyond.state.count == 2)
+  }
+
+  @Test func `nothing that a store was made with is called where it is too deep`() async throws {
+    let root = makeRoot()
+    let lowest = descendant(of: root, depth: Self.greatest)
+    let calls = Atomic(0)
+    let call: @Sendable () -> Void = { calls.add(1, ordering: .relaxed) }
+    let history = History<Int, Int>(limit: 1)
+    let commits = history.commits()
+    do {
+      let beyond = lowest.childStore(
+        initialState: 0, stateMapping: { state, _ in state },
+        interceptors: Interceptor { _, _ in call() },
+        middleware: [
+          Middleware { action, _, next in
+            call()
+            next(action)
+          }
+        ],
+        emits: .whenDifferent { (state: Wide) -> Int in
+          call()
+          return state.count
+        }, history: history, atEnd: 5,
+        reducer: { _, _ in call() })
+      #expect(beyond.dispatch(1) == .tooDeep)
+      try await lowest.send(1)
+      await beyond.shutdown()
+    }
+    for await _ in commits { call() }
+    try await lowest.send(1)
+    #expect(await root.state.count == 2)
+    #expect(calls.load(ordering: .relaxed) == 0)
+  }
+
   @Test func `a store that is too deep keeps the last store alive that is not`() async throws {
     var beyond: StateStore<Wide, Int>?
     weak var root: RootStore<Wide, Int>?
@@ -351,6 +392,7 @@ import Testing
         await #expect(throws: StoreError.tooDeep) { try await beyond.send(1) }
         await #expect(throws: StoreError.tooDeep) { try await beyond.send(1) { $0.count } }
         await #expect(throws: StoreError.tooDeep) { try await beyond.state }
+        await #expect(throws: StoreError.tooDeep) { try await beyond.firstAction(where: { _ in true }) }
         #expect(await beyond.states().collect().isEmpty)
       }
     }

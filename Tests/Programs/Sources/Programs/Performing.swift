@@ -108,7 +108,7 @@ extension Run {
       switch target.dispatch(action) {
       case .enqueued: .enqueued
       // What no store without a log answers is found out as a refusal of one that is open.
-      case .terminated, .overloaded, .stopped: .terminated
+      case .terminated, .tooDeep, .overloaded, .stopped: .terminated
       case .unmapped: .unmapped
       }
     calls.add(Call(bare(action), views: via.views, ended(span), outcome))
@@ -473,7 +473,7 @@ extension Outcome {
   init(_ error: StoreError) {
     self =
       switch error {
-      case .terminated, .outcomeUnknown, .withdrawn, .stopped: .terminated
+      case .terminated, .tooDeep, .outcomeUnknown, .withdrawn, .stopped: .terminated
       case .stateUnavailable: .stateUnavailable
       case .unmapped: .unmapped
       case .rejected(let reason): .rejected(reason?.description)

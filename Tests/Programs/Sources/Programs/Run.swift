@@ -128,7 +128,7 @@ final class Run: Sendable {
     let outcome: Outcome =
       switch dispatch(action) {
       case .enqueued: .enqueued
-      case .terminated, .overloaded, .stopped: .terminated
+      case .terminated, .tooDeep, .overloaded, .stopped: .terminated
       case .unmapped: .unmapped
       }
     calls.add(Call(bare(action), ended(span), outcome))
