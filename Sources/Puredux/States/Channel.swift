@@ -11,6 +11,11 @@
     @usableFromInline init() {}
   }
 
+  /// For a store's source: what selectors have memoized of it and of its views.
+  @usableFromInline final var memories: [SelectorCache.Memory.Weak] = []
+  /// For a root store's source: the last turn that has been opened in the commit that is in progress.
+  final var turns: PartTurn?
+
   // What belongs to the source, without the run-time checks for overlapping accesses, which cost more than what most
   // sources do.
   //
@@ -24,10 +29,6 @@
   /// Whether there are subscribers whose place in the order has come.
   @usableFromInline @exclusivity(unchecked) final var hasSubscribers = false
   @usableFromInline @exclusivity(unchecked) final var scratch = Scratch()
-  /// For a store's source: what selectors have memoized of it and of its views.
-  @usableFromInline @exclusivity(unchecked) final var memories: [SelectorCache.Memory.Weak] = []
-  /// For a root store's source: the last turn that has been opened in the commit that is in progress.
-  @exclusivity(unchecked) final var turns: PartTurn?
 
   @usableFromInline final let backlog = LockedValue(Backlog())
   /// The sources that selectors have made of this one.

@@ -16,8 +16,8 @@
   @usableFromInline func begin() {
     top.channel.withObject { channel in
       isOpen = true
-      below = unsafe channel.turns
-      unsafe channel.turns = self
+      below = channel.turns
+      channel.turns = self
     }
   }
 
@@ -40,8 +40,8 @@ extension AnySource {
   /// as there may be a thousand.
   @usableFromInline final func endTurns() {
     channel.withObject { channel in
-      var next = unsafe channel.turns
-      unsafe channel.turns = nil
+      var next = channel.turns
+      channel.turns = nil
       while let turn = next { next = turn.end() }
     }
   }

@@ -129,21 +129,21 @@
 
   override func forgetAtEnd(_ memory: SelectorCache.Memory) {
     let channel = anyChannel
-    var memories = unsafe channel.memories
-    unsafe channel.memories = []
+    var memories = channel.memories
+    channel.memories = []
     if memories.count == memories.capacity {
       memories.removeAll { $0.memory == nil }
       // So that there is room for as many again before the next sweep.
       memories.reserveCapacity(2 * memories.count)
     }
     memories.append(SelectorCache.Memory.Weak(memory))
-    unsafe channel.memories = memories
+    channel.memories = memories
   }
 
   override func forgetMemories() {
     channel.withObject { channel in
-      let memories = unsafe channel.memories
-      unsafe channel.memories = []
+      let memories = channel.memories
+      channel.memories = []
       for weak in memories { weak.memory?.forget() }
     }
   }

@@ -14,15 +14,15 @@ extension Tree {
       /// Called for every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
       /// What the stores of the path have called, once a child store has set that itself.
-      @exclusivity(unchecked) private var onPath: OnPath<Action>?
+      private var onPath: OnPath<Action>?
       /// What goes on for as long as a store's own is called.
-      @exclusivity(unchecked) private var works: [ObjectIdentifier: TreeWork] = [:]
+      private var works: [ObjectIdentifier: TreeWork] = [:]
 
       init() {}
 
       func set(_ onCommit: CommitStep<Action>.OnCommit?, of node: StoreNode<Action>) {
         if node.depth == 0 {
-          if let onPath = unsafe onPath {
+          if let onPath = onPath {
             let replaced = onPath.root
             onPath.root = onCommit
             withExtendedLifetime(replaced) {}
@@ -38,18 +38,18 @@ extension Tree {
       }
 
       private var madeOnPath: OnPath<Action> {
-        if let onPath = unsafe onPath { return onPath }
+        if let onPath = onPath { return onPath }
         // Holds what is called until now.
         let made = unsafe OnPath(root: onCommit)
-        unsafe onPath = made
+        onPath = made
         unsafe onCommit = made.asOne
         return made
       }
 
       private func dropOnPathIfUnneeded() {
-        guard let onPath = unsafe onPath, !onPath.isNeeded else { return }
+        guard let onPath = onPath, !onPath.isNeeded else { return }
         let replaced = unsafe onCommit
-        unsafe self.onPath = nil
+        self.onPath = nil
         unsafe onCommit = onPath.root
         withExtendedLifetime((onPath, replaced)) {}
       }
@@ -59,7 +59,7 @@ extension Tree {
       }
 
       func stopWatching(as number: ObjectIdentifier) {
-        guard let onPath = unsafe onPath else { return }
+        guard let onPath = onPath else { return }
         let watch = onPath.watches.removeValue(forKey: number)
         dropOnPathIfUnneeded()
         withExtendedLifetime(watch) {}
@@ -67,8 +67,8 @@ extension Tree {
 
       /// Returns what it replaces.
       func exchangeWork(of node: StoreNode<Action>, with work: TreeWork?) -> TreeWork? {
-        let replaced = unsafe works[ObjectIdentifier(node)]
-        if replaced != nil || work != nil { unsafe works[ObjectIdentifier(node)] = work }
+        let replaced = works[ObjectIdentifier(node)]
+        if replaced != nil || work != nil { works[ObjectIdentifier(node)] = work }
         return replaced
       }
 
@@ -84,8 +84,8 @@ extension Tree {
       func forget() {
         let dropped = unsafe (onCommit, onPath, works)
         unsafe onCommit = nil
-        unsafe onPath = nil
-        unsafe works = [:]
+        onPath = nil
+        works = [:]
         withExtendedLifetime(dropped) {}
       }
 
@@ -93,7 +93,7 @@ extension Tree {
       func forget(_ node: StoreNode<Action>) {
         let work = exchangeWork(of: node, with: nil)
         defer { withExtendedLifetime(work) {} }
-        guard let onPath = unsafe onPath, let own = onPath.ofChildren.removeValue(forKey: ObjectIdentifier(node)) else {
+        guard let onPath = onPath, let own = onPath.ofChildren.removeValue(forKey: ObjectIdentifier(node)) else {
           return
         }
         dropOnPathIfUnneeded()
