@@ -13,8 +13,8 @@ import Synchronization
 /// On Linux and Android it is a lock of our own. A `Mutex` there hands over from thread to thread through the kernel,
 /// which takes a hundred times the processor time where many threads flood one store, and the thread sanitizer does not
 /// see that it synchronizes; a `pthread_mutex` makes a `dispatch` half as slow again, as it needs a second atomic
-/// operation to release it and is never inlined. A thread that finds the lock taken spins, then yields, and then sleeps,
-/// longer from time to time, up to a millisecond. No priority inheritance, not fair, not recursion-checked.
+/// operation to release it and is never inlined. A thread that finds the lock taken spins, then yields, and then
+/// sleeps, longer from time to time, up to a millisecond. No priority inheritance, not fair, not recursion-checked.
 @safe @usableFromInline package struct LockedValue<Value: Sendable>: ~Copyable, @unchecked Sendable {
   #if os(Linux) || os(Android)
     @usableFromInline let isTaken = Atomic(false)

@@ -18,8 +18,9 @@ public protocol ActionHandler<Action>: Sendable {
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, `.unmapped` if a projection maps the
   ///   action to nothing, `.tooDeep` if the store lies below the 1,000th level, `.rejected` if middleware stopped the
-  ///   action: in each case it changes nothing (G9). If the store follows a log, and the task is cancelled, `.withdrawn` if the log has not been given the action, which
-  ///   changes nothing then, and otherwise `.outcomeUnknown`; `.stopped` if the store cannot go on.
+  ///   action: in each case it changes nothing (G9). If the store follows a log, and the task is cancelled,
+  ///   `.withdrawn` if the log has not been given the action, which changes nothing then, and otherwise
+  ///   `.outcomeUnknown`; `.stopped` if the store cannot go on.
   func send(_ action: Action) async throws(StoreError)
 }
 
@@ -29,8 +30,9 @@ public protocol StateProvider<State>: Sendable {
 
   /// The state after everything that was requested of the tree before.
   ///
-  /// - Throws: `StoreError.terminated` if the store is shut down or released; `StoreError.tooDeep` if it is a proxy below
-  ///   the 1,000th level; `StoreError.stateUnavailable` if an optional scope has no state at present. The stores that own their state do not throw.
+  /// - Throws: `StoreError.terminated` if the store is shut down or released; `StoreError.tooDeep` if it is a proxy
+  ///   below the 1,000th level; `StoreError.stateUnavailable` if an optional scope has no state at present. The stores
+  ///   that own their state do not throw.
   var state: State { get async throws(StoreError) }
 
   /// The states from now on: the present one, and then one for each commit that the store publishes, in order (G4).
