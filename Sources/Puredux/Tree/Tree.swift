@@ -24,7 +24,9 @@ import Synchronization
 
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
-  @usableFromInline nonisolated let requests: LockedValue<Requests<Action>>
+  // SAFETY: used in `withRequests` only, under the lock.
+  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requestsUnderLock: Requests<Action>
+  @usableFromInline nonisolated let requestsLock = BriefLock()
   /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under that.
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether something is being done on the executor, and what is owed at its end.
@@ -92,7 +94,7 @@ import Synchronization
     self.priority = priority
     self.performDrain = performDrain
     quantum = executor.goesStepByStep ? 1 : Self.greatestQuantum
-    self.requests = LockedValue(requests)
+    unsafe requestsUnderLock = requests
     if companion == nil, carried == nil, sequencer == nil {
       extras = Lazy()
     } else {
@@ -113,7 +115,7 @@ import Synchronization
   @inline(__always) @inlinable nonisolated func withRequests<Result>(
     _ body: (inout Requests<Action>) -> Result
   ) -> Result {
-    requests.withLock(body)
+    requestsLock.withLock { unsafe body(&requestsUnderLock) }
   }
 
   /// Gives an action its place in the order; false if its store is closed.
