@@ -17,6 +17,9 @@ import Synchronization
 /// nor notices one that takes it twice. It has no queue that a flood could fill: whoever looks while it is free gets
 /// in.
 ///
+/// As all of it is inlined, the optimizer may release what a body returns, and nobody uses, before the lock is: so
+/// nothing is returned whose release runs the user's code. What holds such values is a `LockedValue`.
+///
 /// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
 @usableFromInline struct BriefLock: ~Copyable, Sendable {
   #if canImport(Darwin)
