@@ -321,17 +321,20 @@ import Testing
 
   @Test func `what waits in turn does not begin when its store has closed`() async throws {
     let scene = Scene()
-    let (goOn, held) = (Gate(), HeldExecutor())
+    let (started, goOn, held) = (Gate(), Gate(), HeldExecutor())
     let root = RootStore<Int, Int>(
       initialState: 0, executor: .serial(held),
       interceptors: .effects { action, _ in
         .run { _ in
           scene.events.add("\(action)")
-          if action == 1 { await goOn.wait() }
+          guard action == 1 else { return }
+          started.open()
+          await goOn.wait()
         }.id("in turn", .inTurn())
       }
     ) { _, _ in }
     try await root.send(1)
+    await started.wait()
     try await root.send(2)
     held.hold()
     let ending = Task { await root.shutdown() }
