@@ -8,7 +8,8 @@ import Testing
 /// Files that released versions have written are opened by this one (Docs/Formats.md).
 @Suite(.timeLimit(.minutes(15))) struct GoldenTests {
   /// One directory for each version of the formats, as `write` has left it.
-  private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "Golden")
+  private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    .deletingLastPathComponent().appending(path: "Golden")
 
   private static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
     ledger.entries.reduce(0) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
