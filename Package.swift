@@ -1,6 +1,17 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// Whether the tests that take long are there, too: the everyday build and run are without them (see
+/// Docs/Contributing.md).
+let isThorough = Context.environment["PUREDUX_THOROUGH"] != nil
+
+/// One module each: some take long to optimize.
+let thorough: [Target] = ["InterleavingTests", "IsolationTests", "LoadTests", "ReentryTests"].map { name in
+  .testTarget(
+    name: name, dependencies: ["Puredux", "PureduxTesting", "PureduxTestSupport"], path: "Tests/Thorough/\(name)",
+    swiftSettings: [.strictMemorySafety()])
+}
+
 let package = Package(
   name: "Puredux",
   platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
@@ -23,22 +34,26 @@ let package = Package(
       name: "PureduxNATS",
       dependencies: ["PureduxLog", .target(name: "CNATS", condition: .when(traits: ["NATS"]))],
       swiftSettings: [.strictMemorySafety()]),
+    // What tests of several modules use.
+    .target(
+      name: "PureduxTestSupport", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting", "PureduxTesting"],
+      path: "Tests/Support", swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxTestingTests", dependencies: ["Puredux", "PureduxTesting"],
+      name: "PureduxTestingTests", dependencies: ["Puredux", "PureduxTesting", "PureduxTestSupport"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxLogTests", dependencies: ["PureduxLog", "PureduxLogTesting", "PureduxTesting"],
+      name: "PureduxLogTests",
+      dependencies: ["PureduxLog", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
       exclude: ["Golden"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxNATSTests", dependencies: ["PureduxNATS", "PureduxLogTesting", "PureduxTesting"],
+      name: "PureduxNATSTests",
+      dependencies: ["PureduxNATS", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
-      name: "PureduxTests", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting", "PureduxTesting"],
+      name: "PureduxTests",
+      dependencies: ["Puredux", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
       swiftSettings: [.strictMemorySafety()]),
-    // A module of its own, as it takes long to optimize.
-    .testTarget(
-      name: "IsolationTests", dependencies: ["Puredux", "PureduxTesting"], swiftSettings: [.strictMemorySafety()]),
-  ],
+  ] + (isThorough ? thorough : []),
   swiftLanguageModes: [.v6]
 )

@@ -1,5 +1,6 @@
 import Foundation
 import PureduxLog
+import PureduxTestSupport
 import Testing
 
 /// What a log does where the process has few file descriptors. The limit is that of a process of its own.

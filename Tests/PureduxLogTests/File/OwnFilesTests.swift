@@ -3,6 +3,7 @@ import Foundation
 import Puredux
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Synchronization
 import Testing
 

@@ -1,6 +1,7 @@
 import Puredux
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 /// Every duration that a user gives to `PureduxLog` and `PureduxLogTesting`, at its extremes: nothing traps, nor is

@@ -1,6 +1,7 @@
 import Puredux
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct FollowingTests {

@@ -1,6 +1,7 @@
 import Dispatch
 import Puredux
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 @testable import PureduxLog

@@ -1,6 +1,7 @@
 import Puredux
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 @testable import PureduxLog

@@ -1,6 +1,7 @@
 import Puredux
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 /// G11 against a log that does all that it may: replicas come to one order, with every action once, each writer's in

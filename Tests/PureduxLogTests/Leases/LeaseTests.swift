@@ -1,6 +1,7 @@
 import Puredux
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 /// Work that is to be done by one replica at a time.

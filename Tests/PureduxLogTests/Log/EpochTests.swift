@@ -1,5 +1,6 @@
 import Puredux
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 @testable import PureduxLog

@@ -1,6 +1,7 @@
 import Foundation
 import Puredux
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 @testable import PureduxLog

@@ -1,19 +1,8 @@
 import Foundation
 import PureduxLog
 import PureduxLogTesting
+import PureduxTestSupport
 import Testing
-
-/// A directory that goes with its test.
-final class TemporaryDirectory: Sendable {
-  let path: String
-
-  init() throws {
-    path = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
-    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-  }
-
-  deinit { try? FileManager.default.removeItem(atPath: path) }
-}
 
 @Suite struct OrderedLogTests {
   @Test("the log in memory keeps the contract of logs", .timeLimit(.minutes(15)))

@@ -1,5 +1,6 @@
 import Puredux
 import PureduxLogTesting
+import PureduxTestSupport
 
 @testable import PureduxLog
 
@@ -23,16 +24,6 @@ func ledger(
 }
 
 extension LogOptions {
-  /// What fails is tried again at once, nearly, and nothing is printed.
-  static var quick: LogOptions {
-    var options = LogOptions()
-    options.reporting = { _ in }
-    options.retryInterval = .milliseconds(5)
-    options.patience = .milliseconds(50)
-    options.endingLimit = .seconds(600)
-    return options
-  }
-
   /// What has not come back is not given to the log once more, however slow the machine is: positions are known.
   static var once: LogOptions {
     var options = quick

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import PureduxTesting
 
 /// What is wrong with a store, and the guarantee that it breaks.

@@ -1,4 +1,6 @@
 import Foundation
+import PureduxLogTesting
+import PureduxTestSupport
 import PureduxTesting
 import Testing
 

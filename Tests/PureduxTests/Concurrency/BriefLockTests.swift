@@ -1,4 +1,5 @@
 import Foundation
+import PureduxTestSupport
 import Synchronization
 import Testing
 
@@ -23,22 +24,6 @@ import Testing
     }
 
     var total: Int { lock.withLock { unsafe count } }
-  }
-
-  /// Has a body called on so many threads, and returns when all have returned.
-  private func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
-    await withTaskGroup { tasks in
-      for _ in 0..<count {
-        tasks.addTask {
-          await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-              body()
-              continuation.resume()
-            }
-          }
-        }
-      }
-    }
   }
 
   @Test func `one thread at a time is within it`() async {

@@ -1,3 +1,4 @@
+import PureduxTestSupport
 import Testing
 
 @testable import Puredux

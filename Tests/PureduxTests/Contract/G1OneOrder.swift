@@ -1,4 +1,6 @@
 import Puredux
+import PureduxLogTesting
+import PureduxTestSupport
 import Synchronization
 import Testing
 

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// An action is reduced by the store it is given to and by each of its ancestors, once each, from the store up to the

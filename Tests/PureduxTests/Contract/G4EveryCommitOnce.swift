@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// After its first element a sequence yields one element for each commit of the tree, in order: no gap, no repeat.

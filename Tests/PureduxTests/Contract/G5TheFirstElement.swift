@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// The first element is the state after everything ordered before the subscription, which takes place in the call.

@@ -1,5 +1,5 @@
 import Puredux
-import Synchronization
+import PureduxTestSupport
 import Testing
 
 /// A slow, stalled or cancelled subscriber delays no commit and no other subscriber.
@@ -58,29 +58,6 @@ import Testing
         #expect(try await iterators[index].next()?.root.last == action)
       }
     }
-  }
-
-  @Test func `a backlog of a million states is released in one go`() async throws {
-    let subject = Subject(.rootActor)
-    var stalled: AsyncStream<Snapshot>? = subject.root.states()
-    for action in 1...1_000_000 { subject.root.dispatch(action) }
-    _ = await subject.root.state
-    #expect(stalled != nil)
-    stalled = nil
-    #expect(try await subject.root.send(7) { $0.root.count } == 1_000_001)
-    await subject.root.shutdown()
-  }
-
-  @Test func `a million references in a backlog are released in one go`() async throws {
-    let gone = Counter()
-    let root = RootStore<Counted, Int>(initialState: Counted(gone)) { state, _ in state = Counted(gone) }
-    var stalled: AsyncStream<Counted>? = root.states()
-    for action in 1...200_000 { root.dispatch(action) }
-    _ = await root.state
-    #expect(stalled != nil)
-    #expect(gone.count == 0)
-    stalled = nil
-    #expect(gone.count == 200_000)
   }
 
   // MARK: What is kept
@@ -184,17 +161,4 @@ import Testing
     #expect(places.count == 1)
     withExtendedLifetime(child) {}
   }
-}
-
-final class Counter: Sendable {
-  private let number = Atomic(0)
-  var count: Int { number.load(ordering: .sequentiallyConsistent) }
-  func increment() { number.add(1, ordering: .sequentiallyConsistent) }
-}
-
-/// Counts its own end.
-final class Counted: Sendable {
-  private let counter: Counter
-  init(_ counter: Counter) { self.counter = counter }
-  deinit { counter.increment() }
 }

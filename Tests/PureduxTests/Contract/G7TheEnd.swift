@@ -1,3 +1,4 @@
+import PureduxTestSupport
 import Testing
 
 @testable import Puredux
@@ -374,5 +375,18 @@ import Testing
     _ = await root.state
     await root.shutdown()
     #expect(gone.count == 20_000)
+  }
+}
+
+/// The buffering policies, with room for three states if they are bounded.
+enum Buffering: CaseIterable, Sendable {
+  case unbounded, newest, oldest
+
+  var policy: AsyncStream<Snapshot>.Continuation.BufferingPolicy {
+    switch self {
+    case .unbounded: .unbounded
+    case .newest: .bufferingNewest(3)
+    case .oldest: .bufferingOldest(3)
+    }
   }
 }

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// An effect may wait for the commit of what it gives its store, and read the store.

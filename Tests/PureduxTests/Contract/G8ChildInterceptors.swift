@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// A child store may set its interceptor, as the root store may.

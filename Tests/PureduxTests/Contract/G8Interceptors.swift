@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// Each action reaches the interceptor once, as a task of the store it was dispatched to.

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import PureduxTesting
 import Testing
 

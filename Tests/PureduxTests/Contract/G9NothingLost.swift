@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// What an ended store is given changes nothing, and the caller is told. What was accepted is committed.

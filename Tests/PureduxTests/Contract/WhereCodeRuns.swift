@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// Reducers, middleware, mappings, filters and conditions run under nobody else's task-local values.

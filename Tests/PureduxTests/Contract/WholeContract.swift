@@ -1,3 +1,4 @@
+import PureduxTestSupport
 import PureduxTesting
 import Testing
 

@@ -1,4 +1,5 @@
 import Foundation
+import PureduxTestSupport
 import Testing
 
 @testable import Puredux

@@ -1,3 +1,5 @@
+import PureduxLogTesting
+import PureduxTestSupport
 import Testing
 
 @testable import Puredux

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct EmissionTests {

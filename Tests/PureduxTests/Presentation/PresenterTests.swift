@@ -1,5 +1,6 @@
 import Dispatch
 import Puredux
+import PureduxTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) @MainActor struct PresenterTests {

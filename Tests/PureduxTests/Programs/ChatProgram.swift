@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import PureduxTesting
 import Testing
 
@@ -59,7 +60,7 @@ extension RootStore<Room, RoomAction> {
 @Suite(.timeLimit(.minutes(15))) struct ChatProgram {
   @Test func `a chat of a thousand rooms`() async throws {
     let clock = ManualClock()
-    let rooms = (0..<(DepthTests.isSanitized ? 100 : 1000)).map { _ in
+    let rooms = (0..<(isSanitized ? 100 : 1000)).map { _ in
       RoomStore(initialState: Room(), clock: clock, interceptors: .typing, .closing, reducer: { $0.reduce($1) })
     }
     func pass(_ time: Duration) async { await clock.advance(by: time, settling: rooms) }

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// The worked examples of the homegrown Redux, in this library's words.

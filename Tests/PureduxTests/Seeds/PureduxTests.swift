@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// The snippets of Puredux and PureduxStore, in this library's words.

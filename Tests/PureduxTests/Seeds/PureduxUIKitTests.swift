@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// The snippets of PureduxUIKit, with a view controller that needs no UIKit.

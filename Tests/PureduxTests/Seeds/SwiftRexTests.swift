@@ -1,5 +1,6 @@
 import Observation
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// The snippets of SwiftRex's store type, in this library's words.

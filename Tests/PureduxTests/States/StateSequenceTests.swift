@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by

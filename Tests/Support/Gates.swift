@@ -1,50 +1,50 @@
-import Dispatch
+import Foundation
+import Puredux
 import PureduxTesting
 import Synchronization
 
-@testable import Puredux
-
-typealias Gate = PureduxTesting.Gate
-typealias ManualClock = PureduxTesting.ManualClock
-typealias ManualExecutor = PureduxTesting.ManualExecutor
+package typealias Gate = PureduxTesting.Gate
+package typealias ManualClock = PureduxTesting.ManualClock
+package typealias ManualExecutor = PureduxTesting.ManualExecutor
 
 /// A door for synchronous code, which blocks its thread: for threads that nothing else needs.
-final class Latch: Sendable {
+package final class Latch: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
-  func open() { semaphore.signal() }
-  func wait() {
+  package init() {}
+  package func open() { semaphore.signal() }
+  package func wait() {
     semaphore.wait()
     semaphore.signal()
   }
 }
 
 /// Returns when the current task is cancelled. Counts as work: a store that settles waits for it.
-func untilCancelled() async { await PureduxTesting.untilCancelled(isWork: true) }
+package func untilCancelled() async { await PureduxTesting.untilCancelled(isWork: true) }
 
 /// A serial executor that can be held: requests to a tree on it are not performed until it is let go.
-final class HeldExecutor: SerialExecutor, Sendable {
+package final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
   private let key = DispatchSpecificKey<Void>()
   private let isHeld = LockedValue(false)
 
-  init() { queue.setSpecific(key: key, value: ()) }
+  package init() { queue.setSpecific(key: key, value: ()) }
 
   /// Whether the caller runs on it.
-  var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
+  package var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
   private let jobs = Atomic(0)
   private let allJobs = Atomic(0)
 
   /// How many jobs wait or run.
-  var waiting: Int { jobs.load(ordering: .relaxed) }
+  package var waiting: Int { jobs.load(ordering: .relaxed) }
 
   /// How many jobs there have been.
-  var enqueued: Int { allJobs.load(ordering: .sequentiallyConsistent) }
+  package var enqueued: Int { allJobs.load(ordering: .sequentiallyConsistent) }
 
   private let awaited = LockedValue<[(count: Int, gate: Gate)]>([])
 
   /// Returns when there have been that many jobs.
-  func untilEnqueued(_ count: Int) async {
+  package func untilEnqueued(_ count: Int) async {
     let gate = Gate()
     awaited.withLock { $0.append((count, gate)) }
     openGates()
@@ -61,7 +61,7 @@ final class HeldExecutor: SerialExecutor, Sendable {
     for awaited in reached { awaited.gate.open() }
   }
 
-  func enqueue(_ job: consuming ExecutorJob) {
+  package func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     allJobs.add(1, ordering: .sequentiallyConsistent)
     jobs.add(1, ordering: .relaxed)
@@ -72,7 +72,7 @@ final class HeldExecutor: SerialExecutor, Sendable {
     }
   }
 
-  func hold() {
+  package func hold() {
     isHeld.withLock { isHeld in
       if !isHeld { queue.suspend() }
       isHeld = true
@@ -80,11 +80,11 @@ final class HeldExecutor: SerialExecutor, Sendable {
   }
 
   /// Waits for the job that is running.
-  func waitForRunningJob() {
+  package func waitForRunningJob() {
     queue.sync {}
   }
 
-  func letGo() {
+  package func letGo() {
     isHeld.withLock { isHeld in
       if isHeld { queue.resume() }
       isHeld = false
@@ -95,14 +95,16 @@ final class HeldExecutor: SerialExecutor, Sendable {
 }
 
 /// A list that several tasks write to.
-final class Record<Element: Sendable>: Sendable {
+package final class Record<Element: Sendable>: Sendable {
   private struct Contents {
     var entries: [Element] = []
     var awaited: [(count: Int, gate: Gate)] = []
   }
   private let contents = LockedValue(Contents())
 
-  func add(_ element: Element) {
+  package init() {}
+
+  package func add(_ element: Element) {
     let reached = contents.withLock { contents in
       contents.entries.append(element)
       let count = contents.entries.count
@@ -113,10 +115,10 @@ final class Record<Element: Sendable>: Sendable {
     for gate in reached { gate.open() }
   }
 
-  var all: [Element] { contents.withLock { $0.entries } }
+  package var all: [Element] { contents.withLock { $0.entries } }
 
   /// Returns when there are that many elements.
-  func untilCount(_ count: Int) async {
+  package func untilCount(_ count: Int) async {
     let gate: Gate? = contents.withLock { contents in
       guard contents.entries.count < count else { return nil }
       let gate = Gate()
@@ -128,34 +130,53 @@ final class Record<Element: Sendable>: Sendable {
 }
 
 /// Holds an object weakly, to check whether it has been released.
-struct Weak<Object: AnyObject & Sendable>: Sendable {
-  private(set) weak var object: Object?
-  init(_ object: Object) { self.object = object }
+package struct Weak<Object: AnyObject & Sendable>: Sendable {
+  package private(set) weak var object: Object?
+  package init(_ object: Object) { self.object = object }
 }
 
 /// An object that signals when it has been released.
-final class Token: Sendable {
-  let gone = Gate()
+package final class Token: Sendable {
+  package let gone = Gate()
+  package init() {}
   deinit { gone.open() }
 }
 
-/// A reproducible generator.
-struct SeededGenerator: RandomNumberGenerator {
-  private var state: UInt64
-  init(seed: UInt64) { state = seed }
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
+/// A signal from one task to another.
+package final class Flag: Sendable {
+  private let flag = Atomic(false)
+  package init() {}
+  package var isRaised: Bool { flag.load(ordering: .relaxed) }
+  package func raise() { flag.store(true, ordering: .relaxed) }
+  package func lower() { flag.store(false, ordering: .relaxed) }
 }
 
-/// A signal from one task to another.
-final class Flag: Sendable {
-  private let flag = Atomic(false)
-  var isRaised: Bool { flag.load(ordering: .relaxed) }
-  func raise() { flag.store(true, ordering: .relaxed) }
-  func lower() { flag.store(false, ordering: .relaxed) }
+package final class Counter: Sendable {
+  private let number = Atomic(0)
+  package init() {}
+  package var count: Int { number.load(ordering: .sequentiallyConsistent) }
+  package func increment() { number.add(1, ordering: .sequentiallyConsistent) }
+}
+
+/// Counts its own end.
+package final class Counted: Sendable {
+  private let counter: Counter
+  package init(_ counter: Counter) { self.counter = counter }
+  deinit { counter.increment() }
+}
+
+/// Has a body called on so many threads, and returns when all have returned.
+package func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
+  await withTaskGroup { tasks in
+    for _ in 0..<count {
+      tasks.addTask {
+        await withCheckedContinuation { continuation in
+          Thread.detachNewThread {
+            body()
+            continuation.resume()
+          }
+        }
+      }
+    }
+  }
 }

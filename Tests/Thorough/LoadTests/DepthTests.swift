@@ -1,4 +1,4 @@
-import Foundation
+import PureduxTestSupport
 import Synchronization
 import Testing
 
@@ -7,7 +7,6 @@ import Testing
 /// Stores, parts, scopes and projections lie below each other to a thousand levels, and a stack of eight megabytes has
 /// room for what recurses, in a debug build and under the sanitizers.
 @Suite(.timeLimit(.minutes(15))) struct DepthTests {
-  static let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil
   static let greatest = AnySource.greatestLevel
 
   struct Wide: Sendable {

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 import Testing
 
 /// A caller never leaves its actor: after each call to a store, and in a body that a store calls, code runs where the

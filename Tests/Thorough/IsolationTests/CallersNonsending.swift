@@ -1,9 +1,10 @@
 import Puredux
+import PureduxTestSupport
 
-// From functions of the main actor. The same calls stand in four files:
+// From functions that stay where they are called. The same calls stand in four files:
 // the compiler treats them differently by who makes them.
 
-@MainActor func useOnMain<State: Sendable>(
+nonisolated(nonsending) func useNonsending<State: Sendable>(
   _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf
 ) async {
   sheet.note("called")
@@ -43,7 +44,7 @@ import Puredux
 }
 
 /// Asks a store that gives no state and takes no action, or not this one.
-@MainActor func refuseOnMain<State: Sendable>(
+nonisolated(nonsending) func refuseNonsending<State: Sendable>(
   _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf
 ) async {
   sheet.refuse("send", try? await store.send(action))
@@ -80,7 +81,7 @@ import Puredux
   }
 }
 
-@MainActor func visitOnMain<State: Sendable>(
+nonisolated(nonsending) func visitNonsending<State: Sendable>(
   _ scene: Scene<State>, _ sheet: Sheet
 ) async {
   sheet.note("called")
@@ -94,23 +95,23 @@ import Puredux
   await elsewhere()
   sheet.enter("statistics", await scene.root.statistics)
   await elsewhere()
-  await useOnMain(scene.root, scene, sheet.of("RootStore"))
+  await useNonsending(scene.root, scene, sheet.of("RootStore"))
   await elsewhere()
-  await useOnMain(scene.child, scene, sheet.of("StateStore"))
+  await useNonsending(scene.child, scene, sheet.of("StateStore"))
   await elsewhere()
-  await useOnMain(scene.child.store(), scene, sheet.of("proxy"))
+  await useNonsending(scene.child.store(), scene, sheet.of("proxy"))
   await elsewhere()
-  await useOnMain(scene.scope, scene, sheet.of("scope"))
+  await useNonsending(scene.scope, scene, sheet.of("scope"))
   await elsewhere()
-  await useOnMain(scene.part, scene, sheet.of("part"))
+  await useNonsending(scene.part, scene, sheet.of("part"))
   await elsewhere()
-  await useOnMain(scene.optional, scene, sheet.of("optional scope"))
+  await useNonsending(scene.optional, scene, sheet.of("optional scope"))
   await elsewhere()
-  await useOnMain(scene.selected, scene, sheet.of("selector"))
+  await useNonsending(scene.selected, scene, sheet.of("selector"))
   await elsewhere()
-  await useOnMain(scene.projection, scene, sheet.of("projection"))
+  await useNonsending(scene.projection, scene, sheet.of("projection"))
   await elsewhere()
-  await useOnMain(scene.attendedChild, scene, sheet.of("attended StateStore"))
+  await useNonsending(scene.attendedChild, scene, sheet.of("attended StateStore"))
   await elsewhere()
   for store in [scene.root, scene.child, scene.scope, scene.projection] as [any StoreType<State, Int>] {
     sheet.enter("any.state", try? await store.state)
@@ -119,14 +120,14 @@ import Puredux
     await elsewhere()
     sheet.enter("any.send reading all", try? await store.send(1) { $0 })
     await elsewhere()
-    await useOnMain(store, scene, sheet.of("any"))
+    await useNonsending(store, scene, sheet.of("any"))
     await elsewhere()
   }
-  await refuseOnMain(scene.projection, scene, sending: 0, sheet.of("unmapped"))
+  await refuseNonsending(scene.projection, scene, sending: 0, sheet.of("unmapped"))
   await elsewhere()
-  await refuseOnMain(scene.attended, scene, sending: -1, sheet.of("rejected"))
+  await refuseNonsending(scene.attended, scene, sending: -1, sheet.of("rejected"))
   await elsewhere()
-  await refuseOnMain(scene.attendedChild.store(), scene, sending: -1, sheet.of("rejected by proxy"))
+  await refuseNonsending(scene.attendedChild.store(), scene, sending: -1, sheet.of("rejected by proxy"))
   await elsewhere()
   sheet.refuse("no state.state", try? await scene.absent.state)
   await elsewhere()
@@ -177,11 +178,11 @@ import Puredux
   await elsewhere()
   sheet.refuse("ended.ObservableStore.init", try? await ObservableStore(scene.child.store()))
   await elsewhere()
-  await refuseOnMain(scene.child.store(), scene, sending: 1, sheet.of("ended"))
+  await refuseNonsending(scene.child.store(), scene, sending: 1, sheet.of("ended"))
   await elsewhere()
-  await refuseOnMain(scene.scope, scene, sending: 1, sheet.of("ended scope"))
+  await refuseNonsending(scene.scope, scene, sending: 1, sheet.of("ended scope"))
   await elsewhere()
-  await refuseOnMain(scene.projection, scene, sending: 1, sheet.of("ended projection"))
+  await refuseNonsending(scene.projection, scene, sending: 1, sheet.of("ended projection"))
   await elsewhere()
   let settled: Void = await scene.attended.settled()
   sheet.enter("RootStore.settled", settled)

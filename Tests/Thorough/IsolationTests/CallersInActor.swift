@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 
 // From methods of an actor. The same calls stand in four files:
 // the compiler treats them differently by who makes them.

@@ -1,10 +1,12 @@
 import Puredux
+import PureduxTestSupport
 
-// From functions that stay where they are called. The same calls stand in four files:
+// From functions that are given their isolation. The same calls stand in four files:
 // the compiler treats them differently by who makes them.
 
-nonisolated(nonsending) func useNonsending<State: Sendable>(
-  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf
+func useIsolated<State: Sendable>(
+  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf,
+  isolation: isolated (any Actor)? = #isolation
 ) async {
   sheet.note("called")
   sheet.enter("state", try? await store.state)
@@ -43,8 +45,9 @@ nonisolated(nonsending) func useNonsending<State: Sendable>(
 }
 
 /// Asks a store that gives no state and takes no action, or not this one.
-nonisolated(nonsending) func refuseNonsending<State: Sendable>(
-  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf
+func refuseIsolated<State: Sendable>(
+  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf,
+  isolation: isolated (any Actor)? = #isolation
 ) async {
   sheet.refuse("send", try? await store.send(action))
   await elsewhere()
@@ -80,8 +83,8 @@ nonisolated(nonsending) func refuseNonsending<State: Sendable>(
   }
 }
 
-nonisolated(nonsending) func visitNonsending<State: Sendable>(
-  _ scene: Scene<State>, _ sheet: Sheet
+func visitIsolated<State: Sendable>(
+  _ scene: Scene<State>, _ sheet: Sheet, isolation: isolated (any Actor)? = #isolation
 ) async {
   sheet.note("called")
   sheet.enter("RootStore.state", await scene.root.state)
@@ -94,23 +97,23 @@ nonisolated(nonsending) func visitNonsending<State: Sendable>(
   await elsewhere()
   sheet.enter("statistics", await scene.root.statistics)
   await elsewhere()
-  await useNonsending(scene.root, scene, sheet.of("RootStore"))
+  await useIsolated(scene.root, scene, sheet.of("RootStore"))
   await elsewhere()
-  await useNonsending(scene.child, scene, sheet.of("StateStore"))
+  await useIsolated(scene.child, scene, sheet.of("StateStore"))
   await elsewhere()
-  await useNonsending(scene.child.store(), scene, sheet.of("proxy"))
+  await useIsolated(scene.child.store(), scene, sheet.of("proxy"))
   await elsewhere()
-  await useNonsending(scene.scope, scene, sheet.of("scope"))
+  await useIsolated(scene.scope, scene, sheet.of("scope"))
   await elsewhere()
-  await useNonsending(scene.part, scene, sheet.of("part"))
+  await useIsolated(scene.part, scene, sheet.of("part"))
   await elsewhere()
-  await useNonsending(scene.optional, scene, sheet.of("optional scope"))
+  await useIsolated(scene.optional, scene, sheet.of("optional scope"))
   await elsewhere()
-  await useNonsending(scene.selected, scene, sheet.of("selector"))
+  await useIsolated(scene.selected, scene, sheet.of("selector"))
   await elsewhere()
-  await useNonsending(scene.projection, scene, sheet.of("projection"))
+  await useIsolated(scene.projection, scene, sheet.of("projection"))
   await elsewhere()
-  await useNonsending(scene.attendedChild, scene, sheet.of("attended StateStore"))
+  await useIsolated(scene.attendedChild, scene, sheet.of("attended StateStore"))
   await elsewhere()
   for store in [scene.root, scene.child, scene.scope, scene.projection] as [any StoreType<State, Int>] {
     sheet.enter("any.state", try? await store.state)
@@ -119,14 +122,14 @@ nonisolated(nonsending) func visitNonsending<State: Sendable>(
     await elsewhere()
     sheet.enter("any.send reading all", try? await store.send(1) { $0 })
     await elsewhere()
-    await useNonsending(store, scene, sheet.of("any"))
+    await useIsolated(store, scene, sheet.of("any"))
     await elsewhere()
   }
-  await refuseNonsending(scene.projection, scene, sending: 0, sheet.of("unmapped"))
+  await refuseIsolated(scene.projection, scene, sending: 0, sheet.of("unmapped"))
   await elsewhere()
-  await refuseNonsending(scene.attended, scene, sending: -1, sheet.of("rejected"))
+  await refuseIsolated(scene.attended, scene, sending: -1, sheet.of("rejected"))
   await elsewhere()
-  await refuseNonsending(scene.attendedChild.store(), scene, sending: -1, sheet.of("rejected by proxy"))
+  await refuseIsolated(scene.attendedChild.store(), scene, sending: -1, sheet.of("rejected by proxy"))
   await elsewhere()
   sheet.refuse("no state.state", try? await scene.absent.state)
   await elsewhere()
@@ -177,11 +180,11 @@ nonisolated(nonsending) func visitNonsending<State: Sendable>(
   await elsewhere()
   sheet.refuse("ended.ObservableStore.init", try? await ObservableStore(scene.child.store()))
   await elsewhere()
-  await refuseNonsending(scene.child.store(), scene, sending: 1, sheet.of("ended"))
+  await refuseIsolated(scene.child.store(), scene, sending: 1, sheet.of("ended"))
   await elsewhere()
-  await refuseNonsending(scene.scope, scene, sending: 1, sheet.of("ended scope"))
+  await refuseIsolated(scene.scope, scene, sending: 1, sheet.of("ended scope"))
   await elsewhere()
-  await refuseNonsending(scene.projection, scene, sending: 1, sheet.of("ended projection"))
+  await refuseIsolated(scene.projection, scene, sending: 1, sheet.of("ended projection"))
   await elsewhere()
   let settled: Void = await scene.attended.settled()
   sheet.enter("RootStore.settled", settled)

@@ -1,4 +1,5 @@
 import Dispatch
+import PureduxTestSupport
 import Synchronization
 import Testing
 

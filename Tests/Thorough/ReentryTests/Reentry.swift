@@ -1,4 +1,5 @@
 import Puredux
+import PureduxTestSupport
 
 /// What the user's code does to a tree that is calling it: in every place where it is called, everything that the
 /// public face offers.

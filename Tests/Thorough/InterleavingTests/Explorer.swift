@@ -1,4 +1,5 @@
 import Dispatch
+import PureduxTestSupport
 import Testing
 
 /// Runs every interleaving of a few participants around a pure state machine.

@@ -1,11 +1,11 @@
 import Puredux
+import PureduxTestSupport
 
-// From functions that are given their isolation. The same calls stand in four files:
+// From functions of the main actor. The same calls stand in four files:
 // the compiler treats them differently by who makes them.
 
-func useIsolated<State: Sendable>(
-  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf,
-  isolation: isolated (any Actor)? = #isolation
+@MainActor func useOnMain<State: Sendable>(
+  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf
 ) async {
   sheet.note("called")
   sheet.enter("state", try? await store.state)
@@ -44,9 +44,8 @@ func useIsolated<State: Sendable>(
 }
 
 /// Asks a store that gives no state and takes no action, or not this one.
-func refuseIsolated<State: Sendable>(
-  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf,
-  isolation: isolated (any Actor)? = #isolation
+@MainActor func refuseOnMain<State: Sendable>(
+  _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf
 ) async {
   sheet.refuse("send", try? await store.send(action))
   await elsewhere()
@@ -82,8 +81,8 @@ func refuseIsolated<State: Sendable>(
   }
 }
 
-func visitIsolated<State: Sendable>(
-  _ scene: Scene<State>, _ sheet: Sheet, isolation: isolated (any Actor)? = #isolation
+@MainActor func visitOnMain<State: Sendable>(
+  _ scene: Scene<State>, _ sheet: Sheet
 ) async {
   sheet.note("called")
   sheet.enter("RootStore.state", await scene.root.state)
@@ -96,23 +95,23 @@ func visitIsolated<State: Sendable>(
   await elsewhere()
   sheet.enter("statistics", await scene.root.statistics)
   await elsewhere()
-  await useIsolated(scene.root, scene, sheet.of("RootStore"))
+  await useOnMain(scene.root, scene, sheet.of("RootStore"))
   await elsewhere()
-  await useIsolated(scene.child, scene, sheet.of("StateStore"))
+  await useOnMain(scene.child, scene, sheet.of("StateStore"))
   await elsewhere()
-  await useIsolated(scene.child.store(), scene, sheet.of("proxy"))
+  await useOnMain(scene.child.store(), scene, sheet.of("proxy"))
   await elsewhere()
-  await useIsolated(scene.scope, scene, sheet.of("scope"))
+  await useOnMain(scene.scope, scene, sheet.of("scope"))
   await elsewhere()
-  await useIsolated(scene.part, scene, sheet.of("part"))
+  await useOnMain(scene.part, scene, sheet.of("part"))
   await elsewhere()
-  await useIsolated(scene.optional, scene, sheet.of("optional scope"))
+  await useOnMain(scene.optional, scene, sheet.of("optional scope"))
   await elsewhere()
-  await useIsolated(scene.selected, scene, sheet.of("selector"))
+  await useOnMain(scene.selected, scene, sheet.of("selector"))
   await elsewhere()
-  await useIsolated(scene.projection, scene, sheet.of("projection"))
+  await useOnMain(scene.projection, scene, sheet.of("projection"))
   await elsewhere()
-  await useIsolated(scene.attendedChild, scene, sheet.of("attended StateStore"))
+  await useOnMain(scene.attendedChild, scene, sheet.of("attended StateStore"))
   await elsewhere()
   for store in [scene.root, scene.child, scene.scope, scene.projection] as [any StoreType<State, Int>] {
     sheet.enter("any.state", try? await store.state)
@@ -121,14 +120,14 @@ func visitIsolated<State: Sendable>(
     await elsewhere()
     sheet.enter("any.send reading all", try? await store.send(1) { $0 })
     await elsewhere()
-    await useIsolated(store, scene, sheet.of("any"))
+    await useOnMain(store, scene, sheet.of("any"))
     await elsewhere()
   }
-  await refuseIsolated(scene.projection, scene, sending: 0, sheet.of("unmapped"))
+  await refuseOnMain(scene.projection, scene, sending: 0, sheet.of("unmapped"))
   await elsewhere()
-  await refuseIsolated(scene.attended, scene, sending: -1, sheet.of("rejected"))
+  await refuseOnMain(scene.attended, scene, sending: -1, sheet.of("rejected"))
   await elsewhere()
-  await refuseIsolated(scene.attendedChild.store(), scene, sending: -1, sheet.of("rejected by proxy"))
+  await refuseOnMain(scene.attendedChild.store(), scene, sending: -1, sheet.of("rejected by proxy"))
   await elsewhere()
   sheet.refuse("no state.state", try? await scene.absent.state)
   await elsewhere()
@@ -179,11 +178,11 @@ func visitIsolated<State: Sendable>(
   await elsewhere()
   sheet.refuse("ended.ObservableStore.init", try? await ObservableStore(scene.child.store()))
   await elsewhere()
-  await refuseIsolated(scene.child.store(), scene, sending: 1, sheet.of("ended"))
+  await refuseOnMain(scene.child.store(), scene, sending: 1, sheet.of("ended"))
   await elsewhere()
-  await refuseIsolated(scene.scope, scene, sending: 1, sheet.of("ended scope"))
+  await refuseOnMain(scene.scope, scene, sending: 1, sheet.of("ended scope"))
   await elsewhere()
-  await refuseIsolated(scene.projection, scene, sending: 1, sheet.of("ended projection"))
+  await refuseOnMain(scene.projection, scene, sending: 1, sheet.of("ended projection"))
   await elsewhere()
   let settled: Void = await scene.attended.settled()
   sheet.enter("RootStore.settled", settled)

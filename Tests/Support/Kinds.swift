@@ -1,58 +1,66 @@
-import Foundation
 import Puredux
 import PureduxLog
 import PureduxLogTesting
 
 /// What one store of a test tree has seen: small, whatever the number of actions.
-struct Ledger: Sendable, Equatable {
-  var count = 0
-  var last = 0
+package struct Ledger: Sendable, Equatable {
+  package var count = 0
+  package var last = 0
 
-  mutating func enter(_ action: Int) {
+  package init(count: Int = 0, last: Int = 0) {
+    self.count = count
+    self.last = last
+  }
+
+  package mutating func enter(_ action: Int) {
     count += 1
     last = action
   }
 }
 
 /// The state of every store of a test tree: the root's ledger and those of the children on the way to the store.
-struct Snapshot: Sendable, Equatable {
-  var root = Ledger()
-  var locals: [Ledger] = []
+package struct Snapshot: Sendable, Equatable {
+  package var root = Ledger()
+  package var locals: [Ledger] = []
   /// The root's ledger once more, under one key.
-  var keyed: Keyed<Int, Ledger> = [1: Ledger()]
+  package var keyed: Keyed<Int, Ledger> = [1: Ledger()]
 
-  init(root: Ledger = Ledger(), locals: [Ledger] = []) {
+  package init(root: Ledger = Ledger(), locals: [Ledger] = []) {
     self.root = root
     self.locals = locals
   }
 
-  static func == (lhs: Snapshot, rhs: Snapshot) -> Bool { lhs.root == rhs.root && lhs.locals == rhs.locals }
+  package static func == (lhs: Snapshot, rhs: Snapshot) -> Bool { lhs.root == rhs.root && lhs.locals == rhs.locals }
 
-  func with(_ local: Ledger) -> Snapshot {
+  package func with(_ local: Ledger) -> Snapshot {
     var other = self
     other.locals.append(local)
     return other
   }
 
   /// Whether all stores on the path have reduced the same actions.
-  var isWhole: Bool { locals.allSatisfy { $0 == root } }
+  package var isWhole: Bool { locals.allSatisfy { $0 == root } }
 }
 
 /// The kinds of stores, all of which keep the same contract.
-enum Kind: CaseIterable, Sendable {
+package enum Kind: Int, CaseIterable, Sendable {
   case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, keyed, projection, attendedRoot
   case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
   case childOfPart, childOfKey, grandchildOfPart
   case rootSequence, scopeSequence, childSequence
   case fileRoot, fileChild, unreliableRoot, unreliableGrandchild, unreliableChildOfKey
 
+  private static let every: [Kind] = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
+
+  /// Those that are tested in this run: those that follow a log only in a thorough one.
+  package static let allCases: [Kind] = isThorough ? every : inMemory
   /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has
   /// been accepted and is not in the log yet (G12).
-  static let inMemory = allCases.filter { $0.log == nil }
-  static let children = allCases.filter { $0.depth > 0 }
+  package static let inMemory = every.filter { $0.log == nil }
+  package static let children = allCases.filter { $0.depth > 0 }
 
   /// How many stores with local state there are on the path below the root.
-  var depth: Int {
+  package var depth: Int {
     switch self {
     case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .keyed, .projection, .attendedRoot,
       .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot:
@@ -65,10 +73,10 @@ enum Kind: CaseIterable, Sendable {
   }
 
   /// Whether its stores have middleware, histories and a rule of emission, all of which leave everything as it is.
-  var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
+  package var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
 
   /// The log that its root store follows, if it does: empty.
-  var log: (any OrderedLog)? {
+  package var log: (any OrderedLog)? {
     switch self {
     case .fileRoot, .fileChild: TemporaryLog()
     case .unreliableRoot, .unreliableGrandchild, .unreliableChildOfKey:
@@ -78,30 +86,17 @@ enum Kind: CaseIterable, Sendable {
   }
 
   /// Whether its states are read as a `StateSequence` rather than through an `AsyncStream`.
-  var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
-}
-
-/// The buffering policies, with room for three states if they are bounded.
-enum Buffering: CaseIterable, Sendable {
-  case unbounded, newest, oldest
-
-  var policy: AsyncStream<Snapshot>.Continuation.BufferingPolicy {
-    switch self {
-    case .unbounded: .unbounded
-    case .newest: .bufferingNewest(3)
-    case .oldest: .bufferingOldest(3)
-    }
-  }
+  package var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
 }
 
 /// A store of some kind, in a tree of its own. The other arguments are those of its root store.
-struct Subject: Sendable {
-  let root: RootStore<Snapshot, Int>
-  let children: [StateStore<Snapshot, Int>]
-  let store: any StoreType<Snapshot, Int>
+package struct Subject: Sendable {
+  package let root: RootStore<Snapshot, Int>
+  package let children: [StateStore<Snapshot, Int>]
+  package let store: any StoreType<Snapshot, Int>
   private let kind: Kind
 
-  init(
+  package init(
     _ kind: Kind, executor: StoreExecutor = .own, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: Interceptor<Snapshot, Int>? = nil, reporting: (@Sendable (EffectReport) -> Void)? = nil,
     carrying: CarriedValues? = nil, middleware: [Middleware<Snapshot, Int>] = [], emits: Emission<Snapshot> = .always,
@@ -158,7 +153,7 @@ struct Subject: Sendable {
   }
 
   /// The store's states, in the form of its kind.
-  func states(
+  package func states(
     bufferingPolicy: AsyncStream<Snapshot>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Snapshot> = .neverEqual
   ) -> any AsyncSequence<Snapshot, Never> & Sendable {
@@ -169,23 +164,23 @@ struct Subject: Sendable {
   }
 
   /// The store's state after it has been given these actions, and the tree nothing else.
-  func expected(after actions: [Int]) -> Snapshot {
+  package func expected(after actions: [Int]) -> Snapshot {
     let ledger = Ledger(count: actions.count, last: actions.last ?? 0)
     return Snapshot(root: ledger, locals: children.map { _ in ledger })
   }
 
   /// The states of the store while it is given these actions, from the first on.
-  func expectedStates(during actions: [Int]) -> [Snapshot] {
+  package func expectedStates(during actions: [Int]) -> [Snapshot] {
     (0...actions.count).map { expected(after: Array(actions.prefix($0))) }
   }
 }
 
 extension StoreParent<Snapshot, Int> {
-  func ledgerChild() -> StateStore<Snapshot, Int> {
+  package func ledgerChild() -> StateStore<Snapshot, Int> {
     childStore(initialState: Ledger(), stateMapping: { $0.with($1) }, reducer: { $0.enter($1) })
   }
 
-  func attendedChild() -> StateStore<Snapshot, Int> {
+  package func attendedChild() -> StateStore<Snapshot, Int> {
     childStore(
       initialState: Ledger(), reducers: [Reducer { $0.enter($1) }], stateMapping: { $0.with($1) },
       middleware: [.passingOn], emits: .when { _, _ in true }, history: History(limit: 5))
@@ -194,33 +189,33 @@ extension StoreParent<Snapshot, Int> {
 
 extension StoreParent where Action == Int {
   /// A child of a part of a test tree's state.
-  func ledgerChild<Part: LedgerPart>() -> StateStore<Snapshot, Int> where State == Part {
+  package func ledgerChild<Part: LedgerPart>() -> StateStore<Snapshot, Int> where State == Part {
     childStore(
       initialState: Ledger(), stateMapping: { Snapshot(root: $0.ledger, locals: [$1]) }, reducer: { $0.enter($1) })
   }
 }
 
-protocol LedgerPart: Sendable {
+package protocol LedgerPart: Sendable {
   var ledger: Ledger { get }
 }
 
 extension Ledger: LedgerPart {
-  var ledger: Ledger { self }
+  package var ledger: Ledger { self }
 }
 
 extension Ledger?: LedgerPart {
   /// The tests' key is always there.
-  var ledger: Ledger { self ?? Ledger(count: -1) }
+  package var ledger: Ledger { self ?? Ledger(count: -1) }
 }
 
 extension Middleware {
   /// Leaves everything as it is.
-  static var passingOn: Middleware { Middleware { action, _, next in next(action) } }
+  package static var passingOn: Middleware { Middleware { action, _, next in next(action) } }
 }
 
 extension AsyncSequence where Failure == Never, Element: Sendable {
   /// The elements up to and including the one for which a condition holds, or all.
-  func collect(until isLast: (Element) -> Bool = { _ in false }) async -> [Element] {
+  package func collect(until isLast: (Element) -> Bool = { _ in false }) async -> [Element] {
     var elements: [Element] = []
     for await element in self {
       elements.append(element)
@@ -229,7 +224,7 @@ extension AsyncSequence where Failure == Never, Element: Sendable {
     return elements
   }
 
-  func collect(_ count: Int) async -> [Element] {
+  package func collect(_ count: Int) async -> [Element] {
     guard count > 0 else { return [] }
     var elements: [Element] = []
     for await element in self {
@@ -237,43 +232,5 @@ extension AsyncSequence where Failure == Never, Element: Sendable {
       if elements.count == count { break }
     }
     return elements
-  }
-}
-
-/// A log in files that go with it, or with the process: some tests end while their stores go on.
-final class TemporaryLog: OrderedLog {
-  private static let folder: String = {
-    atexit { try? FileManager.default.removeItem(atPath: TemporaryLog.folder) }
-    return FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
-  }()
-
-  private let directory: String
-  private let log: any OrderedLog
-
-  init() {
-    directory = Self.folder + "/\(UUID().uuidString)"
-    // Where it cannot be made, the tests are to fail.
-    log = try! FileLog(directory: directory)["tree"]
-  }
-
-  deinit { try? FileManager.default.removeItem(atPath: directory) }
-
-  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    log.append(entry, outcome: outcome)
-  }
-
-  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
-}
-
-extension LogOptions {
-  /// What fails is tried again at once, nearly.
-  static var quick: LogOptions {
-    var options = LogOptions()
-    options.retryInterval = .milliseconds(5)
-    options.patience = .milliseconds(50)
-    options.endingLimit = .seconds(600)
-    return options
   }
 }
