@@ -178,12 +178,17 @@ private func expect(
 }
 
 private func checkRemovedStores(_ logs: any LogDirectory) async throws {
-  let stores = StoreDirectory<String, [String], String> { key in
-    try await RootStore(following: logs[key], initialState: []) { $0.append($1) }
+  // That they stop is what is checked, and nothing to report.
+  var options = LogOptions()
+  options.reporting = { _ in }
+  let stores = StoreDirectory<String, [String], String> { [options] key in
+    try await RootStore(following: logs[key], initialState: [], options: options) { $0.append($1) }
   }
   for round in 0..<2 {
     let handle = try await stores.open("stores")
-    let beside = try await RootStore<[String], String>(following: logs["stores"], initialState: []) { $0.append($1) }
+    let beside = try await RootStore<[String], String>(
+      following: logs["stores"], initialState: [], options: options
+    ) { $0.append($1) }
     try await handle.store.send("\(round)")
     for await list in beside.states() where list == ["\(round)"] { break }
     try await logs.remove("stores")

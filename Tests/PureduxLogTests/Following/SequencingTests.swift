@@ -432,7 +432,8 @@ import Testing
     func open(_ schema: UInt32) async throws -> LedgerStore {
       try await RootStore(
         following: log, initialState: Ledger(),
-        actions: .json(schema: schema) { bytes, _ in "old " + String(decoding: bytes, as: UTF8.self) }, states: nil
+        actions: .json(schema: schema) { bytes, _ in "old " + String(decoding: bytes, as: UTF8.self) }, states: nil,
+        options: .once
       ) { $0.entries.append($1) }
     }
     let first = try await open(1)
