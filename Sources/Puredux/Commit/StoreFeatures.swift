@@ -107,10 +107,8 @@
         }
       }
       let handler = Middleware.handlers(middleware, showing: source, before: above?.handler)
-      let sequencer = parent?.tree.sequencer as? Sequencer<Action>
       stages = CommitStages(
-        handler, committing: committing, record: record, onCommit: onCommit, last: last,
-        sequencing: sequencer?.process(handler), above: above)
+        handler, committing: committing, record: record, onCommit: onCommit, last: last, above: above)
     }
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
@@ -186,15 +184,17 @@ extension CommitStep {
 
   /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back, and its
   /// admission, and that of the stores below, before it is submitted.
-  @usableFromInline init(
-    sequencing step: consuming CommitStep, by sequencer: Sequencer<Action>, admission: CommitHandler<Action>?
+  @usableFromInline init<State>(
+    _ step: consuming CommitStep, in order: any Order<Action>, admission: [Middleware<State, Action>],
+    showing source: Source<State>, quiet: CommitHandler<Action>
   ) {
-    sequencer.middleware = step.stages?.handler
+    let submitting = CommitHandler<Action>(
+      { _, action, stages in order.submit(action, stages) }, showing: source, before: nil)
     self.init(
       step.own, reduce: step.reduce,
       stages: CommitStages(
-        admission, committing: CommitStages.committing, record: step.stages?.record,
-        sequencing: sequencer.process(admission)),
+        Middleware.handlers(admission, showing: source, before: submitting), committing: CommitStages.committing,
+        record: step.stages?.record, ordered: CommitStages.Ordered(order, step.stages?.handler, quiet: quiet)),
       source: step.source, publish: step.publish)
   }
 }

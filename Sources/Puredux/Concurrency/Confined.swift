@@ -1,5 +1,5 @@
 /// The isolation of one tree of stores: proves to the compiler that code runs on the tree's executor.
-@usableFromInline protocol TreeIsolation: Actor {}
+@usableFromInline package protocol TreeIsolation: Actor {}
 
 /// A reference to a value that lives on a tree's executor. Any code may hold it and pass it on; only code that runs
 /// there can look inside.

@@ -13,7 +13,7 @@
 /// accepted is still committed, its sequences end after their last state, and its interceptor's tasks are cancelled.
 /// `shutdown` ends it at once and waits, and can let the tasks finish first; `withStore` ties all of this to a scope.
 public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
-  @usableFromInline nonisolated let core: StoreCore<State, Action>
+  @usableFromInline package nonisolated let core: StoreCore<State, Action>
 
   /// - Parameters:
   ///   - executor: Where the tree runs; by default on an executor of its own.
@@ -75,7 +75,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     if let interceptor { core.intercept(with: interceptor) }
   }
 
-  @inlinable init(core: StoreCore<State, Action>) { self.core = core }
+  @inlinable package init(core: StoreCore<State, Action>) { self.core = core }
 
   // SAFETY: the executor lives as long as this actor, which holds the tree that holds it.
   @inlinable public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe core.node.tree.unownedExecutor }

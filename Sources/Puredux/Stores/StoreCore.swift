@@ -1,5 +1,5 @@
 /// What a root store and a child store have in common: their node in the tree, and their state.
-@usableFromInline struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
+@usableFromInline package struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let node: StoreNode<Action>
   /// The state at every commit: child stores compose theirs with it.
   @usableFromInline let source: Confined<Source<State>>
@@ -53,16 +53,27 @@
   }
 
   /// The core of a root store whose order comes from elsewhere.
-  @inlinable init(
-    root features: StoreFeatures<State, State, Action>, tree: Tree<Action>, sequencer: Sequencer<Action>,
-    admission: [Middleware<State, Action>]
+  @inlinable package init(
+    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor, priority: TaskPriority?,
+    clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
+    middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?,
+    order: any Order<Action>
   ) {
+    let effects = TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: nil)
+    let tree = Tree<Action>(
+      executor: executor, priority: priority, companion: effects, carrying: carrying, order: order)
+    let features = StoreFeatures(
+      root: initialState, reducers: reducers, middleware: Middleware.all(of: middleware, areAdmission: false),
+      emission: emits, history: history)
     let own = OwnState(features.initialState)
     let source = Source.root(own)
+    let committing = CommitHandler<Action>(
+      { _, action, stages in stages.commitQuietly(action) }, showing: source, before: nil)
     self.init(
       root: CommitStep(
-        sequencing: features.step(own, shownBy: source), by: sequencer,
-        admission: Middleware.handlers(admission, showing: source, before: nil)),
+        features.step(own, shownBy: source), in: order,
+        admission: Middleware.all(of: middleware, areAdmission: true), showing: source,
+        quiet: Middleware.handlers(features.middleware, showing: source, before: committing) ?? committing),
       shownBy: source, tree: tree, emitting: features.emitting, history: features.history)
   }
 
@@ -88,7 +99,7 @@
     return child
   }
 
-  @inlinable var proxy: Store<State, Action> { Store(route: Route(node), source: published) }
+  @inlinable package var proxy: Store<State, Action> { Store(route: Route(node), source: published) }
 
   /// The state of a store that is held.
   @inlinable @inline(__always) var state: State {
@@ -128,7 +139,7 @@
   }
 
   /// The store has been released.
-  @inlinable func release() {
+  @inlinable package func release() {
     node.tree.release(node)
   }
 
@@ -198,5 +209,41 @@
     await close(cancelling: false, isolation: nil)
     await effects.cancelFollowers(below: node)
     await effects.untilEnded(below: node)
+  }
+}
+
+/// Of a store whose order comes from elsewhere.
+extension StoreCore {
+  package var order: (any Order<Action>)? { node.tree.order }
+
+  /// Does something on the tree's executor, after everything that was asked before.
+  package func perform(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
+    node.tree.place(.closure(body))
+  }
+
+  /// The same, and returns when it is done. The effects that it begins, and does not cancel again, are started at its
+  /// end.
+  package func turn(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) async {
+    await node.tree.performInOrder(.closure { [node] tree in node.effects.startingLater { body(tree) } })
+  }
+
+  /// Commits an action that no store of this tree was given: by the root store alone, and without effects.
+  package func commitQuietly(_ action: Action, on tree: isolated any TreeIsolation) {
+    // SAFETY: on the tree's executor.
+    unsafe node.withStages { stages in
+      var action = action
+      stages.begin(at: node)
+      stages.ordered?.quiet.perform(&action, stages)
+      _ = stages.end()
+    }
+  }
+
+  /// Passes the store's state to a closure; nil after the store's release.
+  package func withState<Result>(on tree: isolated any TreeIsolation, _ body: (State) -> Result) -> Result? {
+    source.withValue(on: tree) { source in
+      var result: Result?
+      source.withState { result = body($0) }
+      return result
+    }
   }
 }

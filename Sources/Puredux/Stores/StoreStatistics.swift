@@ -80,6 +80,6 @@ extension Tree {
       childStores: childCount,
       subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
       runningTasks: existingCompanion?.runningCount ?? 0,
-      effects: existingCompanion?.namedCounts ?? [:], log: sequencer?.statistics)
+      effects: existingCompanion?.namedCounts ?? [:], log: order?.statistics)
   }
 }

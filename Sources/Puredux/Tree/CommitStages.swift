@@ -2,13 +2,11 @@ import Synchronization
 
 /// What an action of a store passes besides the reducers of its path: what handles it first, what records it, and what
 /// child stores call for it. One object for all actions of the store, as only one of them is on its way at a time.
-@usableFromInline @safe final class CommitStages<Action: Sendable> {
+@usableFromInline @safe package final class CommitStages<Action: Sendable> {
   /// `commit`, specialized for the actions.
   @usableFromInline typealias Commit = (inout Action, CommitStages<Action>) -> Void
   /// Reduces as the store's step does, and keeps a record.
   @usableFromInline typealias Record = (inout Action, CommitStages<Action>) -> Void
-  /// What is done where the order comes from elsewhere. Returns why there was no commit.
-  @usableFromInline typealias Process = (inout Action, StoreNode<Action>, CommitStages<Action>) -> StoreError?
 
   // Of this store alone.
   @usableFromInline let record: Record?
@@ -25,7 +23,7 @@ import Synchronization
 
   @usableFromInline let committing: Commit
   /// Nil unless the order comes from elsewhere.
-  @usableFromInline let sequencing: Process?
+  @usableFromInline let ordered: Ordered?
 
   // Without the run-time checks for overlapping accesses.
   //
@@ -37,28 +35,26 @@ import Synchronization
   @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
   @usableFromInline @exclusivity(unchecked) var hasCommitted = false
   @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
-  /// What happens in place of a commit, where the order comes from elsewhere.
-  @usableFromInline @exclusivity(unchecked) var divert: ((Action) -> Void)?
 
   /// - Parameter committing: `Self.committing`, specialized for the actions.
   @usableFromInline init(
     _ handler: CommitHandler<Action>?, committing: @escaping Commit, record: Record?,
     onCommit: CommitStep<Action>.OnCommit? = nil, last: Action? = nil,
-    sequencing: Process? = nil, above: CommitStages? = nil
+    ordered: Ordered? = nil, above: CommitStages? = nil
   ) {
     self.handler = handler
     self.committing = committing
     self.record = record
     self.onCommit = onCommit
     self.last = last
-    self.sequencing = sequencing
+    self.ordered = ordered ?? above?.ordered
     prepares = onCommit?.prepare != nil || above?.prepares == true
     tells = onCommit != nil || above?.tells == true
     records = record != nil || above?.records == true
   }
 
   /// Whether the stores below pass any of this, too: the last action is the store's own.
-  var reachesDown: Bool { handler != nil || sequencing != nil || tells || records }
+  var reachesDown: Bool { handler != nil || tells || records }
 
   @inlinable static var committing: @Sendable (inout Action, CommitStages<Action>) -> Void {
     { action, stages in stages.commit(&action) }
@@ -66,8 +62,8 @@ import Synchronization
 
   /// Does all that is to be done with an action. Returns why there was no commit.
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
-    if sequencing != nil { return sequencing?(&action, node, self) }
     begin(at: node)
+    if ordered != nil { return processInOrder(&action) }
     if handler == nil { committing(&action, self) } else { handler?.perform(&action, self) }
     return end()
   }
@@ -101,7 +97,7 @@ import Synchronization
   @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
   @inlinable var storeID: StoreID { node?.id ?? .root }
   @inlinable var isCommitted: Bool { unsafe hasCommitted }
-  @usableFromInline var isReplay: Bool { node?.tree.sequencer?.isReplaying ?? false }
+  @usableFromInline var isReplay: Bool { ordered?.order.isReplaying ?? false }
 
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 }
@@ -118,7 +114,6 @@ extension StoreNode {
 
   /// Commits an action that has passed the handlers.
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, passing stages: CommitStages<Action>) {
-    if let divert = unsafe stages.divert { return divert(action) }
     unsafe stages.hasCommitted = true
     if tree.expectsOnCommit.load(ordering: .relaxed) {
       let onCommit = unsafe tree.onCommitOfExecutor

@@ -16,7 +16,7 @@
 ///
 /// SAFETY: nothing outside the lock changes except the context and `isGivenUpOnCancel`, which are set before the visit
 /// gets its place. The compiler does not check subclasses of `Command`.
-@usableFromInline final class LateVisit<Value: Sendable>: PostponedCommand, @unchecked Sendable {
+@usableFromInline final class LateVisit<Value: Sendable>: Command, PostponedVisit, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 
   private enum Outcome {
@@ -58,8 +58,8 @@
   /// The visitor's task-local values, if the tree carries any.
   var context: CarriedValues.Context?
   private let progress = LockedValue(Progress())
-  override var waitsForCommits: Bool { isOrdered }
-  private let isOrdered: Bool
+  /// Whether it waits for the commits of what was asked before it, where those come later.
+  let isOrdered: Bool
   /// Whether it commits an action, which its caller may give up, and is not just a read.
   let isSend: Bool
   private let limit: SendLimit?
@@ -94,7 +94,7 @@
     }
   }
 
-  override func canBeWithdrawn(by withdraw: @escaping @Sendable () -> Bool) {
+  @usableFromInline func canBeWithdrawn(by withdraw: @escaping @Sendable () -> Bool) {
     if canBeGivenUp { progress.withLock { $0.withdraw = withdraw } }
   }
 
@@ -121,7 +121,7 @@
     context.restore { end(with: Result { () throws(StoreError) in try body(tree) }) }
   }
 
-  override func attempt(on tree: isolated any TreeIsolation, isKept: (_ hasFailed: Bool) -> Bool) {
+  @usableFromInline func attempt(on tree: isolated any TreeIsolation, isKept: () -> Bool) {
     guard goes(on: .begun) else { return }
     var result: Result<Value, StoreError>?
     if let context {
@@ -129,17 +129,12 @@
     } else {
       result = Result { () throws(StoreError) in try body(tree) }
     }
-    guard let result else { return }
-    if case .failure = result {
-      if isKept(true) { return }
-    } else if isKept(false) {
-      return
-    }
+    guard let result, !isKept() else { return }
     end(with: result)
   }
 
   /// The visit gets no place in the order.
-  override func refuse(_ error: StoreError) { end(with: .failure(error)) }
+  @usableFromInline func refuse(_ error: StoreError) { end(with: .failure(error)) }
 
   private func end(with result: Result<Value, StoreError>) {
     let waiter = progress.withLock { $0.end(with: result) }

@@ -65,10 +65,10 @@
 
   /// Adds the end of a store; true where the caller has to schedule a drain. Where the order comes from elsewhere, the
   /// store's last action is submitted first, and the end waits until that is committed.
-  mutating func appendEnd(_ end: Command, of node: StoreNode<Action>, sequencer: AnySequencer?) -> Bool {
-    guard let sequencer else { return append(end) }
-    let schedules = node.isGivenLast && append(.closure { tree in node.commitLast(on: tree) })
-    return append(sequencer.deferred(end)) || schedules
+  mutating func appendEnd(_ end: Command, of node: StoreNode<Action>) -> Bool {
+    let schedules =
+      node.isGivenLast && node.tree.order != nil && append(.closure { tree in node.commitLast(on: tree) })
+    return append(end) || schedules
   }
 
   /// Each segment has room for four times as many as the one before, up to 128 times `greatestKept`: there are few of

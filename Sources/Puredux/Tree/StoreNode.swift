@@ -55,7 +55,7 @@ import Synchronization
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
     if let refusal, !refuses() { return refusal }
-    if let bound = tree.sequencer?.inboxBound, tree.withRequests({ $0.count }) >= bound, !refuses() {
+    if let bound = tree.order?.inboxBound, tree.withRequests({ $0.count }) >= bound, !refuses() {
       return .overloaded
     }
     let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)
@@ -63,7 +63,7 @@ import Synchronization
   }
 
   /// What `dispatch` answers while the tree takes nothing.
-  @usableFromInline var refusal: DispatchResult? { needsPlacing ? tree.sequencer?.refusal : nil }
+  @usableFromInline var refusal: DispatchResult? { needsPlacing ? tree.order?.refusal : nil }
 
   /// The task-local values that are set now, if the tree carries any.
   @usableFromInline var carriedContext: CarriedValues.Context? { needsPlacing ? tree.carriedContext : nil }
@@ -193,7 +193,7 @@ import Synchronization
     tree.companion { make(tree.priority) }
   }
 
-  @usableFromInline var commitsSubmitted: Bool { tree.sequencer?.isCommitting == true }
+  @usableFromInline var commitsSubmitted: Bool { tree.order?.isCommitting == true }
 
   @usableFromInline func committing<Failure: Error>(
     of errand: Errand?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
@@ -245,7 +245,7 @@ extension StoreNode {
     if depth == 0 {
       self.tree.extras.withObject { extras in
         extras.onExecutor(on: tree).forget()
-        extras.sequencer?.rootEnded()
+        extras.order?.rootEnded(on: tree)
       }
     } else {
       self.tree.extras.withObject { $0.onExecutor(on: tree).forget(self) }

@@ -63,7 +63,7 @@ import Synchronization
     carrying carried: CarriedValues? = nil
   ) {
     self.init(
-      executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: nil,
+      executor: executor, priority: priority, companion: companion, carrying: carried, order: nil,
       requests: Requests()
     ) { $0.drain($1) }
   }
@@ -71,10 +71,10 @@ import Synchronization
   /// A tree whose order comes from elsewhere. Its drain is not specialized, as it commits nothing itself.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
-    sequencer: AnySequencer
+    order: any Order<Action>
   ) {
     self.init(
-      executor: executor, priority: priority, companion: companion, carrying: carried, sequencer: sequencer,
+      executor: executor, priority: priority, companion: companion, carrying: carried, order: order,
       requests: Requests()
     ) { tree, quantum in
       tree.drain(quantum)
@@ -87,7 +87,7 @@ import Synchronization
   /// The initializer that the others call. Not specialized, and so given what would look up types.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
-    sequencer: AnySequencer?, requests: Requests<Action>,
+    order: (any Order<Action>)?, requests: Requests<Action>,
     performDrain: @escaping @Sendable (isolated Tree, _ quantum: Int) -> Void
   ) {
     self.executor = ExecutorReference(executor)
@@ -95,10 +95,10 @@ import Synchronization
     self.performDrain = performDrain
     quantum = executor.goesStepByStep ? 1 : Self.greatestQuantum
     unsafe requestsUnderLock = requests
-    if companion == nil, carried == nil, sequencer == nil {
+    if companion == nil, carried == nil, order == nil {
       extras = Lazy()
     } else {
-      extras = Lazy(Extras(companion: companion, carrying: carried, sequencer: sequencer))
+      extras = Lazy(Extras(companion: companion, carrying: carried, order: order))
     }
   }
 
@@ -190,11 +190,11 @@ import Synchronization
       guard !node.hasEnded else { return false }
       node.close()
       return append(to: &requests) {
-        $0.appendEnd(.closure { tree in node.end(on: tree, cancelling: cancelling) }, of: node, sequencer: sequencer)
+        $0.appendEnd(behindCommits(.closure { tree in node.end(on: tree, cancelling: cancelling) }), of: node)
       }
     }
     if schedules { scheduleDrain() }
-    if node.depth == 0 { sequencer?.rootClosed() }
+    if node.depth == 0 { order?.rootClosed() }
   }
 
   /// Closes a store to all but its own effects; its last action takes its place in the order. Does nothing if a store
@@ -217,14 +217,14 @@ import Synchronization
     // What it shows goes with the last who holds it: an anchor of it may have children made.
     if node.isTooDeep { return }
     let way = withRequests { requests -> ReleaseWay in
-      let isIdle = requests.inbox.phase == .idle && sequencer == nil
+      let isIdle = requests.inbox.phase == .idle && order == nil
       if isIdle, node.isClosedHere, !node.isFinishingHere { return .endedBefore }
       node.close()
       if isIdle, isLastAndAlone(node) { return .alone }
       return .ordered(
-        schedules: append(to: &requests) { $0.appendEnd(node, of: node, sequencer: sequencer) })
+        schedules: append(to: &requests) { $0.appendEnd(behindCommits(node), of: node) })
     }
-    if node.depth == 0 { sequencer?.rootClosed() }
+    if node.depth == 0 { order?.rootClosed() }
     // SAFETY: a node lives on its tree's executor, but nothing is in progress there, which was checked under the lock,
     // and whatever runs there later first checks whether the store is closed. A store that has ended has no
     // subscribers, and only its own release touches what it owns.
@@ -470,11 +470,11 @@ import Synchronization
     _ visit: LateVisit<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> LateVisit<Value> {
     visit.context = carriedContext
-    let sequencer = sequencer
-    visit.isGivenUpOnCancel = visit.isSend && sequencer != nil
+    let isOrdered = order != nil
+    visit.isGivenUpOnCancel = visit.isSend && isOrdered
     let isGivenUp = visit.isGivenUp
-    let command = sequencer?.ordered(visit) ?? visit
-    if sequencer != nil, !isGivenUp, performInTurn(command, for: node, by: effect) { return visit }
+    let command = isOrdered ? inOrder(visit) : visit
+    if isOrdered, !isGivenUp, performInTurn(command, for: node, by: effect) { return visit }
     let (refusal, schedules) = withRequests { requests -> (StoreError?, Bool) in
       let takesUp = requests.inbox.visitorCame()
       if let node, node.refuses(effect) { return (node.errorWhenClosed, takesUp) }
@@ -565,7 +565,7 @@ import Synchronization
       replaced?.end(tree)
       work?.begin(tree)
     }
-    _ = enqueue(sequencer?.deferred(setting) ?? setting, for: node)
+    _ = enqueue(behindCommits(setting), for: node)
   }
 
   /// Passes each action that is committed from its place in the order on, and passes a store, to a closure, until that
@@ -576,13 +576,13 @@ import Synchronization
     let extras = madeExtras
     expectsOnCommit.store(true, ordering: .relaxed)
     let watching = Command.closure { tree in extras.onExecutor(on: tree).watch(node, as: number, isOver) }
-    return enqueue(sequencer?.deferred(watching) ?? watching, for: node)
+    return enqueue(behindCommits(watching), for: node)
   }
 
   nonisolated func stopWatching(as number: ObjectIdentifier) {
     let extras = madeExtras
     let stopping = Command.closure { tree in extras.onExecutor(on: tree).stopWatching(as: number) }
-    place(sequencer?.deferred(stopping) ?? stopping)
+    place(behindCommits(stopping))
   }
 
   // MARK: What not every tree has

@@ -119,14 +119,14 @@ extension Tree {
     /// The task-local values that are carried along with actions.
     let carried: CarriedValues?
     /// Where the order comes from, if not from the inbox.
-    @usableFromInline let sequencer: AnySequencer?
+    @usableFromInline let order: (any Order<Action>)?
 
     @usableFromInline init(
-      companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil, sequencer: AnySequencer? = nil
+      companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil, order: (any Order<Action>)? = nil
     ) {
       if let companion { self.companion = Lazy(companion) } else { self.companion = Lazy() }
       self.carried = carried
-      self.sequencer = sequencer
+      self.order = order
     }
   }
 }
@@ -136,10 +136,10 @@ extension Tree {
 
   /// Whether dispatching asks more of it than a place in the order.
   @usableFromInline nonisolated var needsPlacing: Bool {
-    extras.withObject { $0.carried != nil || $0.sequencer != nil } ?? false
+    extras.withObject { $0.carried != nil || $0.order != nil } ?? false
   }
 
-  @usableFromInline nonisolated var sequencer: AnySequencer? { extras.withObject { $0.sequencer } ?? nil }
+  @usableFromInline nonisolated var order: (any Order<Action>)? { extras.withObject { $0.order } ?? nil }
 
   /// What the commit in progress belongs to. SAFETY: to be read on the tree's executor.
   @unsafe nonisolated var errandOfExecutor: Errand? {

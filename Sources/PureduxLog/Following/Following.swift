@@ -142,11 +142,10 @@ private struct Summarizing: Sendable {
 }
 
 /// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
-/// shell around two state machines, `Outbox` and `Fold`.
+/// shell around `Outbox`, `Fold` and `Sequencer`.
 ///
 /// It holds the tree, and the tree holds it, until the root store has ended.
-@usableFromInline final class Following<State: Sendable, Action: Sendable>: Sendable {
-  typealias Turn = Sequencer<Action>.Turn
+@usableFromInline final class Following<State: Sendable, Action: Sendable>: Order {
   typealias Phase = LogStatistics.Phase
 
   private let log: any OrderedLog
@@ -159,7 +158,8 @@ private struct Summarizing: Sendable {
   private let onPhase: (@Sendable (Phase) -> Void)?
   private let summarizing = LockedValue(Summarizing())
   private let sending: LockedValue<Sending>
-  private let tree = LockedValue<SequencedTree<State, Action>?>(nil)
+  private let core = LockedValue<StoreCore<State, Action>?>(nil)
+  private let sequencer = Sequencer<Action>()
   private let applying: LockedValue<Applying>
   /// For as long as it recovers.
   private let recovery: LockedValue<RecoveryMark?>
@@ -273,15 +273,27 @@ private struct Summarizing: Sendable {
     }
   }
 
-  @usableFromInline var side: Sequencer<Action>.LogSide {
-    Sequencer<Action>.LogSide(
-      submit: { self.submit($0) }, withdraw: { self.withdraw($0) }, refusal: { self.refusal },
-      inboxBound: max(1, options.pendingBytes / Outbox.overhead), statistics: { self.statistics },
-      phases: { self.phases() }, saveSnapshot: { try await self.saveSnapshotNow() },
-      truncate: { try await self.truncateNow() }, erase: { try await self.eraseNow() },
-      seal: { try await self.sealNow(for: $0, $1) },
-      rootClosed: { self.rootClosed() }, rootEnded: { self.rootEnded() })
+  // MARK: As the order of the tree
+
+  @usableFromInline func process(_ action: inout Action, _ stages: CommitStages<Action>) -> StoreError? {
+    sequencer.process(&action, stages) { self.withdraw($0) }
   }
+
+  @usableFromInline func submit(_ action: Action, _ stages: CommitStages<Action>) {
+    sequencer.submitted(sequencer.hasEnded ? .failure(.terminated) : submit(action), stages)
+  }
+
+  @usableFromInline func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation) {
+    sequencer.perform(visit, on: tree)
+  }
+
+  @usableFromInline func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
+    sequencer.follow(next)
+  }
+
+  @usableFromInline var isCommitting: Bool { sequencer.isCommitting }
+  @usableFromInline var isReplaying: Bool { sequencer.isReplaying }
+  @usableFromInline var inboxBound: Int { max(1, options.pendingBytes / Outbox.overhead) }
 
   // MARK: To the log
 
@@ -316,14 +328,14 @@ private struct Summarizing: Sendable {
       return true
     }
     guard isWithdrawn else { return false }
-    tree.withLock { $0 }?.perform { self.endWithdrawn(in: $0) }
+    core.withLock { $0 }?.perform { self.endWithdrawn(on: $0) }
     return true
   }
 
   /// Who waits behind what has been withdrawn, and behind nothing else, goes on.
-  private func endWithdrawn(in turn: Turn) {
+  private func endWithdrawn(on tree: isolated any TreeIsolation) {
     let first = sending.withLock { $0.outbox.first }
-    turn.endWithdrawn(before: first ?? .max)
+    sequencer.endWithdrawn(before: first ?? .max, on: tree)
   }
 
   /// Gives the log what may go to it. One at a time does, as entries are to be appended in order.
@@ -360,16 +372,16 @@ private struct Summarizing: Sendable {
       return (before?.trouble != sending.outbox.trouble?.trouble, sending.outbox.isFirstRefused)
     }
     if changed || isRefused {
-      tree.withLock { $0 }?.perform { turn in
-        self.rejectRefused(in: turn)
-        self.tellTrouble(in: turn)
+      core.withLock { $0 }?.perform { tree in
+        self.rejectRefused(on: tree)
+        self.tellTrouble(on: tree)
       }
     }
     pump()
   }
 
   /// The log does not take the first action that waits, and never will: it is rejected, and the others go on.
-  private func rejectRefused(in turn: Turn) {
+  private func rejectRefused(on tree: isolated any TreeIsolation) {
     let now = clock.now
     let dropped = sending.withLock { sending -> UInt64? in
       guard let dropped = sending.outbox.dropRefused(at: now) else { return nil }
@@ -379,8 +391,8 @@ private struct Summarizing: Sendable {
       return dropped
     }
     guard let dropped else { return }
-    turn.giveUp(dropped, .rejected(reason: "The log does not take the action."))
-    endWithdrawn(in: turn)
+    sequencer.giveUp(dropped, .rejected(reason: "The log does not take the action."), on: tree)
+    endWithdrawn(on: tree)
     pump()
   }
 
@@ -398,10 +410,10 @@ private struct Summarizing: Sendable {
       }
       if isOver { return }
       if let limit = options.sendLimit {
-        tree.withLock { $0 }?.perform { turn in
+        core.withLock { $0 }?.perform { tree in
           // In the turn: what is committed before it is not overdue any more.
           let overdue = self.sending.withLock { $0.outbox.last(before: now - limit) }
-          if let overdue { turn.refuseVisits(.outcomeUnknown, through: overdue) }
+          if let overdue { self.sequencer.refuseVisits(.outcomeUnknown, through: overdue) }
         }
       }
       pump()
@@ -411,14 +423,14 @@ private struct Summarizing: Sendable {
   // MARK: From the log
 
   /// Follows the log from now on.
-  @usableFromInline func begin(_ tree: SequencedTree<State, Action>) {
-    self.tree.withLock { $0 = tree }
-    tree.perform { turn in
+  @usableFromInline func begin(_ core: StoreCore<State, Action>) {
+    self.core.withLock { $0 = core }
+    core.perform { tree in
       self.onPhase?(self.sending.withLock { $0.phase })
       if self.isOver(at: self.applying.withLock { $0.fold.position }) {
-        self.stop(.newerRules(position: self.applying.withLock { $0.fold.position }), in: turn)
+        self.stop(.newerRules(position: self.applying.withLock { $0.fold.position }), on: tree)
       } else {
-        self.progress(in: turn)
+        self.progress(on: tree)
       }
     }
     let follower = Task.detached { await self.follow() }
@@ -460,13 +472,13 @@ private struct Summarizing: Sendable {
     var hasFailed = false
     // Until when it last had something of the log, as far as it has been seen.
     var latest = (position: applying.withLock { $0.fold.position }, time: clock.now)
-    while !Task.isCancelled, let tree = tree.withLock({ $0 }) {
+    while !Task.isCancelled, let core = core.withLock({ $0 }) {
       let delivery = sending.withLock { sending in
         sending.delivery += 1
         return sending.delivery
       }
-      let sign = hasFailed ? Task.detached { await self.tellReturn(of: delivery, to: tree) } : nil
-      let ending = await applyAll(of: tree)
+      let sign = hasFailed ? Task.detached { await self.tellReturn(of: delivery, to: core) } : nil
+      let ending = await applyAll(of: core)
       sign?.cancel()
       let problem: LogError
       switch ending {
@@ -480,7 +492,7 @@ private struct Summarizing: Sendable {
       case .removed:
         options.reporting(.stoppedAs(key: log.name, .removed))
         endRecovery(problem)
-        return await tree.turn { self.stop(.removed, in: $0) }
+        return await core.turn { self.stop(.removed, on: $0) }
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } &+ 1
         // A replica that lags behind a truncation is to be opened anew, and that is all. Of anything else an operator
@@ -490,15 +502,15 @@ private struct Summarizing: Sendable {
         default: options.reporting(.stopped(problem.of(log.name)))
         }
         endRecovery(problem)
-        return await tree.turn { self.stop(.unreadable(position: position), in: $0) }
+        return await core.turn { self.stop(.unreadable(position: position), on: $0) }
       case .unavailable, .full:
         let position = applying.withLock { max($0.fold.position, $0.searched) }
         if position > latest.position { latest = (position, clock.now) }
         // Who opens the store does not wait longer than that; it makes no difference once it is open.
         if clock.now - latest.time >= options.openingLimit { endRecovery(problem) }
-        await tree.turn { turn in
+        await core.turn { tree in
           self.sending.withLock { $0.deliveryTrouble = problem.trouble }
-          self.enter(.waiting(problem.trouble), in: turn)
+          self.enter(.waiting(problem.trouble), on: tree)
         }
       }
       guard await clock.sleep(for: options.retryInterval) else { return }
@@ -507,11 +519,11 @@ private struct Summarizing: Sendable {
 
   /// It may be long until something comes that would tell that the log is back: it is if nothing fails for a while, and
   /// it has no more than was applied.
-  private func tellReturn(of delivery: Int, to tree: SequencedTree<State, Action>) async {
+  private func tellReturn(of delivery: Int, to core: StoreCore<State, Action>) async {
     while await clock.sleep(for: options.retryInterval) {
       guard let head = try? await log.head() else { continue }
       let isTold = LockedValue(false)
-      await tree.turn { turn in
+      await core.turn { tree in
         let position = self.applying.withLock { $0.fold.position }
         let isBack = self.sending.withLock { sending in
           guard sending.delivery == delivery else { return false }
@@ -521,7 +533,7 @@ private struct Summarizing: Sendable {
           return true
         }
         guard isBack else { return }
-        self.progress(in: turn)
+        self.progress(on: tree)
         isTold.withLock { $0 = true }
       }
       if isTold.withLock({ $0 }) { return }
@@ -537,17 +549,17 @@ private struct Summarizing: Sendable {
   }
 
   /// Applies what the log delivers until it cannot go on.
-  private func applyAll(of tree: SequencedTree<State, Action>) async -> Ending {
+  private func applyAll(of core: StoreCore<State, Action>) async -> Ending {
     do {
       try await findDecisions()
       for try await records in log.records(after: applying.withLock { $0.fold.position }) {
         let (outlines, actions) = decode(records)
         let interruption = LockedValue<Interruption?>(nil)
-        await tree.turn { turn in
-          let found = self.apply(outlines, actions, in: turn, of: tree)
+        await core.turn { tree in
+          let found = self.apply(outlines, actions, of: core, on: tree)
           interruption.withLock { $0 = found }
         }
-        if let found = interruption.withLock({ $0 }) { return try await resolve(found, of: tree) }
+        if let found = interruption.withLock({ $0 }) { return try await resolve(found, of: core) }
         if sending.withLock({ $0.stop != nil || $0.hasEnded }) { return .over }
       }
     } catch {
@@ -588,7 +600,7 @@ private struct Summarizing: Sendable {
     return found
   }
 
-  private func resolve(_ interruption: Interruption, of tree: SequencedTree<State, Action>) async throws -> Ending {
+  private func resolve(_ interruption: Interruption, of core: StoreCore<State, Action>) async throws -> Ending {
     switch interruption {
     case .failure(let failure, let position):
       let found = try await decisions(behind: position)
@@ -601,30 +613,30 @@ private struct Summarizing: Sendable {
       }
       if found[position] != nil { return .resolved }
       switch failure {
-      case .newerSchema: await tree.turn { self.stop(.newerSchema(position: position), in: $0) }
+      case .newerSchema: await core.turn { self.stop(.newerSchema(position: position), on: $0) }
       case .newerRules:
         // Behind a seal: what comes before is all that this program is asked for.
         if applying.withLock({ $0.fold.sealedRules > options.newestKnownRules }) {
           await saveSealed(through: applying.withLock { $0.fold.position })
         }
-        await tree.turn { self.stop(.newerRules(position: position), in: $0) }
+        await core.turn { self.stop(.newerRules(position: position), on: $0) }
       case .poisoned:
         options.reporting(.poisoned(key: log.name, position: position))
-        await tree.turn { self.stop(.poisoned(position: position), in: $0) }
+        await core.turn { self.stop(.poisoned(position: position), on: $0) }
       case .olderRules(let rules):
         options.reporting(.olderRules(key: log.name, position: position, rules: rules))
-        await tree.turn { self.stop(.olderRules(position: position), in: $0) }
+        await core.turn { self.stop(.olderRules(position: position), on: $0) }
       case .undecodable(let text):
         options.reporting(.undecodable(key: log.name, position: position, isSnapshot: false, text))
-        await tree.turn { self.stop(.undecodable(position: position), in: $0) }
+        await core.turn { self.stop(.undecodable(position: position), on: $0) }
       }
     case .overruled(let position, let decision):
       options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
-      await tree.turn { self.stop(.diverged(position: position), in: $0) }
+      await core.turn { self.stop(.diverged(position: position), on: $0) }
     case .truncated(let position): return .failed(.truncated(first: position + 1))
     case .sealed(let position):
       await saveSealed(through: position)
-      await tree.turn { self.stop(.newerRules(position: position), in: $0) }
+      await core.turn { self.stop(.newerRules(position: position), on: $0) }
     }
     return .over
   }
@@ -703,16 +715,18 @@ private struct Summarizing: Sendable {
 
   /// Returns what it could not go on behind, if it could not.
   private func apply(
-    _ outlines: [Outline], _ actions: [Action?], in turn: Turn, of tree: SequencedTree<State, Action>
+    _ outlines: [Outline], _ actions: [Action?], of core: StoreCore<State, Action>,
+    on tree: isolated any TreeIsolation
   ) -> Interruption? {
     let now = clock.now
     var next = 0
     var interruption: Interruption?
-    defer { turn.setReplaying(false) }
+    defer { sequencer.isReplaying = false }
     for outline in outlines {
       let (position, first) = (outline.position, next)
       next += outline.actionCount
-      guard applying.withLock({ position > $0.fold.position }), !turn.hasEnded, sending.withLock({ $0.stop == nil })
+      guard applying.withLock({ position > $0.fold.position }), !sequencer.hasEnded,
+        sending.withLock({ $0.stop == nil })
       else { continue }
       let isSkipped = applying.withLock { applying in
         guard applying.decisions[position] != nil else { return applying.voids(outline) }
@@ -728,12 +742,12 @@ private struct Summarizing: Sendable {
         break
       }
       let isReplayed = applying.withLock { position <= $0.goal }
-      turn.setReplaying(isReplayed)
+      sequencer.isReplaying = isReplayed
       if isReplayed { options.replaying?(position) }
       if isReplayed, !isSkipped { recovery.withLock { $0 }?.begin(position) }
       switch outline.kind {
       case .newerFormat:
-        stop(.newerSchema(position: position), in: turn)
+        stop(.newerSchema(position: position), on: tree)
         return nil
       case .unreadable: applying.withLock { $0.fold.skip() }
       case .seal(let rules): if !isSkipped { applying.withLock { $0.fold.seal(rules) } }
@@ -749,12 +763,12 @@ private struct Summarizing: Sendable {
         if !isObeyed { interruption = .overruled(position: skipped, by: position) }
       case .entry(let header):
         guard agrees(with: header, at: position, isSkipped: isSkipped) else {
-          stop(.diverged(position: header.seen.position), in: turn)
+          stop(.diverged(position: header.seen.position), on: tree)
           return nil
         }
         guard isNoClones(outline, header) else {
           options.reporting(.cloned(key: log.name, position: position))
-          stop(.cloned(position: position), in: turn)
+          stop(.cloned(position: position), on: tree)
           return nil
         }
         applying.withLock { applying in
@@ -769,38 +783,40 @@ private struct Summarizing: Sendable {
             if offset == outline.actionCount - 1 { applying.withLock { $0.ending = (outline, isSkipped) } }
             apply(
               isSkipped ? nil : actions[first + offset], header.first + UInt64(offset), of: header.writer, at: position,
-              now, in: turn)
+              now, of: core, on: tree)
           }
         }
       }
       if interruption != nil { break }
-      endEntry(outline, isSkipped: isSkipped, of: tree)
+      endEntry(outline, isSkipped: isSkipped, of: core, on: tree)
       if isOver(at: position) {
         interruption = .sealed(position: position)
         break
       }
     }
-    endWithdrawn(in: turn)
+    endWithdrawn(on: tree)
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
     // Who waits for a seal is told by the stop, when there is a snapshot.
     if case .sealed = interruption { return interruption }
     tellArrivals()
-    progress(in: turn)
-    saveSnapshot(in: turn, of: tree)
-    if !turn.hasEnded { keepSummaryLater() }
+    progress(on: tree)
+    saveSnapshot(of: core, on: tree)
+    if !sequencer.hasEnded { keepSummaryLater() }
     pump()
     return interruption
   }
 
   /// An entry has been applied. Once: where the store ends with its last action, before that end.
-  private func endEntry(_ outline: Outline, isSkipped: Bool, of tree: SequencedTree<State, Action>) {
+  private func endEntry(
+    _ outline: Outline, isSkipped: Bool, of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
+  ) {
     let position = outline.position
     let isFirst = applying.withLock { applying in
       applying.ending = nil
       return applying.fold.position < position
     }
     guard isFirst else { return }
-    let fingerprint = fingerprint.flatMap { tree.withStateOnExecutor($0) }.map { max(1, $0) }
+    let fingerprint = fingerprint.flatMap { core.withState(on: tree, $0) }.map { max(1, $0) }
     let (mark, skipped, rules, epoch) = applying.withLock { applying in
       if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
       applying.fold.ended(at: position, fingerprint: fingerprint)
@@ -872,7 +888,8 @@ private struct Summarizing: Sendable {
 
   /// Inlined, so that what the types are is looked up once for all entries.
   @inline(__always) private func apply(
-    _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, _ now: Duration, in turn: Turn
+    _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, _ now: Duration,
+    of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
   ) {
     let verdict = applying.withLock { applying in
       let verdict = applying.fold.take(number, of: writer, at: position)
@@ -901,17 +918,18 @@ private struct Summarizing: Sendable {
     }
     guard verdict == .commit else { return }
     switch (action, own) {
-    case (let action?, let own?): turn.commitOwn(action, own)
-    case (let action?, nil): turn.commitForeign(action)
+    case (let action?, let own?): sequencer.commit(action, own, on: tree)
+    case (let action?, nil): core.commitQuietly(action, on: tree)
     case (nil, let own?):
-      turn.giveUp(own, .rejected(reason: "It was decided that the action is skipped, or the log was sealed before it."))
+      sequencer.giveUp(
+        own, .rejected(reason: "It was decided that the action is skipped, or the log was sealed before it."), on: tree)
     case (nil, nil): break
     }
   }
 
   // MARK: What it is doing
 
-  private var refusal: DispatchResult? {
+  @usableFromInline var refusal: DispatchResult? {
     switch admission.load(ordering: .relaxed) {
     case 0: nil
     case 1: .overloaded
@@ -919,7 +937,7 @@ private struct Summarizing: Sendable {
     }
   }
 
-  private var statistics: LogStatistics {
+  @usableFromInline var statistics: LogStatistics? {
     let now = clock.now
     return sending.withLock { sending in
       LogStatistics(
@@ -931,7 +949,7 @@ private struct Summarizing: Sendable {
     }
   }
 
-  private func phases() -> AsyncStream<Phase> {
+  func phases() -> AsyncStream<Phase> {
     let (phases, continuation) = AsyncStream.makeStream(of: Phase.self, bufferingPolicy: .bufferingNewest(1))
     let id = sending.withLock { sending -> Int? in
       continuation.yield(sending.phase)
@@ -951,7 +969,7 @@ private struct Summarizing: Sendable {
     return phases
   }
 
-  private func enter(_ phase: Phase, in turn: Turn) {
+  private func enter(_ phase: Phase, on tree: isolated any TreeIsolation) {
     let now = clock.now
     let observers = sending.withLock { sending -> [Int: AsyncStream<Phase>.Continuation]? in
       if sending.phase == phase { return nil }
@@ -976,18 +994,18 @@ private struct Summarizing: Sendable {
 
   private var trouble: LogTrouble? { sending.withLock { $0.outbox.trouble?.trouble ?? $0.deliveryTrouble } }
 
-  private func tellTrouble(in turn: Turn) {
-    if let trouble { enter(.waiting(trouble), in: turn) } else { progress(in: turn) }
+  private func tellTrouble(on tree: isolated any TreeIsolation) {
+    if let trouble { enter(.waiting(trouble), on: tree) } else { progress(on: tree) }
   }
 
-  private func progress(in turn: Turn) {
+  private func progress(on tree: isolated any TreeIsolation) {
     let (position, goal, start) = applying.withLock { ($0.fold.position, $0.goal, $0.start) }
-    if position < goal { return enter(.recovering(position - start, of: goal - start), in: turn) }
-    enter(trouble.map { .waiting($0) } ?? .following, in: turn)
+    if position < goal { return enter(.recovering(position - start, of: goal - start), on: tree) }
+    enter(trouble.map { .waiting($0) } ?? .following, on: tree)
     endRecovery(nil)
   }
 
-  private func stop(_ reason: LogStop, in turn: Turn) {
+  private func stop(_ reason: LogStop, on tree: isolated any TreeIsolation) {
     let isNew = sending.withLock { sending in
       defer { sending.stop = reason }
       return sending.stop == nil && !sending.hasEnded
@@ -1000,36 +1018,36 @@ private struct Summarizing: Sendable {
     // Nobody has died of what it stops at.
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
     admission.store(2, ordering: .relaxed)
-    enter(.stopped(reason), in: turn)
+    enter(.stopped(reason), on: tree)
     // What was on its way may be committed elsewhere.
-    while turn.giveUpFirst(.outcomeUnknown) {}
+    sequencer.giveUpAll(on: tree)
     tellArrivals()
     endRecovery(options.opensWhereStopped ? nil : StoreError.stopped(reason))
   }
 
   // MARK: The end
 
-  private func rootClosed() {
-    tree.withLock { $0 }?.perform { _ in
+  @usableFromInline func rootClosed() {
+    core.withLock { $0 }?.perform { _ in
       // The first one's time counts, however often the end is asked for.
       let begins = self.sending.withLock { !$0.outbox.isEmpty && $0.endingLimit == nil && !$0.hasEnded }
       guard begins else { return }
       let limit = Task.detached {
         guard await self.clock.sleep(for: self.options.endingLimit) else { return }
-        self.tree.withLock { $0 }?.perform { turn in while turn.giveUpFirst(.outcomeUnknown) {} }
+        self.core.withLock { $0 }?.perform { self.sequencer.giveUpAll(on: $0) }
       }
       self.sending.withLock { $0.endingLimit = limit }
     }
   }
 
-  /// On the tree's executor.
-  private func rootEnded() {
+  @usableFromInline func rootEnded(on tree: isolated any TreeIsolation) {
+    sequencer.end()
     if sending.withLock({ $0.hasEnded }) { return }
-    if let ending = applying.withLock({ $0.ending }), let tree = tree.withLock({ $0 }) {
-      endEntry(ending.outline, isSkipped: ending.isSkipped, of: tree)
+    if let ending = applying.withLock({ $0.ending }), let core = core.withLock({ $0 }) {
+      endEntry(ending.outline, isSkipped: ending.isSkipped, of: core, on: tree)
     }
     attest()
-    keepLastSummary()
+    keepLastSummary(on: tree)
     let (tasks, observers) = sending.withLock { sending in
       sending.phase = .ended
       defer { sending.observers = [:] }
@@ -1042,7 +1060,7 @@ private struct Summarizing: Sendable {
       observer.finish()
     }
     // The tree holds this, and this held the tree.
-    _ = tree.withLock { $0.take() }
+    _ = core.withLock { $0.take() }
     for task in tasks + [writer] { task?.cancel() }
     tellArrivals()
     onPhase?(.ended)
@@ -1066,11 +1084,11 @@ private struct Summarizing: Sendable {
 
   /// The state as far as the log has been applied; nil once the store has ended.
   private func content() async throws(StoreError) -> SnapshotContent<State>? {
-    guard let tree = tree.withLock({ $0 }) else { return nil }
+    guard let core = core.withLock({ $0 }) else { return nil }
     let found = LockedValue<SnapshotContent<State>?>(nil)
-    await tree.turn { turn in
+    await core.turn { tree in
       let fold = self.applying.withLock { $0.fold }
-      let state = tree.withState(in: turn) { $0 }
+      let state = core.withState(on: tree) { $0 }
       found.withLock { $0 = state.map { SnapshotContent(state: $0, fold: fold) } }
     }
     if let stop = sending.withLock({ $0.stop }) { throw .stopped(stop) }
@@ -1120,7 +1138,7 @@ private struct Summarizing: Sendable {
     return (snapshots, states)
   }
 
-  private func saveSnapshotNow() async throws -> UInt64 {
+  func saveSnapshotNow() async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
     let position = try await saveSnapshotNow(in: snapshots, by: states)
     await keepSummary()
@@ -1168,7 +1186,7 @@ private struct Summarizing: Sendable {
     for continuation in told { continuation.resume() }
   }
 
-  private func sealNow(for rules: UInt32, _ reason: String) async throws -> UInt64 {
+  func sealNow(for rules: UInt32, _ reason: String) async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
     guard rules > options.rules else { throw LogError.refused("A log is sealed for newer rules than its writers'.") }
     if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
@@ -1203,7 +1221,7 @@ private struct Summarizing: Sendable {
     await keepSummary()
   }
 
-  private func truncateNow() async throws -> UInt64 {
+  func truncateNow() async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
     if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
     guard let newest = try await snapshots.newest() else { throw LogError.refused("There is no snapshot.") }
@@ -1219,7 +1237,7 @@ private struct Summarizing: Sendable {
     return position
   }
 
-  private func eraseNow() async throws -> UInt64 {
+  func eraseNow() async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
     let position = try await saveSnapshotNow(in: snapshots, by: states)
     // What is kept is looked at, and may be newer.
@@ -1242,8 +1260,8 @@ private struct Summarizing: Sendable {
     return position
   }
 
-  private func saveSnapshot(in turn: Turn, of tree: SequencedTree<State, Action>) {
-    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots, !turn.hasEnded,
+  private func saveSnapshot(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
+    guard let limit = options.snapshotBytes, let states, let snapshots = log.snapshots, !sequencer.hasEnded,
       sending.withLock({ $0.stop == nil })
     else { return }
     let fold = applying.withLock { applying -> Fold? in
@@ -1253,12 +1271,12 @@ private struct Summarizing: Sendable {
       applying.isSaving = true
       return applying.fold
     }
-    guard let fold, let state = tree.withState(in: turn, { $0 }) else { return }
+    guard let fold, let state = core.withState(on: tree, { $0 }) else { return }
     Task.detached {
       await self.save(SnapshotContent(state: state, fold: fold), by: states, to: snapshots)
       self.applying.withLock { $0.isSaving = false }
       // More may have come meanwhile.
-      tree.perform { self.saveSnapshot(in: $0, of: tree) }
+      core.perform { self.saveSnapshot(of: core, on: $0) }
     }
   }
 
@@ -1340,7 +1358,7 @@ private struct Summarizing: Sendable {
 
   /// Writes the summary of what has been applied, where it is not what is kept. Returns why the log did not take it.
   @discardableResult private func keepSummary(always: Bool = false) async -> LogError? {
-    guard summary != nil, let tree = tree.withLock({ $0 }) else { return nil }
+    guard summary != nil, let core = core.withLock({ $0 }) else { return nil }
     guard let summaries = log.summaries else {
       summaryFailed(.refused("The log keeps no summaries."))
       return nil
@@ -1354,8 +1372,8 @@ private struct Summarizing: Sendable {
       }
     }
     let found = LockedValue<(UInt64, any Encodable & Sendable)?>(nil)
-    await tree.turn { turn in
-      guard !turn.hasEnded, let now = self.summarized(in: tree) else { return }
+    await core.turn { tree in
+      guard !self.sequencer.hasEnded, let now = self.summarized(of: core, on: tree) else { return }
       found.withLock { $0 = now }
     }
     guard let (position, value) = found.withLock({ $0 }), let bytes = encode(value) else { return nil }
@@ -1380,21 +1398,23 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// On the tree's executor: what the program says of the state, and the position that it is of; nothing where the
+  /// What the program says of the state, and the position that it is of; nothing where the
   /// state is not to be gone by.
-  private func summarized(in tree: SequencedTree<State, Action>) -> (UInt64, any Encodable & Sendable)? {
+  private func summarized(
+    of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
+  ) -> (UInt64, any Encodable & Sendable)? {
     guard let summary, sending.withLock({ $0.stop == nil }) else { return nil }
     let (position, counts) = applying.withLock { ($0.fold.position, $0.canSave) }
-    guard counts, position > 0, let value = tree.withStateOnExecutor(summary) else { return nil }
+    guard counts, position > 0, let value = core.withState(on: tree, summary) else { return nil }
     return (position, value)
   }
 
-  /// At the end, on the tree's executor: begins to write the summary of the last state, which nobody waits for but who
-  /// closes the log.
-  private func keepLastSummary() {
-    guard summary != nil, let summaries = log.summaries, let tree = tree.withLock({ $0 }) else { return }
+  /// At the end: begins to write the summary of the last state, which nobody waits for but who closes the log.
+  private func keepLastSummary(on tree: isolated any TreeIsolation) {
+    guard summary != nil, let summaries = log.summaries, let core = core.withLock({ $0 }) else { return }
     let position = applying.withLock { $0.fold.position }
-    guard summarizing.withLock({ $0.kept?.position != position }), let (position, value) = summarized(in: tree),
+    guard summarizing.withLock({ $0.kept?.position != position }),
+      let (position, value) = summarized(of: core, on: tree),
       let bytes = encode(value)
     else { return }
     summaries.save(bytes, at: position) { outcome in

@@ -148,16 +148,16 @@ extension RootStore {
     carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
     history: History<State, Action>?
   ) async throws {
-    let (tree, hasStopped) = try await Self.recovered(
+    let (core, hasStopped) = try await Self.recovered(
       following: log, initialState: initialState, actions: actions, states: states, options: options,
       fingerprint: fingerprint, summary: summary, onPhase: onPhase, reducers: reducers, executor: executor,
       priority: priority,
       clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
     if let atStart, !hasStopped {
       // A log that takes it at once is given the time to say so.
-      try await tree.start(with: atStart, within: max(options.openingLimit, options.patience))
+      try await Self.start(core, with: atStart, within: max(options.openingLimit, options.patience))
     }
-    self.init(tree)
+    self.init(core: core)
     if !interceptors.isEmpty, !hasStopped { interceptActions(with: Interceptor(combining: interceptors)) }
   }
 
@@ -170,21 +170,33 @@ extension RootStore {
     executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
     reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
     middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?
-  ) async throws -> (tree: SequencedTree<State, Action>, hasStopped: Bool) {
+  ) async throws -> (core: StoreCore<State, Action>, hasStopped: Bool) {
     let (following, state) = try await Following<State, Action>.open(
       log, initialState: initialState, actions: actions, states: states, options: options, clock: clock,
       fingerprint: fingerprint, summary: summary, onPhase: onPhase)
-    let tree = SequencedTree(
+    let core = StoreCore(
       initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-      sequencer: Sequencer(following.side))
-    following.begin(tree)
+      order: following)
+    following.begin(core)
     do {
       try await following.untilRecovered()
       try await following.replaceSnapshots()
-      return (tree, hasStopped: following.hasStopped)
+      return (core, hasStopped: following.hasStopped)
     } catch {
-      tree.release()
+      core.release()
+      throw error
+    }
+  }
+
+  /// Gives the store an action, and returns when it is committed. If it is not, the tree is released.
+  @usableFromInline static func start(
+    _ core: StoreCore<State, Action>, with action: Action, within limit: Duration
+  ) async throws(StoreError) {
+    do throws(StoreError) {
+      try await core.proxy.send(action, within: limit)
+    } catch {
+      core.release()
       throw error
     }
   }
@@ -197,7 +209,7 @@ extension RootStore {
   /// The phases of the recovery, before there is a store, are told by `onPhase:`. For figures there is
   /// `statistics.log`.
   public nonisolated func logPhases() -> AsyncStream<LogStatistics.Phase> {
-    sequenced?.phases ?? AsyncStream { $0.finish() }
+    (core.order as? Following<State, Action>)?.phases() ?? AsyncStream { $0.finish() }
   }
 
   /// Saves a snapshot of what has been applied here, now: before a deployment, so that the next version replays nothing
@@ -208,7 +220,7 @@ extension RootStore {
   /// - Throws: `LogError.refused` where the store follows no log, the log is empty or keeps no snapshots, or the state
   ///   cannot be encoded; what the log throws; `StoreError.stopped` and `.terminated`.
   @discardableResult
-  public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshot() }
+  public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshotNow() }
 
   /// Removes the entries that the newest snapshot has, as far as the log does (a `FileLog` removes whole files). What
   /// was in them can be replayed no more; a replica that lags behind the snapshot stops (`LogStop.unreadable`), and is
@@ -218,7 +230,7 @@ extension RootStore {
   /// - Throws: `LogError.refused` where there is no snapshot, or it cannot be decoded, and otherwise as
   ///   `saveSnapshot()`.
   @discardableResult
-  public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
+  public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncateNow() }
 
   /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of
   /// the entries up to there, and of the snapshots and the summary before it (`OrderedLog.erase`); a store that is made
@@ -232,7 +244,7 @@ extension RootStore {
   /// - Returns: The position up to which nothing is left.
   /// - Throws: As `saveSnapshot()`, also where the log does not erase. Then not all is gone.
   @discardableResult
-  public nonisolated func eraseLog() async throws -> UInt64 { try await following().erase() }
+  public nonisolated func eraseLog() async throws -> UInt64 { try await following().eraseNow() }
 
   /// Seals the log for a program with newer rules that does not know the present ones: the past is what its snapshot
   /// says, and is reduced no more.
@@ -251,12 +263,14 @@ extension RootStore {
   /// - Throws: As `saveSnapshot()`. Where it throws what the log threw for the seal, that may be there or not.
   @discardableResult
   public nonisolated func sealLog(forRules rules: UInt32, reason: String) async throws -> UInt64 {
-    try await following().seal(for: rules, reason)
+    try await following().sealNow(for: rules, reason)
   }
 
-  private nonisolated func following() throws(LogError) -> SequencedTree<State, Action> {
-    guard let sequenced else { throw .refused("The store follows no log.") }
-    return sequenced
+  private nonisolated func following() throws(LogError) -> Following<State, Action> {
+    guard let following = core.order as? Following<State, Action> else {
+      throw .refused("The store follows no log.")
+    }
+    return following
   }
 
   /// A root store that follows a log which is known to be empty. For tests of the contract, which have stores without
@@ -270,11 +284,11 @@ extension RootStore {
     let following = Following<State, Action>(
       log: log, head: 0, stored: Fold(), actions: actions, states: nil, options: options,
       clock: ElapsedClock(ContinuousClock()), fingerprint: nil, summary: nil, onPhase: nil)
-    let tree = SequencedTree(
+    let core = StoreCore(
       initialState: initialState, reducers: [Reducer(reducer)], executor: executor, priority: nil, clock: clock,
       reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-      sequencer: Sequencer(following.side))
-    self.init(tree)
-    following.begin(tree)
+      order: following)
+    self.init(core: core)
+    following.begin(core)
   }
 }

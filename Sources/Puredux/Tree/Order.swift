@@ -1,0 +1,135 @@
+/// The order in which the actions of a tree are committed, where it comes from elsewhere than the tree's inbox.
+///
+/// What a store is given takes its place in the inbox as ever. In its turn it passes the middleware of the child stores
+/// on its path, and the root's admission, and is *submitted*; it is committed when the order has it so. What comes
+/// behind it and goes by what has been committed, such as a read or the end of a store, waits until then.
+///
+/// Called on the tree's executor, in the one section of what is done there (`Tree.enter`), unless it says otherwise.
+@usableFromInline package protocol Order<Action>: AnyObject, Sendable {
+  associatedtype Action: Sendable
+
+  /// Does what is to be done with an action that a store is given: has it pass the store's middleware, or commits it.
+  /// Returns why it was not committed.
+  func process(_ action: inout Action, _ stages: CommitStages<Action>) -> StoreError?
+
+  /// Submits an action, as a store's middleware passes it on.
+  func submit(_ action: Action, _ stages: CommitStages<Action>)
+
+  /// Has a visit submit its action.
+  func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation)
+
+  /// Has a closure called when all that has been submitted is committed; false where all of it is.
+  func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool
+
+  /// Whether an action that was submitted here is being committed.
+  var isCommitting: Bool { get }
+
+  /// Whether what is committed now was in the order when the store was opened.
+  var isReplaying: Bool { get }
+
+  /// The root store has ended.
+  func rootEnded(on tree: isolated any TreeIsolation)
+
+  /// The root store has been closed, but what it accepted may still have to be committed. From anywhere.
+  func rootClosed()
+
+  /// What `dispatch` answers while nothing is taken. From anywhere.
+  var refusal: DispatchResult? { get }
+
+  /// How many requests may wait for their turn before `dispatch` is refused.
+  var inboxBound: Int { get }
+
+  /// For `StoreStatistics`. From anywhere.
+  var statistics: LogStatistics? { get }
+}
+
+/// A visit that submits an action in its turn, and is performed when that is committed.
+@usableFromInline package protocol PostponedVisit: AnyObject, Sendable {
+  /// Runs it, and ends it unless the closure says that it is carried out later.
+  func attempt(on tree: isolated any TreeIsolation, isKept: () -> Bool)
+
+  /// What it has submitted can be taken back when its caller gives it up: the closure does, or returns that it is too
+  /// late.
+  func canBeWithdrawn(by withdraw: @escaping @Sendable () -> Bool)
+
+  func perform(on tree: isolated any TreeIsolation)
+
+  /// Ends it with an error.
+  func refuse(_ error: StoreError)
+}
+
+/// Where an action comes from that is submitted, and what it carries along. Not generic, so that no type is looked up
+/// at run time for the queue of them.
+package struct Origin {
+  fileprivate let node: any AnyStoreNode
+  fileprivate let context: CarriedValues.Context?
+  /// Of what a caller waits for besides.
+  fileprivate let part: Errand.Part?
+
+  /// Gives the action to its store once more, to be committed now.
+  package func commit<Action: Sendable>(_ action: Action, on tree: isolated any TreeIsolation) {
+    guard let node = node as? StoreNode<Action> else { return }
+    let commit = { _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
+    node.committing(of: part?.errand, on: tree) {
+      if let context { context.restore(commit) } else { commit() }
+    }
+  }
+}
+
+extension CommitStages {
+  /// What the actions of a tree pass whose order comes from elsewhere.
+  @usableFromInline final class Ordered {
+    let order: any Order<Action>
+    /// The middleware of the root store but for its admission, which decides when the action has come back.
+    let middleware: CommitHandler<Action>?
+    /// The same, in front of a commit by the root store alone, and without effects.
+    let quiet: CommitHandler<Action>
+
+    init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?, quiet: CommitHandler<Action>) {
+      self.order = order
+      self.middleware = middleware
+      self.quiet = quiet
+    }
+  }
+
+  @usableFromInline func processInOrder(_ action: inout Action) -> StoreError? {
+    ordered?.order.process(&action, self)
+  }
+
+  /// Has an action that is to be submitted pass the middleware. Returns the middleware's reason if nothing was passed
+  /// on.
+  package func submit(_ action: inout Action) -> StoreError? {
+    handler?.perform(&action, self)
+    return end()
+  }
+
+  /// Commits an action that has come back. Returns why there was no commit.
+  package func commitSubmitted(_ action: inout Action) -> StoreError? {
+    if let middleware = ordered?.middleware { middleware.perform(&action, self) } else { commit(&action) }
+    return end()
+  }
+
+  /// Of the action that is being submitted.
+  package var origin: Origin? {
+    node.map { node in
+      // SAFETY: stages are reached only on the tree's executor.
+      Origin(node: node, context: node.carriedContext, part: unsafe node.tree.errandOfExecutor?.enter())
+    }
+  }
+}
+
+extension Tree {
+  /// A command that waits for what has been submitted before it, where the order comes from elsewhere.
+  nonisolated func behindCommits(_ command: Command) -> Command {
+    guard let order else { return command }
+    return .closure { tree in
+      if !order.follow({ command.perform(on: $0) }) { command.perform(on: tree) }
+    }
+  }
+
+  /// A visit that submits its action in its turn, or waits for what has been submitted before it.
+  nonisolated func inOrder<Value>(_ visit: LateVisit<Value>) -> Command {
+    guard let order, visit.isSend else { return visit.isOrdered ? behindCommits(visit) : visit }
+    return .closure { tree in order.perform(visit, on: tree) }
+  }
+}

@@ -1,0 +1,165 @@
+import Puredux
+
+/// An action that has been submitted and not committed yet. Not generic, so that no type is looked up at run time for
+/// the queue of them.
+private struct SubmittedAction {
+  let origin: Origin
+  /// What the outbox knows it by: in order.
+  let id: UInt64
+  var visit: (any PostponedVisit)?
+  var followers: [@Sendable (isolated any TreeIsolation) -> Void] = []
+  /// Whether middleware has passed the same action on once more.
+  var hasMore = false
+}
+
+/// What the stores of a tree have submitted to its log, and has not come back.
+///
+/// SAFETY: its variables are used on the tree's executor only, in the section of what is done there (`Order`), and each
+/// access is over before anything of the user's is called. It belongs to one tree.
+final class Sequencer<Action: Sendable>: @unchecked Sendable {
+  private var pending: [SubmittedAction?] = []
+  /// Where the first of them is.
+  private var head = 0
+  private(set) var hasEnded = false
+  /// The visit whose turn it is to submit.
+  private var visit: (any PostponedVisit)?
+  /// How many actions have been submitted in the turn of an action.
+  private var submittedCount = 0
+  private var failure: StoreError?
+  /// Whether the action that middleware has passed on more than once has been committed at least once.
+  private var isCommittedInPart = false
+  /// Whether what is committed now was in the log when the store was opened.
+  var isReplaying = false
+  /// The action that is to be committed now, as it came from the log, until it is.
+  private var committing: Action?
+
+  var isCommitting: Bool { committing != nil }
+
+  func end() { hasEnded = true }
+
+  // MARK: Submitting
+
+  /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
+  func process(
+    _ action: inout Action, _ stages: CommitStages<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
+  ) -> StoreError? {
+    if var action = committing.take() { return commit(&action, stages) }
+    submittedCount = 0
+    failure = nil
+    let rejection = stages.submit(&action)
+    guard submittedCount > 0 else { return failure ?? rejection }
+    let last = pending.count - 1
+    for place in (pending.count - submittedCount)..<last { pending[place]?.hasMore = true }
+    if let visit {
+      pending[last]?.visit = visit
+      // Of several, one may have gone to the log.
+      if submittedCount == 1, let id = pending[last]?.id { visit.canBeWithdrawn { withdraw(id) } }
+    }
+    // Who waits for it goes on at its commit.
+    return .outcomeUnknown
+  }
+
+  /// What middleware passes on has been given to the outbox, which knows it by this, or has not.
+  func submitted(_ outcome: Result<UInt64, StoreError>, _ stages: CommitStages<Action>) {
+    switch outcome {
+    case .failure(let error): failure = error
+    case .success(let id):
+      guard let origin = stages.origin else { return }
+      submittedCount += 1
+      pending.append(SubmittedAction(origin: origin, id: id))
+    }
+  }
+
+  /// Has a visit submit its action.
+  func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation) {
+    self.visit = visit
+    submittedCount = 0
+    visit.attempt(on: tree) { submittedCount > 0 }
+    self.visit = nil
+    submittedCount = 0
+  }
+
+  // MARK: Waiting for commits
+
+  /// Has a closure called when all that has been submitted is committed; false where all of it is.
+  func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
+    guard head < pending.count else { return false }
+    pending[pending.count - 1]?.followers.append(next)
+    return true
+  }
+
+  // MARK: Committing
+
+  private func commit(_ action: inout Action, _ stages: CommitStages<Action>) -> StoreError? {
+    let rejection = stages.commitSubmitted(&action)
+    if rejection == nil { isCommittedInPart = true }
+    return isCommittedInPart ? nil : rejection
+  }
+
+  /// Commits what has been submitted here and is not committed yet: the first that has not been withdrawn.
+  func commit(_ action: Action, _ id: UInt64, on tree: isolated any TreeIsolation) {
+    endWithdrawn(before: id, on: tree)
+    guard let first = popFirst() else { return }
+    committing = action
+    first.visit?.perform(on: tree)
+    if committing != nil { first.origin.commit(action, on: tree) }
+    committing = nil
+    end(first, on: tree)
+  }
+
+  /// What was submitted here before that, and is neither committed nor given up, has been withdrawn.
+  func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
+    while head < pending.count, let next = pending[head]?.id, next < id, let first = popFirst() {
+      end(first, on: tree)
+    }
+  }
+
+  /// Those who wait for what has been submitted here, up to that, wait no more. What was submitted stays.
+  func refuseVisits(_ error: StoreError, through id: UInt64) {
+    var place = head
+    while place < pending.count, let next = pending[place]?.id, next <= id {
+      let visit = pending[place]?.visit.take()
+      visit?.refuse(error)
+      place += 1
+    }
+  }
+
+  /// Gives up what has been submitted here: the first that has not been withdrawn.
+  func giveUp(_ id: UInt64, _ error: StoreError, on tree: isolated any TreeIsolation) {
+    endWithdrawn(before: id, on: tree)
+    _ = giveUpFirst(error, on: tree)
+  }
+
+  /// Gives up all that has been submitted here, of which nobody knows what becomes.
+  func giveUpAll(on tree: isolated any TreeIsolation) {
+    while giveUpFirst(.outcomeUnknown, on: tree) {}
+  }
+
+  /// Gives up the first of what has been submitted here; false where there is nothing.
+  private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
+    guard let first = popFirst() else { return false }
+    // Middleware has passed on several actions, of which this is one: those before it may have been committed.
+    first.visit?.refuse(isCommittedInPart ? .outcomeUnknown : error)
+    end(first, on: tree)
+    return true
+  }
+
+  private func end(_ submitted: SubmittedAction, on tree: isolated any TreeIsolation) {
+    if !submitted.hasMore { isCommittedInPart = false }
+    for follower in submitted.followers { follower(tree) }
+  }
+
+  private func popFirst() -> SubmittedAction? {
+    guard head < pending.count else { return nil }
+    let first = pending[head].take()
+    head += 1
+    if head == pending.count {
+      pending.removeAll(keepingCapacity: head <= 16)
+      head = 0
+    } else if head >= 32, head * 2 >= pending.count {
+      pending.removeFirst(head)
+      head = 0
+    }
+    return first
+  }
+}
