@@ -6,36 +6,36 @@ public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
   let open: @Sendable (any OrderedLog, LogOptions, Middleware<State, Action>) async throws -> RootStore<State, Action>
   let options: LogOptions
 
-  /// - Parameters: As those of `RootStore(following:)`. Of the options those count that say what the program reads.
+  /// - Parameters: As those of `RootStore(following:)`. Of the options those count that say what the program reads: the
+  ///   log's, and the fingerprint.
   public init(
-    initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?, options: LogOptions = LogOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil, middleware: [Middleware<State, Action>] = [],
-    reducers: [Reducer<State, Action>]
+    initialState: State, reducers: [Reducer<State, Action>], codings: LogCodings<State, Action>,
+    options: FollowingOptions<State, Action> = FollowingOptions(), middleware: [Middleware<State, Action>] = []
   ) {
-    self.options = options
-    open = { log, options, counting in
+    self.options = options.log
+    open = { [fingerprint = options.fingerprint] log, options, counting in
       try await RootStore(
-        following: log, initialState: initialState, reducers: reducers, actions: actions, states: states,
-        options: options, fingerprint: fingerprint, middleware: [counting] + middleware)
+        following: log, initialState: initialState, reducers: reducers, codings: codings,
+        options: FollowingOptions(log: options, fingerprint: fingerprint), middleware: [counting] + middleware)
     }
   }
 
   /// With actions and states as JSON, and one reducer.
   public init(
-    initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil, middleware: [Middleware<State, Action>] = [],
-    reducer: @escaping @Sendable (inout State, Action) -> Void
+    initialState: State, schema: UInt32 = 1, options: FollowingOptions<State, Action> = FollowingOptions(),
+    middleware: [Middleware<State, Action>] = [], reducer: @escaping @Sendable (inout State, Action) -> Void
   ) where State: Codable, Action: Codable {
     self.init(
-      initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema), options: options,
-      fingerprint: fingerprint, middleware: middleware, reducers: [Reducer(reducer)])
+      initialState: initialState, reducers: [Reducer(reducer)], codings: .json(schema: schema), options: options,
+      middleware: middleware)
   }
 }
 
 /// What a program makes of a log.
 public struct ReplayReport: Sendable, Hashable, Codable {
   /// The first entry that the program would stop at; nil where it comes to the same as those who wrote the log, as far
-  /// as entries say what that was (`fingerprint:`). `.poisoned` where the entry ends the process, or does not end.
+  /// as entries say what that was (`FollowingOptions.fingerprint`). `.poisoned` where the entry ends the process, or
+  /// does not end.
   public var stop: LogStop?
   /// The position of the snapshot that the replay began with, as the log is truncated, or sealed for the program's
   /// rules; 0 where all entries are replayed.
@@ -63,7 +63,7 @@ public struct ReplayReport: Sendable, Hashable, Codable {
 ///
 ///     let report = try await verifyReplay(
 ///       of: log["boards/17"],
-///       by: ReplayedProgram(initialState: Board(), fingerprint: { $0.version }) { $0.apply($1) })
+///       by: ReplayedProgram(initialState: Board(), options: options) { $0.apply($1) })
 ///     #expect(report.stop == nil)
 ///
 /// In this process: an entry that traps the reducer ends it. `verifyReplay(opening:by:)` finds that out, too.

@@ -10,7 +10,7 @@ public import PureduxLog
   ///     let report = try await verifyReplay {
   ///       try FileLog(directory: "last-night")["boards/17"]
   ///     } by: {
-  ///       ReplayedProgram(initialState: Board(), fingerprint: { $0.version }) { $0.apply($1) }
+  ///       ReplayedProgram(initialState: Board(), options: options) { $0.apply($1) }
   ///     }
   ///
   /// The process is this program, started once more with the same arguments: when it comes to this very call it replays

@@ -36,7 +36,10 @@
     func list(
       _ log: any OrderedLog, options: LogOptions = .silent, executor: StoreExecutor = .own
     ) async throws -> ListStore {
-      try await ListStore(following: log, initialState: [], options: options, executor: executor) { $0.append($1) }
+      try await ListStore(
+        following: log, initialState: [],
+        options: FollowingOptions(log: options, store: StoreOptions(executor: executor))
+      ) { $0.append($1) }
     }
 
     /// Waits until a store has stopped, as entries are missing.
@@ -147,7 +150,9 @@
       try await store.send("more")
       var options = LogOptions.silent
       options.snapshotBytes = 1
-      let saving = try await ListStore(following: log["saved"], initialState: [], options: options) { $0.append($1) }
+      let saving = try await ListStore(
+        following: log["saved"], initialState: [], options: FollowingOptions(log: options)
+      ) { $0.append($1) }
       for number in 0..<30 { try await saving.send("\(number)") }
       let saved = try #require(log["saved"] as? NATSTree)
       while try await saved.newest()?.position ?? 0 < 50 {}

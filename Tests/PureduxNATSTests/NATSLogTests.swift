@@ -28,7 +28,9 @@
       _ log: any OrderedLog, options: LogOptions = .silent,
       onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil
     ) async throws -> ListStore {
-      try await ListStore(following: log, initialState: [], options: options, onPhase: onPhase) { $0.append($1) }
+      try await ListStore(following: log, initialState: [], options: FollowingOptions(log: options, onPhase: onPhase)) {
+        $0.append($1)
+      }
     }
 
     @Test("the log on NATS keeps the contract of logs")

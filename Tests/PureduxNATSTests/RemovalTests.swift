@@ -40,7 +40,7 @@
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct RemovalTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
-      try await ListStore(following: log, initialState: [], options: .silent) { $0.append($1) }
+      try await ListStore(following: log, initialState: [], options: FollowingOptions(log: .silent)) { $0.append($1) }
     }
 
     func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
@@ -153,7 +153,8 @@
       }
       let tree = try #require(log["list"] as? NATSTree)
       let make = { @Sendable () async throws -> ListStore in
-        try await ListStore(following: tree, initialState: [], options: .silent) { list, action in
+        try await ListStore(following: tree, initialState: [], options: FollowingOptions(log: .silent)) {
+          list, action in
           list.append(action)
           if action == "forget" { list.removeAll { $0.hasPrefix("secret") } }
         }

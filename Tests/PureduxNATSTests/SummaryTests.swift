@@ -12,7 +12,8 @@
   struct NATSSummaryTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
       try await ListStore(
-        following: log, initialState: [], options: .silent, summary: { $0.count }, clock: ManualClock()
+        following: log, initialState: [],
+        options: FollowingOptions(log: .silent, store: StoreOptions(clock: ManualClock()), summary: { $0.count })
       ) { $0.append($1) }
     }
 

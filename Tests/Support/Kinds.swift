@@ -108,14 +108,15 @@ package struct Subject: Sendable {
       state.keyed[1]?.enter(action)
       also(action)
     }
+    let options = StoreOptions(executor: executor, clock: clock, reporting: reporting, carrying: carrying)
     if let log = kind.log {
       root = RootStore(
-        followingEmpty: log, initialState: Snapshot(), actions: .json(), options: .quick, executor: executor,
-        clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-        reducer: reducer)
+        followingEmpty: log, initialState: Snapshot(), actions: .json(),
+        options: FollowingOptions(log: .quick, store: options, emits: emits, history: history),
+        middleware: middleware, reducer: reducer)
     } else {
       root = RootStore(
-        initialState: Snapshot(), executor: executor, clock: clock, reporting: reporting, carrying: carrying,
+        initialState: Snapshot(), options: options,
         middleware: kind.isAttended ? [.passingOn] + middleware : middleware, emits: emits,
         history: history ?? (kind.isAttended ? History(limit: 5) : nil), reducer: reducer)
     }

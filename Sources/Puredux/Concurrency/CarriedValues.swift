@@ -1,6 +1,7 @@
-/// Task-local values that a store carries along, such as the context of a distributed trace: what `carrying:` takes.
+/// Task-local values that a store carries along, such as the context of a distributed trace: `StoreOptions.carrying`.
 ///
-///     let store = RootStore(initialState: Cart(), carrying: .values(of: ServiceContext.$current), reducer: reduce)
+///     let options = StoreOptions(carrying: .values(of: ServiceContext.$current))
+///     let store = RootStore(initialState: Cart(), options: options, reducer: reduce)
 ///
 /// The values that are set where an action is dispatched or sent are set again in its commit (its middleware, reducers,
 /// mappings and interceptors), in its effects, and in the commits and effects of the actions that these dispatch (G8).

@@ -197,7 +197,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// The interceptor that a store is made with; nil if there is none.
-  @inlinable static func all(
+  @inlinable package static func all(
     _ run: (@Sendable (Action, Dispatch<Action>) async -> Void)?, _ others: [Interceptor]
   ) -> Interceptor? {
     let first = run.map { Interceptor($0) }

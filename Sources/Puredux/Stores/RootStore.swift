@@ -16,61 +16,48 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline package nonisolated let core: StoreCore<State, Action>
 
   /// - Parameters:
-  ///   - executor: Where the tree runs; by default on an executor of its own.
-  ///   - priority: The priority of the tree's work.
-  ///   - clock: Measures the delays of effects, in the whole tree.
+  ///   - options: Where and how the tree runs, its clock, and where failed effects are reported.
   ///   - interceptor: The side effects of every action of the tree: async, a task for each action.
   ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects. An
   ///     array of them becomes one by `Interceptor(combining:)`.
-  ///   - reporting: Called for effects of the tree that failed, or were not begun: on the tree's executor, or in the
-  ///     task of the effect. Without it, they are printed on standard error.
-  ///   - carrying: Task-local values of the dispatcher or sender of an action, for its commit and its effects.
   ///   - middleware: Wraps every action of the tree, behind the middleware of child stores.
   ///   - emits: Which commits the store publishes.
   ///   - history: Where the store keeps what each of its reducers did.
   ///   - reducer: Changes the state according to an action. It runs on the tree's executor; it may dispatch.
   @inlinable public init(
-    initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: any Clock<Duration> = ContinuousClock(),
+    initialState: State, options: StoreOptions = StoreOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil,
+    reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
-      interceptor: .all(interceptor, interceptors),
+      options, interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
         root: initialState, middleware: middleware, emission: emits, history: history, reducer: reducer))
   }
 
   /// With several reducers, which run in order.
   @inlinable public init(
-    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-    priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = StoreOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil
   ) {
     self.init(
-      executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
-      interceptor: .all(interceptor, interceptors),
+      options, interceptor: .all(interceptor, interceptors),
       features: StoreFeatures(
         root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history))
   }
 
   /// The initializer that all others call.
   @inlinable init(
-    executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
-    reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?, trunk: EffectRunner? = nil,
-    interceptor: Interceptor<State, Action>?, features: StoreFeatures<State, State, Action>
+    _ options: StoreOptions, trunk: EffectRunner? = nil, interceptor: Interceptor<State, Action>?,
+    features: StoreFeatures<State, State, Action>
   ) {
-    let effects = TreeEffects.custom(
-      priority: priority, clock: clock, reporting: reporting, trunk: trunk)
-    let tree = Tree<Action>(executor: executor, priority: priority, companion: effects, carrying: carrying)
+    let tree = Tree<Action>(
+      executor: options.executor, priority: options.priority, companion: options.companion(trunk: trunk),
+      carrying: options.carrying)
     core = StoreCore(root: features, tree: tree)
     if let interceptor { core.intercept(with: interceptor) }
   }

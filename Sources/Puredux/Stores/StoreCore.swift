@@ -54,14 +54,13 @@
 
   /// The core of a root store whose order comes from elsewhere.
   @inlinable package init(
-    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor, priority: TaskPriority?,
-    clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
+    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions,
     middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?,
     order: any Order<Action>
   ) {
-    let effects = TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: nil)
     let tree = Tree<Action>(
-      executor: executor, priority: priority, companion: effects, carrying: carrying, order: order)
+      executor: options.executor, priority: options.priority, companion: options.companion(),
+      carrying: options.carrying, order: order)
     let features = StoreFeatures(
       root: initialState, reducers: reducers, middleware: Middleware.all(of: middleware, areAdmission: false),
       emission: emits, history: history)

@@ -25,36 +25,29 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
 
   /// Takes the same arguments as `RootStore`.
   @inlinable public init(
-    initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: any Clock<Duration> = ContinuousClock(),
+    initialState: State, options: StoreOptions = StoreOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil,
+    reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
       root: RootStore(
-        executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
-        interceptor: .all(interceptor, interceptors),
+        options, interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(
           root: initialState, middleware: middleware, emission: emits, history: history, reducer: reducer)))
   }
 
   /// With several reducers, which run in order.
   @inlinable public init(
-    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-    priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = StoreOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    emits: Emission<State> = .always, history: History<State, Action>? = nil
   ) {
     self.init(
       root: RootStore(
-        executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying,
-        interceptor: .all(interceptor, interceptors),
+        options, interceptor: .all(interceptor, interceptors),
         features: StoreFeatures(
           root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history)))
   }

@@ -9,10 +9,8 @@
 /// values. Those that still run when the body ends are cancelled; a body that wants them to finish ends with `await
 /// store.shutdown(interceptors: .finish(within: …))`.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-  clock: any Clock<Duration> = ContinuousClock(),
+  initialState: State, options: StoreOptions = StoreOptions(),
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
-  reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
@@ -20,8 +18,7 @@
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
-    executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying, trunk: trunk,
-    interceptor: .all(interceptor, interceptors),
+    options, trunk: trunk, interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(
       root: initialState, middleware: middleware, emission: emits, history: history, reducer: reducer))
   return try await with(store, trunk, isolation: isolation, body)
@@ -29,19 +26,15 @@
 
 /// With several reducers, which run in order.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-  priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+  initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = StoreOptions(),
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
-  reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-  history: History<State, Action>? = nil,
-  isolation: isolated (any Actor)? = #isolation,
+  history: History<State, Action>? = nil, isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
-    executor: executor, priority: priority, clock: clock, reporting: reporting, carrying: carrying, trunk: trunk,
-    interceptor: .all(interceptor, interceptors),
+    options, trunk: trunk, interceptor: .all(interceptor, interceptors),
     features: StoreFeatures(
       root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history))
   return try await with(store, trunk, isolation: isolation, body)

@@ -34,15 +34,14 @@ public struct LogStatistics: Sendable, Hashable {
   public var rejected: UInt64
   /// How many snapshots could not be saved here, as the state could not be encoded, or the log did not keep them. As
   /// long as none can be, opening takes longer and longer, and the log is not truncated.
-  public var failedSnapshots: UInt64
+  public var failedSnapshots: UInt64 = 0
   /// The number of the epoch that the position is of; 0 where none has begun. A copy of a log, or what a backup was
   /// restored to, is another epoch: the same position means something else there (`OrderedLog.beginEpoch`).
-  public var epoch: UInt64
+  public var epoch: UInt64 = 0
 
   public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
-    pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0, failedSnapshots: UInt64 = 0,
-    epoch: UInt64 = 0
+    pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0
   ) {
     self.phase = phase
     self.position = position
@@ -52,8 +51,6 @@ public struct LogStatistics: Sendable, Hashable {
     self.pendingBytes = pendingBytes
     self.skipped = skipped
     self.rejected = rejected
-    self.failedSnapshots = failedSnapshots
-    self.epoch = epoch
   }
 }
 

@@ -167,18 +167,17 @@ private struct Summarizing: Sendable {
   private let admission = Atomic<UInt8>(0)
 
   init(
-    log: any OrderedLog, head: UInt64, stored: Fold, recovery: RecoveryMark? = nil, actions: LogCoding<Action>,
-    states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock, fingerprint: (@Sendable (State) -> UInt64)?,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))?, onPhase: (@Sendable (Phase) -> Void)?
+    log: any OrderedLog, head: UInt64, stored: Fold, recovery: RecoveryMark? = nil,
+    codings: LogCodings<State, Action>, options own: FollowingOptions<State, Action>, clock: ElapsedClock
   ) {
     self.log = log
-    self.actions = actions
-    self.states = states
-    self.options = options
+    actions = codings.actions
+    states = codings.states
+    options = own.log
     self.clock = clock
-    self.fingerprint = fingerprint
-    self.summary = summary
-    self.onPhase = onPhase
+    fingerprint = own.fingerprint
+    summary = own.summary
+    onPhase = own.onPhase
     self.recovery = LockedValue(recovery)
     sending = LockedValue(
       Sending(
@@ -195,13 +194,13 @@ private struct Summarizing: Sendable {
 
   /// Reads what there is: the newest snapshot, and how far the log goes.
   @usableFromInline static func open(
-    _ log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions, clock: any Clock<Duration>, fingerprint: (@Sendable (State) -> UInt64)?,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))?,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
+    _ log: any OrderedLog, initialState: State, codings: LogCodings<State, Action>,
+    options following: FollowingOptions<State, Action>
   ) async throws -> (Following, State) {
-    let options = options.clamped
-    let elapsed = ElapsedClock(clock)
+    var following = following
+    following.log = following.log.clamped
+    let (options, states) = (following.log, codings.states)
+    let elapsed = ElapsedClock(following.store.clock)
     let start = elapsed.now
     var found = await read(log, states: options.ignoresSnapshots ? nil : states)
     // A log that is away, or lags, is tried again for a while: its servers may just be starting.
@@ -221,12 +220,12 @@ private struct Summarizing: Sendable {
       options.reporting(.stoppedAs(key: log.name, stop))
       throw StoreError.stopped(stop)
     }
-    stored.fold.restate(fingerprint.map { max(1, $0(stored.state)) })
+    stored.fold.restate(following.fingerprint.map { max(1, $0(stored.state)) })
     let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
-    let following = Following(
-      log: log, head: head, stored: stored.fold, recovery: recovery, actions: actions,
-      states: states, options: options, clock: elapsed, fingerprint: fingerprint, summary: summary, onPhase: onPhase)
-    return (following, stored.state)
+    let tied = Following(
+      log: log, head: head, stored: stored.fold, recovery: recovery, codings: codings, options: following,
+      clock: elapsed)
+    return (tied, stored.state)
   }
 
   /// How far the log goes, and the newest snapshot. Fails with a `LogError`, a `StoreError` or an
@@ -940,12 +939,15 @@ private struct Summarizing: Sendable {
   @usableFromInline var statistics: LogStatistics? {
     let now = clock.now
     return sending.withLock { sending in
-      LogStatistics(
+      var statistics = LogStatistics(
         phase: sending.phase, position: sending.seen.position,
         waiting: sending.troubleSince.map { now - $0 },
         behind: sending.head - min(sending.head, sending.seen.position),
         pendingActions: sending.outbox.count, pendingBytes: sending.outbox.bytes, skipped: sending.skipped,
-        rejected: sending.rejected, failedSnapshots: sending.failedSnapshots, epoch: sending.epoch)
+        rejected: sending.rejected)
+      statistics.failedSnapshots = sending.failedSnapshots
+      statistics.epoch = sending.epoch
+      return statistics
     }
   }
 

@@ -21,163 +21,84 @@ extension RootStore {
   ///   - log: The log of this tree.
   ///   - initialState: The state before the first entry. The same on every replica.
   ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
-  ///   - options: Limits and times.
-  ///   - fingerprint: A hash of the state that is the same in every process, for finding that this replica comes to
-  ///     another state than others, or than an earlier version of the program (`LogStop.diverged`): called once where
-  ///     the store is opened, and after each entry, on the tree's executor. Without it only the order is compared. What
-  ///     was hashed under another number (`LogOptions.fingerprintVersion`) is not compared.
-  ///   - summary: A small value that stands for the state in lists of trees (`LogDirectory.summaries`): kept beside the
-  ///     tree, in JSON, where it has changed, once in `LogOptions.summaryInterval` at most, with each snapshot, and
-  ///     when the store ends. Called on the tree's executor, as often at most, with the state in place: what it returns
-  ///     should be its own, and not a collection of the state, which the next commit would have to copy. What it is
-  ///     like in the last interval is lost with a process that dies, and written when the tree is opened again. At most
-  ///     `LogSummary.byteLimit` bytes.
-  ///   - onPhase: Told what the store is doing, beginning with the recovery, in order, on the tree's executor.
-  ///   - atStart: An action that the store is given first, behind the recovery: the program's way to say that another
-  ///     process has begun. It is committed before any effect of the state begins, and before anything else that this
-  ///     store is given. It passes middleware as any other; interceptors are not asked about it: what is to follow from
-  ///     it is for the effects of the state. A store that was opened where it stopped (`opensWhereStopped`) is given
-  ///     nothing.
+  ///   - options: Limits and times of the log, how the store runs, its fingerprint, its summary and its first action.
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
   ///   must not apply, and `CancellationError`; where `atStart` is not committed what `send` throws for it, `.rejected`
   ///   for instance. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled
   ///   meanwhile, that is `StoreError.outcomeUnknown`, as what any store that is released has accepted may be committed
   ///   later; or `.withdrawn`, if the log had not been given it.
   @inlinable public init(
-    following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: any Clock<Duration> = ContinuousClock(),
+    following log: any OrderedLog, initialState: State, schema: UInt32 = 1,
+    options: FollowingOptions<State, Action> = FollowingOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    reducer: @escaping @Sendable (inout State, Action) -> Void
   ) async throws where State: Codable, Action: Codable {
     try await self.init(
-      following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
-      options: options, fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart,
-      reducers: [Reducer(reducer)],
-      executor: executor, priority: priority, clock: clock,
-      interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+      log, initialState, [Reducer(reducer)], .json(schema: schema), options, .all(interceptor, interceptors), middleware
+    )
   }
 
   /// With several reducers, which run in order on each action.
   @inlinable public init(
-    following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
-    schema: UInt32 = 1, options: LogOptions = LogOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: any Clock<Duration> = ContinuousClock(),
+    following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>], schema: UInt32 = 1,
+    options: FollowingOptions<State, Action> = FollowingOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = []
   ) async throws where State: Codable, Action: Codable {
     try await self.init(
-      following: log, initialState: initialState, actions: .json(schema: schema), states: .json(schema: schema),
-      options: options, fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart,
-      reducers: reducers,
-      executor: executor, priority: priority, clock: clock,
-      interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+      log, initialState, reducers, .json(schema: schema), options, .all(interceptor, interceptors), middleware)
   }
 
   /// With codings of its own.
-  ///
-  /// - Parameters:
-  ///   - actions: How actions become bytes.
-  ///   - states: How states become the bytes of snapshots; without it there are none.
   @inlinable public init(
-    following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: any Clock<Duration> = ContinuousClock(),
+    following log: any OrderedLog, initialState: State, codings: LogCodings<State, Action>,
+    options: FollowingOptions<State, Action> = FollowingOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    reducer: @escaping @Sendable (inout State, Action) -> Void
   ) async throws {
     try await self.init(
-      following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart, reducers: [Reducer(reducer)],
-      executor: executor,
-      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+      log, initialState, [Reducer(reducer)], codings, options, .all(interceptor, interceptors), middleware)
   }
 
   /// With codings of its own, and several reducers.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
-    actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions = LogOptions(), fingerprint: (@Sendable (State) -> UInt64)? = nil,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil,
-    atStart: Action? = nil, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: any Clock<Duration> = ContinuousClock(),
+    codings: LogCodings<State, Action>, options: FollowingOptions<State, Action> = FollowingOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>...,
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
-    middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
-    history: History<State, Action>? = nil
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = []
   ) async throws {
-    try await self.init(
-      following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, summary: summary, onPhase: onPhase, atStart: atStart, reducers: reducers,
-      executor: executor,
-      priority: priority, clock: clock, interceptors: (interceptor.map { [Interceptor($0)] } ?? []) + interceptors,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
+    try await self.init(log, initialState, reducers, codings, options, .all(interceptor, interceptors), middleware)
   }
 
   @inlinable init(
-    following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))?,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, atStart: Action?, reducers: [Reducer<State, Action>],
-    executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
-    interceptors: [Interceptor<State, Action>], reporting: (@Sendable (EffectReport) -> Void)?,
-    carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
-    history: History<State, Action>?
+    _ log: any OrderedLog, _ initialState: State, _ reducers: [Reducer<State, Action>],
+    _ codings: LogCodings<State, Action>, _ options: FollowingOptions<State, Action>,
+    _ interceptor: Interceptor<State, Action>?, _ middleware: [Middleware<State, Action>]
   ) async throws {
     let (core, hasStopped) = try await Self.recovered(
-      following: log, initialState: initialState, actions: actions, states: states, options: options,
-      fingerprint: fingerprint, summary: summary, onPhase: onPhase, reducers: reducers, executor: executor,
-      priority: priority,
-      clock: clock, reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history)
-    if let atStart, !hasStopped {
+      following: log, initialState: initialState, reducers: reducers, codings: codings, options: options,
+      middleware: middleware)
+    if let atStart = options.atStart, !hasStopped {
       // A log that takes it at once is given the time to say so.
-      try await Self.start(core, with: atStart, within: max(options.openingLimit, options.patience))
+      try await Self.start(core, with: atStart, within: max(options.log.openingLimit, options.log.patience))
     }
     self.init(core: core)
-    if !interceptors.isEmpty, !hasStopped { interceptActions(with: Interceptor(combining: interceptors)) }
+    if let interceptor, !hasStopped { interceptActions(with: interceptor) }
   }
 
   /// The tree of the store, when it is up to date.
   @inlinable static func recovered(
-    following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
-    options: LogOptions, fingerprint: (@Sendable (State) -> UInt64)?,
-    summary: (@Sendable (State) -> any (Encodable & Sendable))?,
-    onPhase: (@Sendable (LogStatistics.Phase) -> Void)?, reducers: [Reducer<State, Action>],
-    executor: StoreExecutor, priority: TaskPriority?, clock: any Clock<Duration>,
-    reporting: (@Sendable (EffectReport) -> Void)?, carrying: CarriedValues?,
-    middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?
+    following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
+    codings: LogCodings<State, Action>, options: FollowingOptions<State, Action>,
+    middleware: [Middleware<State, Action>]
   ) async throws -> (core: StoreCore<State, Action>, hasStopped: Bool) {
-    let (following, state) = try await Following<State, Action>.open(
-      log, initialState: initialState, actions: actions, states: states, options: options, clock: clock,
-      fingerprint: fingerprint, summary: summary, onPhase: onPhase)
+    let (following, state) = try await Following.open(
+      log, initialState: initialState, codings: codings, options: options)
     let core = StoreCore(
-      initialState: state, reducers: reducers, executor: executor, priority: priority, clock: clock,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-      order: following)
+      initialState: state, reducers: reducers, options: options.store, middleware: middleware, emits: options.emits,
+      history: options.history, order: following)
     following.begin(core)
     do {
       try await following.untilRecovered()
@@ -206,7 +127,7 @@ extension RootStore {
   ///
   ///     for await phase in board.logPhases() { readiness.set(phase == .following) }
   ///
-  /// The phases of the recovery, before there is a store, are told by `onPhase:`. For figures there is
+  /// The phases of the recovery, before there is a store, are told by `FollowingOptions.onPhase`. For figures there is
   /// `statistics.log`.
   public nonisolated func logPhases() -> AsyncStream<LogStatistics.Phase> {
     (core.order as? Following<State, Action>)?.phases() ?? AsyncStream { $0.finish() }
@@ -234,7 +155,7 @@ extension RootStore {
 
   /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of
   /// the entries up to there, and of the snapshots and the summary before it (`OrderedLog.erase`); a store that is made
-  /// with `summary:` has written that anew by then. For what has to be gone: let an action take it out of the state
+  /// with a `summary` has written that anew by then. For what has to be gone: let an action take it out of the state
   /// first, and call this after its `send`. An entry without actions is added, as the last one of a log stays. What
   /// backups have stays there.
   ///
@@ -276,18 +197,16 @@ extension RootStore {
   /// A root store that follows a log which is known to be empty. For tests of the contract, which have stores without
   /// waiting for them.
   package init(
-    followingEmpty log: any OrderedLog, initialState: State, actions: LogCoding<Action>, options: LogOptions,
-    executor: StoreExecutor, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
-    carrying: CarriedValues?, middleware: [Middleware<State, Action>], emits: Emission<State>,
-    history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
+    followingEmpty log: any OrderedLog, initialState: State, actions: LogCoding<Action>,
+    options: FollowingOptions<State, Action>, middleware: [Middleware<State, Action>],
+    reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     let following = Following<State, Action>(
-      log: log, head: 0, stored: Fold(), actions: actions, states: nil, options: options,
-      clock: ElapsedClock(ContinuousClock()), fingerprint: nil, summary: nil, onPhase: nil)
+      log: log, head: 0, stored: Fold(), codings: LogCodings(actions: actions, states: nil), options: options,
+      clock: ElapsedClock(ContinuousClock()))
     let core = StoreCore(
-      initialState: initialState, reducers: [Reducer(reducer)], executor: executor, priority: nil, clock: clock,
-      reporting: reporting, carrying: carrying, middleware: middleware, emits: emits, history: history,
-      order: following)
+      initialState: initialState, reducers: [Reducer(reducer)], options: options.store, middleware: middleware,
+      emits: options.emits, history: options.history, order: following)
     self.init(core: core)
     following.begin(core)
   }

@@ -18,7 +18,7 @@ public struct LogOptions: Sendable {
   /// single one there is `send(_:within:)`.
   public var sendLimit: Duration?
   /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
-  /// that throws. Counted anew when the log has been found, when it has delivered something, and for `atStart:`.
+  /// that throws. Counted anew when the log has been found, when it has delivered something, and for `atStart`.
   public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond.
   public var retryInterval = Duration.milliseconds(250)
@@ -29,7 +29,7 @@ public struct LogOptions: Sendable {
   public var endingLimit = Duration.seconds(10)
   /// A snapshot is saved after that many bytes of entries, where the log keeps snapshots. `nil` saves none.
   public var snapshotBytes: Int? = 4 << 20
-  /// How long a summary (`summary:`) that has changed may wait to be written: it is written once in that time at most,
+  /// How long a summary that has changed may wait to be written: it is written once in that time at most,
   /// and with each snapshot, and when the store ends. Less than a millisecond counts as a millisecond.
   public var summaryInterval = Duration.seconds(1)
   /// Whether the log is truncated, with each snapshot, behind the one before. What those do not have is gone then; and
@@ -39,8 +39,8 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
-  /// Which function `fingerprint:` is. Raise it when the function changes, or when a changed reducer is to reduce
-  /// what is in the log already: states are compared only with those that were hashed under the same number.
+  /// Which function `FollowingOptions.fingerprint` is. Raise it when the function changes, or when a changed reducer is
+  /// to reduce what is in the log already: states are compared only with those that were hashed under the same number.
   public var fingerprintVersion: UInt32 = 1
   /// The rules that this program reduces by: each entry carries those of its writer. Raise it when a reducer, or the
   /// root's middleware, is to decide otherwise from now on; a reducer asks for those of the entry that is committed

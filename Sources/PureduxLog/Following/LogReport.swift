@@ -27,9 +27,9 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). Its text begins with the
   /// key of the log, if it has one.
   case snapshotsFail(LogError)
-  /// Its summary (`summary:`) cannot be written, so that lists of trees show an older one, or none: reported once until
-  /// one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not reported: it is tried
-  /// again.
+  /// Its summary (`FollowingOptions.summary`) cannot be written, so that lists of trees show an older one, or none:
+  /// reported once until one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not
+  /// reported: it is tried again.
   case summariesFail(key: String?, LogError)
 
   /// Two hashes of what should be one state.

@@ -3,8 +3,9 @@
 ///
 ///     var options = LogOptions()
 ///     options.rules = 2
-///     let auction = try await RootStore(following: log["auctions/7"], initialState: Auction(), options: options) {
-///       auction, bid in
+///     let auction = try await RootStore(
+///       following: log["auctions/7"], initialState: Auction(), options: FollowingOptions(log: options)
+///     ) { auction, bid in
 ///       let step = LogRules.current < 2 ? 1 : 10
 ///       if bid.amount >= auction.highest + step { auction.take(bid) }
 ///     }

@@ -51,3 +51,23 @@ extension LogCoding where Value: Codable {
     }
   }
 }
+
+/// The codings of a tree: what `RootStore(following:)` takes as `codings:`, where it is not to be JSON.
+public struct LogCodings<State: Sendable, Action: Sendable>: Sendable {
+  /// How actions become bytes.
+  public var actions: LogCoding<Action>
+  /// How states become the bytes of snapshots; without it there are none.
+  public var states: LogCoding<State>?
+
+  public init(actions: LogCoding<Action>, states: LogCoding<State>?) {
+    self.actions = actions
+    self.states = states
+  }
+}
+
+extension LogCodings where State: Codable, Action: Codable {
+  /// JSON for both, by one schema.
+  public static func json(schema: UInt32 = 1) -> LogCodings {
+    LogCodings(actions: .json(schema: schema), states: .json(schema: schema))
+  }
+}

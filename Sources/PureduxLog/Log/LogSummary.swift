@@ -6,7 +6,7 @@ import Puredux
   import Foundation
 #endif
 
-/// What a program has written of a tree's state for lists of trees (`summary:` of `RootStore(following:)`).
+/// What a program has written of a tree's state for lists of trees (`FollowingOptions.summary`).
 public struct LogSummary: Sendable, Hashable {
   /// How many bytes one may have: a larger one is not kept, and that is reported (`LogReport.summariesFail`).
   public static let byteLimit = 64 << 10

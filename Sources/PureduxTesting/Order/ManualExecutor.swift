@@ -4,7 +4,7 @@ import Puredux
 /// An executor that can be held: a tree on it stands still, and goes one step at a time.
 ///
 ///     let executor = ManualExecutor()
-///     let store = RootStore(initialState: 0, executor: .serial(executor), reducer: reduce)
+///     let store = RootStore(initialState: 0, options: StoreOptions(executor: .serial(executor)), reducer: reduce)
 ///     executor.hold()
 ///     async let first: Void = store.send(.increment)
 ///     await executor.untilWaiting(1)

@@ -41,61 +41,50 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   /// Made from the same parts as a `RootStore`.
   ///
   /// - Parameters:
-  ///   - clock: Measures the delays of effects.
-  ///   - reporting: Called for effects that failed, or were not begun. Without it, each is an issue.
+  ///   - options: Where and how the tree runs, its clock, and how long it may take to settle.
   ///   - strictness: Whether everything has to be accounted for.
-  ///   - limit: How long the store may take to settle, by the continuous clock.
   public convenience init(
-    initialState: State, executor: StoreExecutor = .own, priority: TaskPriority? = nil,
-    clock: ManualClock = ManualClock(), interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>..., reporting: (@Sendable (EffectReport) -> Void)? = nil,
-    carrying: CarriedValues? = nil, middleware: [Middleware<State, Action>] = [],
-    emits: Emission<State> = .always, history: History<State, Action>? = nil,
-    strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
-    sourceLocation: SourceLocation = #_sourceLocation,
+    initialState: State, options: TestOptions<State, Action> = TestOptions(),
+    interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    strictness: Strictness = .strict, sourceLocation: SourceLocation = #_sourceLocation,
     reducer: @escaping @Sendable (inout State, Action) -> Void
   ) {
     self.init(
-      initialState, [Reducer(reducer)], executor, priority, clock,
-      interceptor.map { [Interceptor($0)] + interceptors } ?? interceptors,
-      reporting, carrying, middleware, emits, history, strictness, limit, sourceLocation)
+      initialState, [Reducer(reducer)], options, interceptor.map { [Interceptor($0)] + interceptors } ?? interceptors,
+      middleware, strictness, sourceLocation)
   }
 
   /// With several reducers, which run in order.
   public convenience init(
-    initialState: State, reducers: [Reducer<State, Action>], executor: StoreExecutor = .own,
-    priority: TaskPriority? = nil, clock: ManualClock = ManualClock(),
+    initialState: State, reducers: [Reducer<State, Action>], options: TestOptions<State, Action> = TestOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
-    interceptors: Interceptor<State, Action>..., reporting: (@Sendable (EffectReport) -> Void)? = nil,
-    carrying: CarriedValues? = nil, middleware: [Middleware<State, Action>] = [],
-    emits: Emission<State> = .always, history: History<State, Action>? = nil,
-    strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
-    sourceLocation: SourceLocation = #_sourceLocation
+    interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
+    strictness: Strictness = .strict, sourceLocation: SourceLocation = #_sourceLocation
   ) {
     self.init(
-      initialState, reducers, executor, priority, clock,
-      interceptor.map { [Interceptor($0)] + interceptors } ?? interceptors,
-      reporting, carrying, middleware, emits, history, strictness, limit, sourceLocation)
+      initialState, reducers, options, interceptor.map { [Interceptor($0)] + interceptors } ?? interceptors,
+      middleware, strictness, sourceLocation)
   }
 
   private init(
-    _ initialState: State, _ reducers: [Reducer<State, Action>], _ executor: StoreExecutor,
-    _ priority: TaskPriority?, _ clock: ManualClock,
-    _ interceptors: [Interceptor<State, Action>], _ reporting: (@Sendable (EffectReport) -> Void)?,
-    _ carrying: CarriedValues?, _ middleware: [Middleware<State, Action>], _ emission: Emission<State>,
-    _ history: History<State, Action>?, _ strictness: Strictness,
-    _ limit: Duration, _ location: SourceLocation
+    _ initialState: State, _ reducers: [Reducer<State, Action>], _ options: TestOptions<State, Action>,
+    _ interceptors: [Interceptor<State, Action>], _ middleware: [Middleware<State, Action>],
+    _ strictness: Strictness, _ location: SourceLocation
   ) {
     let ledger = CommitLedger<State, Action>()
     root = RootStore(
-      initialState: initialState, reducers: reducers, executor: executor, priority: priority, clock: clock,
-      interceptors: Interceptor(combining: interceptors), reporting: reporting ?? { ledger.enter($0) },
-      carrying: carrying, middleware: ledger.middleware(around: middleware), emits: emission, history: history)
+      initialState: initialState, reducers: reducers,
+      options: StoreOptions(
+        executor: options.executor, priority: options.priority, clock: options.clock,
+        reporting: options.reporting ?? { ledger.enter($0) }, carrying: options.carrying),
+      interceptors: Interceptor(combining: interceptors), middleware: ledger.middleware(around: middleware),
+      emits: options.emits, history: options.history)
     probe = StoreProbe(root.store())
     self.ledger = ledger
-    self.clock = clock
+    clock = options.clock
     self.strictness = strictness
-    self.limit = limit
+    limit = options.limit
     self.location = location
     isForeign = false
   }
@@ -104,7 +93,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   /// was made with, from now on.
   ///
   ///     let history = History<Room, RoomAction>(limit: 1_000)
-  ///     let room = RootStore(initialState: Room(), reducers: reducers, clock: clock, history: history)
+  ///     let options = StoreOptions(clock: clock)
+  ///     let room = RootStore(initialState: Room(), reducers: reducers, options: options, history: history)
   ///     let store = TestStore(room, history: history, clock: clock)
   ///
   /// `finish` leaves it as it is. Each call looks through the history; commits that it has dropped by then are an

@@ -4,7 +4,9 @@ public import Testing
 /// A clock that stands still until it is advanced.
 ///
 ///     let clock = ManualClock()
-///     let store = RootStore(initialState: Search(), clock: clock, interceptors: .search(by: service), reducer: reduce)
+///     let store = RootStore(
+///       initialState: Search(), options: StoreOptions(clock: clock), interceptors: .search(by: service),
+///       reducer: reduce)
 ///     store.dispatch(.typed("swift"))
 ///     await clock.advance(by: .milliseconds(300), settling: store)
 ///

@@ -13,7 +13,8 @@ import Testing
   func erased(place: LogPlace) async throws {
     try await place.withLog { log in
       let make = { @Sendable () async throws -> LedgerStore in
-        try await LedgerStore(following: log, initialState: Ledger(), options: .once) { ledger, action in
+        try await LedgerStore(following: log, initialState: Ledger(), options: FollowingOptions(log: .once)) {
+          ledger, action in
           ledger.entries.append(action)
           if action == "forget" { ledger.entries.removeAll { $0.hasPrefix("secret") } }
         }
@@ -47,7 +48,9 @@ import Testing
     var options = FileLog.Options()
     options.segmentBytes = segmentBytes
     let log = try FileLog(directory: directory.path, options: options)
-    let store = try await RootStore<String, String>(following: log["tree"], initialState: "", options: .once) {
+    let store = try await RootStore<String, String>(
+      following: log["tree"], initialState: "", options: FollowingOptions(log: .once)
+    ) {
       $0 = $1
     }
     for number in 0..<5 { try await store.send("secret \(number)") }

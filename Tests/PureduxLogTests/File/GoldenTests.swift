@@ -118,7 +118,8 @@ import Testing
     small.preallocatedBytes = 0
     let log = try FileLog(directory: directory, options: small)
     let store = try await LedgerStore(
-      following: log["caf\u{E9}/1"], initialState: Ledger(), options: .once, summary: { $0.entries.count }
+      following: log["caf\u{E9}/1"], initialState: Ledger(),
+      options: FollowingOptions(log: .once, summary: { $0.entries.count })
     ) { $0.entries.append($1) }
     try await store.send("a")
     await store.shutdown()

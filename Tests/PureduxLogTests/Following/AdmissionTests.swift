@@ -190,7 +190,8 @@ import Testing
     let log = MemoryLog()
     let history = History<Ledger, String>(limit: 10)
     let store = try await RootStore<Ledger, String>(
-      following: log, initialState: Ledger(), options: .once, middleware: [refusing("left")], history: history
+      following: log, initialState: Ledger(), options: FollowingOptions(log: .once, history: history),
+      middleware: [refusing("left")]
     ) { $0.entries.append($1) }
     for last in ["left", "gone"] {
       let child = store.childStore(initialState: 0, atEnd: last) { count, _ in count += 1 }

@@ -99,7 +99,8 @@ import Testing
   @Test("how long a lease lasts", arguments: extremes)
   func lease(duration: Duration) async throws {
     let clock = ManualClock()
-    let store = RootStore<Lease, Lease.Claim>(initialState: Lease(), clock: clock) { lease, claim in lease.apply(claim)
+    let store = RootStore<Lease, Lease.Claim>(initialState: Lease(), options: StoreOptions(clock: clock)) {
+      lease, claim in lease.apply(claim)
     }
     let first = Leaseholder<Lease, Lease.Claim>(lease: { $0 }, action: { $0 }, duration: duration)
     let second = Leaseholder<Lease, Lease.Claim>(lease: { $0 }, action: { $0 }, duration: duration)

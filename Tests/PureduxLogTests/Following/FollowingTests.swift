@@ -22,7 +22,9 @@ import Testing
   func follow(_ log: any OrderedLog, options: LogOptions = LogOptions()) async throws -> RootStore<
     Counter, CounterAction
   > {
-    try await RootStore(following: log, initialState: Counter(), options: options) { $0.apply($1) }
+    try await RootStore(following: log, initialState: Counter(), options: FollowingOptions(log: options)) {
+      $0.apply($1)
+    }
   }
 
   @Test("what is sent is committed when it returns, and read back after a restart")
@@ -47,13 +49,14 @@ import Testing
     let log = MemoryLog()
     let history = History<Counter, CounterAction>(limit: 10)
     let store = try await RootStore(
-      following: log, initialState: Counter(), reducers: [add, note], history: history)
+      following: log, initialState: Counter(), reducers: [add, note], options: FollowingOptions(history: history))
     try await store.send(.add(2))
     #expect(await store.state == Counter(total: 2, notes: ["2"]))
     #expect(history.entries.map { $0.steps.map(\.reducer) } == [["add", "note"]])
     await store.shutdown()
     let again = try await RootStore(
-      following: log, initialState: Counter(), reducers: [add, note], actions: .json(), states: nil)
+      following: log, initialState: Counter(), reducers: [add, note], codings: LogCodings(actions: .json(), states: nil)
+    )
     #expect(await again.state == Counter(total: 2, notes: ["2"]))
   }
 

@@ -55,7 +55,8 @@ import Testing
   func placed(way: Way) async throws {
     let executor = ManualExecutor()
     let store = try await RootStore<Ledger, String>(
-      following: MemoryLog(), initialState: Ledger(), options: .once, executor: .serial(executor)
+      following: MemoryLog(), initialState: Ledger(),
+      options: FollowingOptions(log: .once, store: StoreOptions(executor: .serial(executor)))
     ) { $0.entries.append($1) }
     let child = child(of: store)
     try await store.send("first")
@@ -147,7 +148,9 @@ import Testing
   func within() async throws {
     let sending = LockedValue<Task<Void, any Error>?>(nil)
     let cancel = { @Sendable in sending.withLock { $0 }?.cancel() }
-    let store = try await RootStore<Ledger, String>(following: MemoryLog(), initialState: Ledger(), options: .once) {
+    let store = try await RootStore<Ledger, String>(
+      following: MemoryLog(), initialState: Ledger(), options: FollowingOptions(log: .once)
+    ) {
       if $1 == "commit" { cancel() }
       $0.entries.append($1)
     }
@@ -190,7 +193,7 @@ import Testing
       sends.add(sending)
     }
     let root = try await RootStore<Ledger, String>(
-      following: MemoryLog(), initialState: Ledger(), options: .once,
+      following: MemoryLog(), initialState: Ledger(), options: FollowingOptions(log: .once),
       middleware: [
         .admission { action, _, next in
           send(action)
@@ -469,7 +472,9 @@ import Testing
   @Test("where there is no log, only the turn is waited for, and cancellation changes nothing")
   func withoutLog() async throws {
     let (executor, clock) = (ManualExecutor(), ManualClock())
-    let store = LedgerStore(initialState: Ledger(), executor: .serial(executor), clock: clock) { $0.entries.append($1) }
+    let store = LedgerStore(initialState: Ledger(), options: StoreOptions(executor: .serial(executor), clock: clock)) {
+      $0.entries.append($1)
+    }
     try await store.send("at once", within: .zero)
     for isCancelled in [false, true] {
       await executor.untilIdle()

@@ -14,7 +14,8 @@ import Testing
     work: @escaping @Sendable (String, Dispatch<String>) async -> Void = { _, _ in }
   ) async throws -> ListStore {
     try await ListStore(
-      following: log, initialState: [], options: options, clock: clock, interceptor: { await work($0, $1) }
+      following: log, initialState: [], options: FollowingOptions(log: options, store: StoreOptions(clock: clock)),
+      interceptor: { await work($0, $1) }
     ) { $0.append($1) }
   }
 
@@ -35,7 +36,8 @@ import Testing
     }
     // On a clock that stands still: nothing of this waits for time.
     let store = try await ListStore(
-      following: log, initialState: [], actions: coding, states: nil, clock: ManualClock()
+      following: log, initialState: [], codings: LogCodings(actions: coding, states: nil),
+      options: FollowingOptions(store: StoreOptions(clock: ManualClock()))
     ) { $0.append($1) }
     try await store.send("in the log")
     log.cut(.appends)
@@ -46,7 +48,9 @@ import Testing
     await #expect(throws: StoreError.outcomeUnknown) { try await waiting.value }
     #expect(store.dispatch("late") == .terminated)
     #expect(await store.state == ["in the log"])
-    let next = try await ListStore(following: memory, initialState: [], actions: coding, states: nil) { $0.append($1) }
+    let next = try await ListStore(
+      following: memory, initialState: [], codings: LogCodings(actions: coding, states: nil)
+    ) { $0.append($1) }
     #expect(await next.state == ["in the log"])
     try await next.send("next")
     #expect(await store.state == ["in the log"])

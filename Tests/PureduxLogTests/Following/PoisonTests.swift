@@ -11,7 +11,7 @@ import Testing
   private static func open(_ log: any OrderedLog, _ options: LogOptions = .once, traps: Bool) async throws
     -> LedgerStore
   {
-    try await RootStore(following: log, initialState: Ledger(), options: options) {
+    try await RootStore(following: log, initialState: Ledger(), options: FollowingOptions(log: options)) {
       // As a trap does, and without a word.
       if traps, $1 == "poison" { _exit(1) }
       $0.entries.append($1)
@@ -82,7 +82,7 @@ import Testing
       var options = LogOptions.once
       options.opensWhereStopped = isRead
       return try await RootStore(
-        following: log["tree"], initialState: Ledger(), options: options, fingerprint: hash
+        following: log["tree"], initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: hash)
       ) { $0.entries.append($1 + suffix) }
     }
     let store = try await open()
@@ -117,7 +117,9 @@ import Testing
     let log = try FileLog(directory: directory.path)
     let seen = LockedValue<[[UInt8]]>([])
     let path = Self.mark(in: directory.path)
-    let store = try await RootStore<Ledger, String>(following: log["tree"], initialState: Ledger(), options: .once) {
+    let store = try await RootStore<Ledger, String>(
+      following: log["tree"], initialState: Ledger(), options: FollowingOptions(log: .once)
+    ) {
       let bytes = FileManager.default.contents(atPath: path)
       seen.withLock { $0.append(Array(bytes ?? Data())) }
       $0.entries.append($1)
@@ -294,7 +296,8 @@ import Testing
       let (isIn, mayGoOn) = (Gate(), Latch())
       let opening = Task {
         try await RootStore<Ledger, String>(
-          following: log["tree"], initialState: Ledger(), options: .once, executor: .serial(HeldExecutor())
+          following: log["tree"], initialState: Ledger(),
+          options: FollowingOptions(log: .once, store: StoreOptions(executor: .serial(HeldExecutor())))
         ) {
           isIn.open()
           mayGoOn.wait()

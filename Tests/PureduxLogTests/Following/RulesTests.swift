@@ -17,7 +17,9 @@ import Testing
   private static func open(
     _ log: any OrderedLog, _ options: LogOptions, middleware: [Middleware<Ledger, String>] = []
   ) async throws -> LedgerStore {
-    try await RootStore(following: log, initialState: Ledger(), options: options, middleware: middleware) {
+    try await RootStore(
+      following: log, initialState: Ledger(), options: FollowingOptions(log: options), middleware: middleware
+    ) {
       $0.entries.append(LogRules.current < 2 ? $1 : $1 + "!")
     }
   }
@@ -26,7 +28,9 @@ import Testing
   private static func openNew(_ log: any OrderedLog, _ options: LogOptions = options(2, oldest: 2)) async throws
     -> LedgerStore
   {
-    try await RootStore(following: log, initialState: Ledger(), options: options) { $0.entries.append($1 + "!") }
+    try await RootStore(following: log, initialState: Ledger(), options: FollowingOptions(log: options)) {
+      $0.entries.append($1 + "!")
+    }
   }
 
   private static func write(_ actions: [String], to log: any OrderedLog, _ options: LogOptions) async throws {
@@ -244,7 +248,8 @@ import Testing
     let plain = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     await #expect(throws: LogError.self) { try await plain.sealLog(forRules: 1, reason: "") }
     let stateless = try await RootStore<Ledger, String>(
-      following: MemoryLog(), initialState: Ledger(), actions: .json(), states: nil, options: .once
+      following: MemoryLog(), initialState: Ledger(), codings: LogCodings(actions: .json(), states: nil),
+      options: FollowingOptions(log: .once)
     ) { $0.entries.append($1) }
     await #expect(throws: LogError.self) { try await stateless.sealLog(forRules: 1, reason: "") }
     #expect(await stateless.statistics.log?.phase == .following)

@@ -195,8 +195,9 @@ import Testing
   func carried() async throws {
     let seen = Events<Int>()
     let store = try await RootStore<Ledger, String>(
-      following: MemoryLog(), initialState: Ledger(), interceptor: { _, _ in await seen.add(Request.id) },
-      carrying: .values(of: Request.$id)
+      following: MemoryLog(), initialState: Ledger(),
+      options: FollowingOptions(store: StoreOptions(carrying: .values(of: Request.$id))),
+      interceptor: { _, _ in await seen.add(Request.id) }
     ) { state, action in state.entries.append("\(action)\(Request.id)") }
     Request.$id.withValue(7) { _ = store.dispatch("a") }
     try await Request.$id.withValue(8) { try await store.send("b") }
@@ -357,7 +358,8 @@ import Testing
     var options = LogOptions.quick
     options.pendingBytes = 1000
     let store = try await RootStore<Ledger, String>(
-      following: log, initialState: Ledger(), options: options, executor: .serial(queue)
+      following: log, initialState: Ledger(),
+      options: FollowingOptions(log: options, store: StoreOptions(executor: .serial(queue)))
     ) { $0.entries.append($1) }
     while queue.waiting > 0 { await Task.yield() }
     queue.hold()
@@ -408,7 +410,10 @@ import Testing
       return String(decoding: bytes, as: UTF8.self)
     }
     func open() async throws -> LedgerStore {
-      try await RootStore(following: log, initialState: Ledger(), actions: coding, states: nil, options: .quick) {
+      try await RootStore(
+        following: log, initialState: Ledger(), codings: LogCodings(actions: coding, states: nil),
+        options: FollowingOptions(log: .quick)
+      ) {
         $0.entries.append($1)
       }
     }
@@ -432,8 +437,9 @@ import Testing
     func open(_ schema: UInt32) async throws -> LedgerStore {
       try await RootStore(
         following: log, initialState: Ledger(),
-        actions: .json(schema: schema) { bytes, _ in "old " + String(decoding: bytes, as: UTF8.self) }, states: nil,
-        options: .once
+        codings: LogCodings(
+          actions: .json(schema: schema) { bytes, _ in "old " + String(decoding: bytes, as: UTF8.self) }, states: nil),
+        options: FollowingOptions(log: .once)
       ) { $0.entries.append($1) }
     }
     let first = try await open(1)
@@ -443,11 +449,12 @@ import Testing
     // One that reads both, and writes the older one, goes on.
     let both = try await RootStore<Ledger, String>(
       following: log, initialState: Ledger(),
-      actions: LogCoding(schema: 1, newestSchema: 2) {
-        Array($0.utf8)
-      } decode: { bytes, schema in
-        "\(schema) " + String(decoding: bytes, as: UTF8.self)
-      }, states: nil
+      codings: LogCodings(
+        actions: LogCoding(schema: 1, newestSchema: 2) {
+          Array($0.utf8)
+        } decode: { bytes, schema in
+          "\(schema) " + String(decoding: bytes, as: UTF8.self)
+        }, states: nil)
     ) { $0.entries.append($1) }
     try await second.send("b")
     for await phase in first.logPhases() where phase == .stopped(.newerSchema(position: 2)) { break }
@@ -472,7 +479,7 @@ import Testing
     await log.untilHeld()
     // An entry of a newer schema, which this replica must not apply.
     let newer = try await RootStore<Ledger, String>(
-      following: log.memory, initialState: Ledger(), actions: .json(schema: 2), states: nil
+      following: log.memory, initialState: Ledger(), codings: LogCodings(actions: .json(schema: 2), states: nil)
     ) { $0.entries.append($1) }
     try await newer.send("newer")
     for await phase in store.logPhases() { if case .stopped = phase { break } }
@@ -490,8 +497,9 @@ import Testing
     let log = MemoryLog()
     func open(_ suffix: String) async throws -> LedgerStore {
       try await RootStore(
-        following: log, initialState: Ledger(), options: .once,
-        fingerprint: { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } }
+        following: log, initialState: Ledger(),
+        options: FollowingOptions(
+          log: .once, fingerprint: { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } })
       ) { $0.entries.append($1 + ($1 == "bad" ? suffix : "")) }
     }
     let (one, other) = (try await open(""), try await open("x"))

@@ -39,7 +39,7 @@ import Testing
       for action in ["a", "b"] { try await before.send(action) }
       try await before.saveSnapshot()
       await before.shutdown()
-      let after = try await LedgerStore(following: log, initialState: Ledger(), options: .once) {
+      let after = try await LedgerStore(following: log, initialState: Ledger(), options: FollowingOptions(log: .once)) {
         $0.entries.append("new " + $1)
       }
       try await after.send("c")
@@ -73,7 +73,8 @@ import Testing
     await #expect(throws: LogError.refused("The store follows no log.")) { try await plain.truncateLog() }
     let log = MemoryLog()
     let stateless = try await RootStore<Ledger, String>(
-      following: log, initialState: Ledger(), actions: .json(), states: nil, options: .once
+      following: log, initialState: Ledger(), codings: LogCodings(actions: .json(), states: nil),
+      options: FollowingOptions(log: .once)
     ) { $0.entries.append($1) }
     let text = "The store has no coding for its states."
     await #expect(throws: LogError.refused(text)) { try await stateless.saveSnapshot() }
@@ -92,7 +93,9 @@ import Testing
   @Test("a state that cannot be encoded has no snapshot, and nothing is truncated")
   func unencodable() async throws {
     let log = MemoryLog()
-    let store = try await RootStore<Double, Double>(following: log, initialState: 0, options: .once) { $0 /= $1 }
+    let store = try await RootStore<Double, Double>(
+      following: log, initialState: 0, options: FollowingOptions(log: .once)
+    ) { $0 /= $1 }
     try await store.send(0)
     do {
       try await store.saveSnapshot()

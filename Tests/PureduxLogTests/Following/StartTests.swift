@@ -21,7 +21,8 @@ import Testing
     middleware: [Middleware<Jobs, String>] = []
   ) async throws -> RootStore<Jobs, String> {
     try await RootStore(
-      following: log, initialState: Jobs(), options: options, atStart: start, clock: clock,
+      following: log, initialState: Jobs(),
+      options: FollowingOptions(log: options, store: StoreOptions(clock: clock), atStart: start),
       interceptors: .effects { action, _ in
         asked.add(action)
         return nil
@@ -76,7 +77,8 @@ import Testing
     let phases = Record<LogStatistics.Phase>()
     await #expect(throws: StoreError.rejected(reason: "Not now.")) {
       try await RootStore<Jobs, String>(
-        following: log, initialState: Jobs(), options: .once, onPhase: { phases.add($0) }, atStart: "started",
+        following: log, initialState: Jobs(),
+        options: FollowingOptions(log: .once, onPhase: { phases.add($0) }, atStart: "started"),
         middleware: [isAdmission ? .admission(refusing) : Middleware(refusing)]
       ) { _, _ in }
     }
@@ -125,7 +127,8 @@ import Testing
   func stopped() async throws {
     let log = MemoryLog()
     let writer = try await RootStore<Jobs, String>(
-      following: log, initialState: Jobs(), actions: .json(schema: 2), states: nil, options: .once
+      following: log, initialState: Jobs(), codings: LogCodings(actions: .json(schema: 2), states: nil),
+      options: FollowingOptions(log: .once)
     ) { $0.log.append($1) }
     try await writer.send("newer")
     await writer.shutdown()
@@ -147,7 +150,7 @@ import Testing
     try await log.skip(position: 2, reason: "It is wrong.")
     let applied = Record<String>()
     let store = try await RootStore<Jobs, String>(
-      following: log, initialState: Jobs(), options: .once, atStart: "started"
+      following: log, initialState: Jobs(), options: FollowingOptions(log: .once, atStart: "started")
     ) {
       applied.add($1)
       $0.log.append($1)
@@ -167,14 +170,19 @@ import Testing
     }
     let reducer = Reducer<Ledger, String> { $0.entries.append($1) }
     let stores = [
-      try await LedgerStore(following: MemoryLog(), initialState: Ledger(), atStart: "a") { $0.entries.append($1) },
-      try await LedgerStore(following: MemoryLog(), initialState: Ledger(), reducers: [reducer], atStart: "a"),
+      try await LedgerStore(following: MemoryLog(), initialState: Ledger(), options: FollowingOptions(atStart: "a")) {
+        $0.entries.append($1)
+      },
       try await LedgerStore(
-        following: MemoryLog(), initialState: Ledger(), actions: coding, states: nil, atStart: "a"
+        following: MemoryLog(), initialState: Ledger(), reducers: [reducer], options: FollowingOptions(atStart: "a")),
+      try await LedgerStore(
+        following: MemoryLog(), initialState: Ledger(), codings: LogCodings(actions: coding, states: nil),
+        options: FollowingOptions(atStart: "a")
       ) { $0.entries.append($1) },
       try await LedgerStore(
-        following: MemoryLog(), initialState: Ledger(), reducers: [reducer], actions: coding, states: nil,
-        atStart: "a"),
+        following: MemoryLog(), initialState: Ledger(), reducers: [reducer],
+        codings: LogCodings(actions: coding, states: nil),
+        options: FollowingOptions(atStart: "a")),
     ]
     for store in stores {
       #expect(await store.state.entries == ["a"])

@@ -26,7 +26,9 @@ import Testing
   )
     async throws -> First
   {
-    try await RootStore(following: log, initialState: Auction(), options: options, history: history) {
+    try await RootStore(
+      following: log, initialState: Auction(), options: FollowingOptions(log: options, history: history)
+    ) {
       $0.amounts.append($1.amount)
     }
   }
@@ -34,7 +36,9 @@ import Testing
   private static func next(_ log: any OrderedLog, _ options: LogOptions = .once) async throws
     -> RootStore<Auction, NextBid>
   {
-    try await RootStore(following: log, initialState: Auction(), options: options) { $0.amounts.append($1.amount) }
+    try await RootStore(following: log, initialState: Auction(), options: FollowingOptions(log: options)) {
+      $0.amounts.append($1.amount)
+    }
   }
 
   /// Bids from 1 on, each an entry of its own.
@@ -77,7 +81,7 @@ import Testing
       (options.opensWhereStopped, options.snapshotBytes, options.truncatesBehindSnapshots) = (true, 1, true)
       let effects = Told()
       let store = try await RootStore<Auction, NextBid>(
-        following: log, initialState: Auction(), options: options,
+        following: log, initialState: Auction(), options: FollowingOptions(log: options),
         interceptors: .effects(ofState: .while({ $0.amounts.count > 0 }) { .run { _ in effects.note() } })
       ) { $0.amounts.append($1.amount) }
       #expect(await store.state.amounts == [1, 2])
@@ -153,7 +157,9 @@ import Testing
   func newerSchema() async throws {
     let log = MemoryLog()
     try await Self.bid(1...1, in: log)
-    let newer = try await RootStore<Auction, Bid>(following: log, initialState: Auction(), schema: 2, options: .once) {
+    let newer = try await RootStore<Auction, Bid>(
+      following: log, initialState: Auction(), schema: 2, options: FollowingOptions(log: .once)
+    ) {
       $0.amounts.append($1.amount)
     }
     for amount in 2...3 { try await newer.send(Bid(amount: amount)) }
@@ -218,8 +224,8 @@ import Testing
       let history = History<Auction, Bid>(limit: 10)
       let phases = Told()
       let again = try await RootStore<Auction, Bid>(
-        following: log, initialState: Auction(), options: .once,
-        onPhase: { if $0 == .ended { phases.note() } }, history: history
+        following: log, initialState: Auction(),
+        options: FollowingOptions(log: .once, onPhase: { if $0 == .ended { phases.note() } }, history: history)
       ) { $0.amounts.append($1.amount) }
       #expect(await again.state.amounts == [1, 3])
       #expect(history.entries.map(\.action.amount) == [1, 3])
@@ -294,7 +300,7 @@ import Testing
       let kept = try await log.snapshots?.newest()
       let told = Told()
       func next(_ options: LogOptions) async throws -> RootStore<NextAuction, Bid> {
-        try await RootStore(following: log, initialState: NextAuction(), options: options) {
+        try await RootStore(following: log, initialState: NextAuction(), options: FollowingOptions(log: options)) {
           $0.amounts.append($1.amount)
         }
       }
@@ -311,7 +317,7 @@ import Testing
       // The first version reads that one, with a member that it does not know.
       #expect(try await Self.first(log).state.amounts == [1, 2, 3])
       let newer = try await RootStore<Auction, Bid>(
-        following: log, initialState: Auction(), schema: 2, options: options
+        following: log, initialState: Auction(), schema: 2, options: FollowingOptions(log: options)
       ) {
         $0.amounts.append($1.amount)
       }
@@ -333,7 +339,9 @@ import Testing
       await (try Self.first(log, options)).shutdown()
       try await log.truncate(through: 3)
       await #expect(throws: StoreError.stopped(.undecodable(position: 3))) {
-        try await RootStore<NextAuction, Bid>(following: log, initialState: NextAuction(), options: .once) {
+        try await RootStore<NextAuction, Bid>(
+          following: log, initialState: NextAuction(), options: FollowingOptions(log: .once)
+        ) {
           $0.amounts.append($1.amount)
         }
       }

@@ -72,7 +72,8 @@ import Testing
       open = { (log, options, cell, isCompared) async throws -> [String] in
         let hashing: @Sendable (State) -> UInt64 = { $0.hash }
         let store = try await RootStore<State, Action>(
-          following: log, initialState: State(), options: options, fingerprint: isCompared ? hashing : nil,
+          following: log, initialState: State(),
+          options: FollowingOptions(log: options, fingerprint: isCompared ? hashing : nil),
           middleware: [guarding], reducer: reducer)
         return try await VersionsTests.run(store, writing: cell == nil ? [] : actions, cell?.keeping)
       }

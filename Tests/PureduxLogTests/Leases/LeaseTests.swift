@@ -33,7 +33,8 @@ import Testing
     executor: StoreExecutor = .own, beforeClaim: @escaping @Sendable () -> Void = {}
   ) async throws -> Replica {
     let store = try await RootStore<Shop, ShopAction>(
-      following: log, initialState: Shop(), executor: executor, clock: clock
+      following: log, initialState: Shop(),
+      options: FollowingOptions(store: StoreOptions(executor: executor, clock: clock))
     ) { shop, action in
       if case .lease = action { beforeClaim() }
       switch action {
@@ -202,7 +203,8 @@ import Testing
     let holding = Leaseholder<Shop, ShopAction>(lease: { $0.lease }, action: ShopAction.lease)
     let work = StateEffect<Shop, ShopAction>.forEach({ $0.pending }) { job in .run { $0(.done(job.id)) } }
     let store = try await RootStore<Shop, ShopAction>(
-      following: MemoryLog(), initialState: Shop(), clock: ManualClock(),
+      following: MemoryLog(), initialState: Shop(),
+      options: FollowingOptions(store: StoreOptions(clock: ManualClock())),
       interceptors: .effects(ofState: holding.effects([work]))
     ) { shop, action in
       switch action {

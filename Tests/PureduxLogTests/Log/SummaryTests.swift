@@ -24,12 +24,14 @@ import Testing
     calls: Record<Brief> = Record()
   ) async throws -> LedgerStore {
     try await LedgerStore(
-      following: log, initialState: Ledger(), options: options,
-      summary: { ledger in
-        let brief = Brief(ledger)
-        calls.add(brief)
-        return brief
-      }, clock: clock
+      following: log, initialState: Ledger(),
+      options: FollowingOptions(
+        log: options, store: StoreOptions(clock: clock),
+        summary: { ledger in
+          let brief = Brief(ledger)
+          calls.add(brief)
+          return brief
+        })
     ) { ledger, action in
       ledger.entries.append(action)
       if action == "forget" { ledger.entries.removeAll { $0.hasPrefix("secret") } }
@@ -196,8 +198,9 @@ import Testing
         var options = LogOptions.once
         options.ignoresSnapshots = ignoring
         let next = try await LedgerStore(
-          following: log, initialState: Ledger(), options: options, summary: { _ in "ignoring: \(ignoring)" },
-          clock: ManualClock()
+          following: log, initialState: Ledger(),
+          options: FollowingOptions(
+            log: options, store: StoreOptions(clock: ManualClock()), summary: { _ in "ignoring: \(ignoring)" })
         ) { $0.entries.append($1) }
         let expected = Array("\"ignoring: \(ignoring)\"".utf8)
         while try await log.summaries?.kept()?.bytes != expected { await Task.yield() }
@@ -337,7 +340,8 @@ import Testing
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
     let first = try await RootStore<String, String>(
-      following: log["tree"], initialState: "", options: .once, summary: { $0 }, clock: ManualClock()
+      following: log["tree"], initialState: "",
+      options: FollowingOptions(log: .once, store: StoreOptions(clock: ManualClock()), summary: { $0 })
     ) { $0 = $1 }
     try await first.send("secret")
     try await first.saveSnapshot()
@@ -345,7 +349,9 @@ import Testing
     #expect(kept.map { String(decoding: $0.bytes, as: UTF8.self) } == "\"secret\"")
     try Data("secret".utf8).write(to: URL(fileURLWithPath: directory.path + "/=tree/summary.new"))
     try await first.send("harmless")
-    let second = try await RootStore<String, String>(following: log["tree"], initialState: "", options: .once) {
+    let second = try await RootStore<String, String>(
+      following: log["tree"], initialState: "", options: FollowingOptions(log: .once)
+    ) {
       $0 = $1
     }
     try await (round == 0 ? first : second).eraseLog()
@@ -396,7 +402,8 @@ import Testing
     for (number, summary) in summaries.enumerated() {
       let (log, clock) = (WatchedSummaries(keepsSummaries: number < 2), ManualClock())
       let store = try await RootStore<Int, Int>(
-        following: log, initialState: 0, options: options, summary: summary, clock: clock
+        following: log, initialState: 0,
+        options: FollowingOptions(log: options, store: StoreOptions(clock: clock), summary: summary)
       ) { $0 += $1 }
       try await store.send(1)
       try await advance(clock) { told.all.count == number + 1 }

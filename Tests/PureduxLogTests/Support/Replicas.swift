@@ -18,8 +18,10 @@ func ledger(
   middleware: [Middleware<Ledger, String>] = []
 ) async throws -> LedgerStore {
   try await RootStore(
-    following: log, initialState: Ledger(), options: options, fingerprint: fingerprint, onPhase: onPhase,
-    clock: clock, interceptor: interceptor, middleware: middleware
+    following: log, initialState: Ledger(),
+    options: FollowingOptions(
+      log: options, store: StoreOptions(clock: clock), fingerprint: fingerprint, onPhase: onPhase),
+    interceptor: interceptor, middleware: middleware
   ) { $0.entries.append($1) }
 }
 

@@ -81,7 +81,8 @@ import Testing
         }
       let isChild = self == .child || self == .grandchild
       let root = RootStore<[Int], Int>(
-        initialState: [], executor: executor, interceptors: isChild ? Interceptor(combining: []) : interceptor
+        initialState: [], options: StoreOptions(executor: executor),
+        interceptors: isChild ? Interceptor(combining: []) : interceptor
       ) { $0.append($1) }
       let end: @Sendable () async -> Void = { await root.shutdown() }
       switch self {

@@ -8,7 +8,8 @@ import Testing
   @Test func `a tree is let go from one commit to the next`() async throws {
     let executor = ManualExecutor()
     let committed = Record<Int>()
-    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+    let store = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
       state += action
       committed.add(action)
     }
@@ -40,7 +41,9 @@ import Testing
   @Test func `which of two sends is first is the test's decision`() async throws {
     for isFirstFirst in [true, false] {
       let executor = ManualExecutor()
-      let store = RootStore<[String], String>(initialState: [], executor: .serial(executor)) { $0.append($1) }
+      let store = RootStore<[String], String>(initialState: [], options: StoreOptions(executor: .serial(executor))) {
+        $0.append($1)
+      }
       await executor.untilIdle()
       executor.hold()
       let names = isFirstFirst ? ["a", "b"] : ["b", "a"]
@@ -88,7 +91,7 @@ import Testing
     let executor = ManualExecutor()
     let given = Record<Void>()
     executor.whenGivenJob { given.add(()) }
-    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 = $1 }
+    let store = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 = $1 }
     store.dispatch(1)
     await given.untilCount(1)
     executor.whenGivenJob(nil)
@@ -103,7 +106,7 @@ import Testing
   @Test func `waits end when they are cancelled`() async {
     let (executor, clock) = (ManualExecutor(), ManualClock())
     executor.hold()
-    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 = $1 }
+    let store = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 = $1 }
     store.dispatch(1)
     let waits = [
       Task { await executor.untilWaiting(5) }, Task { await executor.untilIdle() }, Task { await clock.untilAsleep(5) },
@@ -116,7 +119,8 @@ import Testing
 
   @Test func `an executor holds itself`() async {
     let (executor, held) = (ManualExecutor(), Gate())
-    let store = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+    let store = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
       executor.hold()
       state = action
       held.open()

@@ -13,7 +13,7 @@ import Testing
   /// Adds up; what is above a hundred is added by an effect, a second later.
   static func root(_ clock: ManualClock = ManualClock()) -> RootStore<Count, Int> {
     RootStore(
-      initialState: Count(), clock: clock,
+      initialState: Count(), options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in
         action > 100 ? .run { $0(action - 100) }.after(.seconds(1)).id("later", .concurrent(limit: .max)) : nil
       }
@@ -184,7 +184,7 @@ import Testing
 
   @Test func `a tree that stands still does not hold up a test, either`() async throws {
     let executor = ManualExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 = $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 = $1 }
     executor.hold()
     let (states, limits) = (root.record(limit: .seconds(3)), ManualClock())
     await WaitingClock.$current.withValue(limits) {
@@ -206,7 +206,7 @@ import Testing
 
   @Test func `what a tree that stands still has recorded is not taken for all there is`() async throws {
     let executor = ManualExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 = $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 = $1 }
     let (states, limits) = (root.record(limit: .seconds(3)), ManualClock())
     await WaitingClock.$current.withValue(limits) {
       await states.expectOnly(0)

@@ -33,7 +33,7 @@ import Testing
     sourceLocation: SourceLocation = #_sourceLocation
   ) -> TestStore<Search, Action> {
     TestStore(
-      initialState: Search(),
+      initialState: Search(), options: TestOptions(limit: limit),
       interceptors: .effects { action, _ in
         switch action {
         case .typed(let query):
@@ -44,7 +44,7 @@ import Testing
         case .tick: .run { $0(.tick) }.after(.seconds(1)).id("poll")
         default: nil
         }
-      }, strictness: strictness, limit: limit, sourceLocation: sourceLocation, reducer: Search.reduce)
+      }, strictness: strictness, sourceLocation: sourceLocation, reducer: Search.reduce)
   }
 
   @Test(arguments: [Strictness.strict, .relaxed]) func `actions are sent and received`(strictness: Strictness) async {
@@ -444,7 +444,7 @@ import Testing
     let clock = ManualClock()
     let history = History<Search, Action>(limit: 100)
     let root = RootStore<Search, Action>(
-      initialState: Search(), clock: clock,
+      initialState: Search(), options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in
         if case .typed(let query) = action { .run { $0(.found([query])) }.after(.seconds(1)) } else { nil }
       }, history: history, reducer: Search.reduce)
@@ -623,8 +623,8 @@ import Testing
 
   @Test func `a long chain of commits`() async {
     let store = TestStore<Int, Int>(
-      initialState: 0,
-      interceptors: .effects { action, _ in action < 500 ? .run { $0(action + 1) } : nil }, limit: .seconds(280)
+      initialState: 0, options: TestOptions(limit: .seconds(280)),
+      interceptors: .effects { action, _ in action < 500 ? .run { $0(action + 1) } : nil }
     ) { $0 = $1 }
     await store.send(1) { $0 = 1 }
     for action in 2...100 { await store.receive(action) { $0 = action } }

@@ -10,7 +10,7 @@ import Testing
   /// Adds up its actions; an action that is negative polls every second.
   private func poller() -> RootStore<Int, Int> {
     RootStore(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in
         guard action < 0 else { return nil }
         return .run { dispatch in
@@ -166,7 +166,7 @@ import Testing
   @Test(arguments: [true, false])
   func `an effect that is cancelled while it sleeps is waited for`(sleepsOnTheClock: Bool) async throws {
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects(
         ofState: .onChange(of: { $0 }) { [clock] state in
           if state == 0 { return nil }
@@ -195,13 +195,13 @@ import Testing
   @Test func `what waits at a gate that is work is waited for`() async throws {
     let (gate, begun, limits) = (Gate(isWork: true), Gate(), ManualClock())
     let store = TestStore<Int, Int>(
-      initialState: 0,
+      initialState: 0, options: TestOptions(limit: .seconds(3)),
       interceptor: { action, dispatch in
         if action != 1 { return }
         begun.open()
         await gate.wait()
         dispatch(10)
-      }, limit: .seconds(3)
+      }
     ) { $0 += $1 }
     store.root.dispatch(1)
     await begun.wait()
@@ -251,11 +251,11 @@ import Testing
   @Test(arguments: [false, true]) func `stores that wake each other settle together`(isReversed: Bool) async {
     let clock = ManualClock()
     let one = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in action == 1 ? .run { $0(10) }.after(.seconds(1)) : nil }
     ) { $0 += $1 }
     let other = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in .run { _ in one.dispatch(action) }.after(.seconds(5)) }
     ) { $0 += $1 }
     other.dispatch(1)

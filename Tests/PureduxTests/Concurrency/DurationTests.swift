@@ -28,7 +28,7 @@ import Testing
     let clock = time.clock
     let reports = Record<EffectReport>()
     let store = RootStore<[Int], Int>(
-      initialState: [], clock: clock,
+      initialState: [], options: StoreOptions(clock: clock, reporting: { reports.add($0) }),
       interceptors: .effects { action, _ in
         guard action == 0 else { return nil }
         let failing = Effect<Int>.run { _ in throw Failed() }
@@ -44,7 +44,7 @@ import Testing
           failing.retried(.exponential(from: duration, upTo: duration, attempts: 3)),
           failing.retried(.exponential(from: .seconds(1), upTo: duration, attempts: 3)),
           failing.retried(RetryPolicy(attempts: 2) { _ in duration }))
-      }, reporting: { reports.add($0) }
+      }
     ) { $0.append($1) }
     for _ in 1...2 {
       try await store.send(0)
@@ -133,7 +133,7 @@ import Testing
       #expect(duration > .zero ? moved >= instant : moved <= instant)
       #expect((instant.duration(to: ManualClock.Instant(time: duration)) > .zero) == (duration > other))
     }
-    let store = RootStore<Int, Int>(initialState: 0, clock: clock) { $0 += $1 }
+    let store = RootStore<Int, Int>(initialState: 0, options: StoreOptions(clock: clock)) { $0 += $1 }
     for _ in 1...3 {
       clock.advance(by: duration)
       await clock.advance(by: duration, settling: store)
@@ -148,7 +148,7 @@ import Testing
     try await sleeping.value
     // A store goes on by a clock that is at its end.
     let late = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in
         action == 1 ? .run { $0(10) }.id(1, .debounced(for: Duration(attoseconds: .max))) : nil
       }
@@ -161,7 +161,7 @@ import Testing
 
   @Test func `the limits of what waits for a store in tests`() async throws {
     let longest = Duration(attoseconds: .max)
-    let store = TestStore<Int, Int>(initialState: 0, limit: longest) { $0 += $1 }
+    let store = TestStore<Int, Int>(initialState: 0, options: TestOptions(limit: longest)) { $0 += $1 }
     for duration in Self.extremes { await store.advance(by: duration) }
     await store.send(1) { $0 = 1 }
     await store.finish()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct ExecutorTests {
   @Test func `a tree on the main actor reduces, maps and filters there`() async throws {
-    let root = RootStore<Int, Int>(initialState: 0, executor: .mainActor) { state, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .mainActor)) { state, action in
       MainActor.assumeIsolated { state += action }
     }
     let child = root.childStore(
@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test @MainActor func `a tree on the main actor can be used from there`() async throws {
-    let root = RootStore<Int, Int>(initialState: 0, executor: .mainActor) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .mainActor)) { $0 += $1 }
     root.dispatch(1)
     #expect(try await root.send(2) { $0 } == 3)
     #expect(await root.state == 3)
@@ -29,7 +29,8 @@ import Testing
 
   @Test func `a tree runs on the executor that it is given`() async throws {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
       executor.preconditionIsolated()
       state += action
     }
@@ -47,7 +48,7 @@ import Testing
 
   @Test func `a child store that goes leaves its tree on the executor, where nothing else can be under way`() async {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let left = Gate()
     var child: StateStore<(Int, Leaving), Int>? = root.childStore(
       initialState: Leaving { [executor] in
@@ -64,7 +65,7 @@ import Testing
   @Test func `a tree with an executor of its own depends on no other: what it is asked is there at once`() async throws
   {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     #expect(await root.state == 0)
     executor.hold()
     let before = executor.enqueued
@@ -79,7 +80,8 @@ import Testing
   @Test func `an executor may run jobs where they are enqueued, in the middle of others`() async throws {
     let executor = InPlaceExecutor()
     let proxies = Record<Store<Int, Int>>()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
       state += 1
       if action < 0 { for _ in 0..<3_000 { proxies.all.first?.dispatch(1) } }
     }
@@ -92,7 +94,7 @@ import Testing
 
   @Test(arguments: [TaskPriority.low, .high])
   func `a tree works with any priority`(priority: TaskPriority) async throws {
-    let root = RootStore<Int, Int>(initialState: 0, priority: priority) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(priority: priority)) { $0 += $1 }
     let states = root.states()
     for action in 1...10 { root.dispatch(action) }
     #expect(await states.collect(11).last == 55)

@@ -46,7 +46,7 @@ import Testing
     let clock = ManualClock(wallTime: evening)
     let (ofContext, ofDispatch) = (LockedTime(), LockedTime())
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { _, context in
         ofContext.set(context.now)
         return .run { ofDispatch.set($0.now) }
@@ -71,7 +71,7 @@ import Testing
     let clock = ManualClock(wallTime: evening)
     let time = evening + .seconds(seconds)
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects(
         ofState: .onChange(of: { $0 == 0 }) { isOpen in
           isOpen
@@ -95,7 +95,7 @@ import Testing
       let clock = ManualClock(wallTime: evening)
       let time = evening + .seconds(60)
       let store = RootStore<Int, Int>(
-        initialState: 0, clock: clock,
+        initialState: 0, options: StoreOptions(clock: clock),
         interceptors: .effects { action, _ in
           action == 0
             ? .run { dispatch in
@@ -118,7 +118,7 @@ import Testing
     let clock = ManualClock(wallTime: evening)
     let far = evening + Duration(attoseconds: .max)
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { _, _ in
         .run { try await $0.sleep(until: far) }
       }

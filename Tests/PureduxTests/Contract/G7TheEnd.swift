@@ -293,7 +293,7 @@ import Testing
   {
     let gone = Counter()
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     executor.hold()
     for number in 0..<10_000 {
       let child = root.childStore(initialState: Counted(gone)) { _, _ in }

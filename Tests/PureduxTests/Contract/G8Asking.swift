@@ -184,8 +184,8 @@ import Testing
       Action.room($0, $1)
     }
     let root = RootStore<[String: Room], Action>(
-      initialState: ["a": Room(), "b": Room()], interceptors: lifted,
-      reporting: { Issue.record("\($0)") }
+      initialState: ["a": Room(), "b": Room()],
+      options: StoreOptions(reporting: { Issue.record("\($0)") }), interceptors: lifted
     ) { rooms, action in
       switch action {
       case .room(let id, let number): rooms[id]?.count += number

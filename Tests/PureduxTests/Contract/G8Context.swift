@@ -114,13 +114,15 @@ private enum Trace {
   @Test func `what carries nothing carries nothing`() async throws {
     let seen = Record<Int>()
     await withStore(
-      initialState: 0, carrying: .values(), reducer: { (_: inout Int, _: Int) in seen.add(Trace.id) }
+      initialState: 0, options: StoreOptions(carrying: .values()),
+      reducer: { (_: inout Int, _: Int) in seen.add(Trace.id) }
     ) { store in
       Trace.$id.withValue(1) { _ = store.dispatch(1) }
       await store.settled()
       await Trace.$id.withValue(2) { await store.settled() }
       let factory = StoreFactory<Int, Int>(
-        initialState: 0, reducers: [Reducer { _, _ in seen.add(Trace.id) }], carrying: .values(of: Trace.$id))
+        initialState: 0, reducers: [Reducer { _, _ in seen.add(Trace.id) }],
+        options: StoreOptions(carrying: .values(of: Trace.$id)))
       let child = factory.childStore(initialState: 0, stateMapping: { $0 + $1 }) { _, _ in seen.add(Trace.id) }
       Trace.$id.withValue(3) { _ = child.dispatch(1) }
       await factory.root.settled()
@@ -131,7 +133,8 @@ private enum Trace {
 
   @Test(arguments: [false, true]) func `a child's last action has nobody's values`(isFinishing: Bool) async throws {
     let seen = Record<Sight>()
-    let root = RootStore<Int, Int>(initialState: 0, carrying: .values(of: Trace.$id)) { _, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(carrying: .values(of: Trace.$id))) {
+      _, action in
       seen.add(.here("reducer", action))
     }
     let child = root.childStore(
@@ -158,7 +161,8 @@ private enum Trace {
 
   @Test func `what an effect dispatches through a projection has its values`() async throws {
     let seen = Record<Int>()
-    let root = RootStore<Int, Int>(initialState: 0, carrying: .values(of: Trace.$id)) { state, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(carrying: .values(of: Trace.$id))) {
+      state, action in
       state = action
       seen.add(Trace.id)
     }

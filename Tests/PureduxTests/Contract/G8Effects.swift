@@ -635,7 +635,8 @@ private struct Mishap: Error, Equatable {}
     for _ in 0..<50 {
       let seen = Record<Int>()
       let executor = HeldExecutor()
-      var root: RootStore<Int, Int>? = RootStore(initialState: 0, executor: .serial(executor)) { _, action in
+      var root: RootStore<Int, Int>? = RootStore(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+        _, action in
         seen.add(action)
       }
       var child = root?.childStore(initialState: 0, atEnd: 99) { _, _ in }

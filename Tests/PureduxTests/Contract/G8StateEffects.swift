@@ -432,7 +432,7 @@ private struct Mishap: Error {}
     let executor = HeldExecutor()
     let log = Record<String>()
     let root = RootStore<Int, Int>(
-      initialState: 0, executor: .serial(executor),
+      initialState: 0, options: StoreOptions(executor: .serial(executor)),
       interceptors: .effects(
         ofState: .onChange(of: { $0 }) { value in
           log.add("old \(value)")
@@ -475,7 +475,8 @@ private struct Mishap: Error {}
       }
     }
     let cancelling = Cancelling()
-    let root = RootStore<[ID: Int], Int>(initialState: [:], clock: ManualClock()) { state, action in
+    let root = RootStore<[ID: Int], Int>(initialState: [:], options: StoreOptions(clock: ManualClock())) {
+      state, action in
       state[ID(number: action, cancelling: cancelling)] = action
     }
     cancelling.subscription.add(

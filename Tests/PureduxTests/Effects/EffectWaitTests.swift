@@ -9,7 +9,8 @@ import Testing
     let executor = ManualExecutor()
     let (started, goOn, over) = (Gate(), Gate(), Gate())
     let isOutside = Record<Bool>()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
       state = action
       isOutside.add(RunningEffect.current == nil)
     }

@@ -136,12 +136,12 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
       }.id("load", policy)
     }
     let root = RootStore<House, HouseAction>(
-      initialState: House(rooms: [1: Room()]), clock: clock,
+      initialState: House(rooms: [1: Room()]), options: StoreOptions(clock: clock, reporting: { reports.add($0) }),
       interceptors: feature.lifted(elements: { (house: House) in house.rooms }) { (action: HouseAction) in
         if case .room(let number, let action) = action { (number, action) } else { nil }
       } into: {
         .room($0, $1)
-      }, reporting: { reports.add($0) }, reducer: reduce)
+      }, reducer: reduce)
     for count in 1...3 {
       // The second waits, is held or is left out.
       try await root.send(.room(1, .look))
@@ -168,7 +168,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
       .run { _ in begun.add(0) }.id("load", .throttled(for: .seconds(10)))
     }
     let root = RootStore<House, HouseAction>(
-      initialState: House(rooms: [1: Room(), 2: Room()]), clock: clock,
+      initialState: House(rooms: [1: Room(), 2: Room()]), options: StoreOptions(clock: clock),
       interceptors: feature.lifted(elements: { (house: House) in house.rooms }) { (action: HouseAction) in
         if case .room(let number, let action) = action { (number, action) } else { nil }
       } into: {
@@ -208,7 +208,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
       }.id("load", policy)
     }
     let root = RootStore<House, HouseAction>(
-      initialState: House(rooms: [1: Room()]), clock: ManualClock(),
+      initialState: House(rooms: [1: Room()]), options: StoreOptions(clock: ManualClock()),
       interceptors: feature.lifted(elements: { (house: House) in house.rooms }) { (action: HouseAction) in
         if case .room(let number, let action) = action { (number, action) } else { nil }
       } into: {
@@ -376,7 +376,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
       }
     }
     var root: RootStore<Int?, Action>? = RootStore(
-      initialState: 0, executor: .serial(executor),
+      initialState: 0, options: StoreOptions(executor: .serial(executor)),
       interceptors: feature.lifted(state: { (part: Int?) in part }, action: { $0 }, into: { $0 })
     ) { part, action in
       committed.add(action)

@@ -61,7 +61,9 @@ extension RootStore<Room, RoomAction> {
   @Test func `a chat of a thousand rooms`() async throws {
     let clock = ManualClock()
     let rooms = (0..<(isSanitized ? 100 : 1000)).map { _ in
-      RoomStore(initialState: Room(), clock: clock, interceptors: .typing, .closing, reducer: { $0.reduce($1) })
+      RoomStore(
+        initialState: Room(), options: StoreOptions(clock: clock), interceptors: .typing, .closing,
+        reducer: { $0.reduce($1) })
     }
     func pass(_ time: Duration) async { await clock.advance(by: time, settling: rooms) }
 

@@ -250,7 +250,8 @@ private func address(_ array: inout [Int]) -> UInt {
         }
       }
     let root = RootStore<App, AppAction>(
-      initialState: App(byName: ["1": Tally(), "2": Tally()], list: [Tally(id: 1), Tally(id: 2)]), clock: clock,
+      initialState: App(byName: ["1": Tally(), "2": Tally()], list: [Tally(id: 1), Tally(id: 2)]),
+      options: StoreOptions(clock: clock),
       interceptors: lifted
     ) { app, action in
       switch action {
@@ -305,7 +306,7 @@ private func address(_ array: inout [Int]) -> UInt {
       }
     }
     let root = RootStore<App, AppAction>(
-      initialState: App(guest: Tally(), byName: ["1": Tally(), "2": Tally()]), clock: clock,
+      initialState: App(guest: Tally(), byName: ["1": Tally(), "2": Tally()]), options: StoreOptions(clock: clock),
       interceptors: feature.lifted(elements: { (app: App) in app.byName }) { (action: AppAction) in
         if case .named(let name, let step) = action { (name, step) } else { nil }
       } into: {

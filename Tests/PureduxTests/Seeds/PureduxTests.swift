@@ -129,13 +129,17 @@ import Testing
   }
 
   @Test func `on the main queue, or one's own`() async throws {
-    let onMain = RootStore<AppState, any Action>(initialState: initialState, executor: .mainActor) { state, action in
+    let onMain = RootStore<AppState, any Action>(
+      initialState: initialState, options: StoreOptions(executor: .mainActor)
+    ) { state, action in
       MainActor.assertIsolated()
       state.reduce(action)
     }
     try await onMain.send(SomeAction())
     let queue = HeldExecutor()
-    let onQueue = RootStore<AppState, any Action>(initialState: initialState, executor: .serial(queue)) {
+    let onQueue = RootStore<AppState, any Action>(
+      initialState: initialState, options: StoreOptions(executor: .serial(queue))
+    ) {
       state, action in
       #expect(queue.isCurrent)
       state.reduce(action)

@@ -58,7 +58,8 @@ import Testing
     let roots = Record<RootStore<Int, Int>>()
     let kept = Record<Int>()
     do {
-      let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+      let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+        state, action in
         state += action
         if let root = roots.all.first {
           kept.add(root.core.published.channelOfSource.backlog.withLock { $0.kept.count })
@@ -81,7 +82,7 @@ import Testing
   @Test(arguments: [false, true])
   func `a subscription that is dropped before its place has come leaves nothing behind`(isStream: Bool) async throws {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     executor.hold()
     for _ in 0..<3 {
       if isStream { _ = root.states() } else { _ = root.states() as StateSequence }

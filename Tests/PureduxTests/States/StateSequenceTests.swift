@@ -18,7 +18,7 @@ import Testing
 
   @Test func `nothing is computed once the last of several is gone, one of which never began`() async throws {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let composed = Record<Int>()
     let child = child(of: root, recording: composed)
     var first: StateSequence<Int>? = child.states()
@@ -36,7 +36,7 @@ import Testing
 
   @Test func `a sequence that is gone before its place in the order has come is followed by no commit`() async throws {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let composed = Record<Int>()
     let child = child(of: root, recording: composed)
     executor.hold()

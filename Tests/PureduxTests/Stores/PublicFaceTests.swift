@@ -74,15 +74,18 @@ import Testing
     let history = History<Int, Int>(limit: 9)
     let declining = Interceptor<Int, Int>(where: { _ in false }) { _, _ in }
     let root = RootStore(
-      initialState: 1, reducers: reducers, executor: .own, priority: .medium, interceptor: { _, _ in },
+      initialState: 1, reducers: reducers, options: StoreOptions(executor: .own, priority: .medium),
+      interceptor: { _, _ in },
       interceptors: declining, declining, middleware: [], emits: .whenDifferent, history: history)
     let factory = StoreFactory(
-      initialState: 1, reducers: reducers, executor: .own, priority: .medium, interceptor: { _, _ in },
+      initialState: 1, reducers: reducers, options: StoreOptions(executor: .own, priority: .medium),
+      interceptor: { _, _ in },
       interceptors: declining, declining, middleware: [], emits: .whenDifferent, history: history)
     #expect(try await root.send(1) { $0 } == 4)
     #expect(try await factory.rootStore().send(1) { $0 } == 4)
     let sum = try await withStore(
-      initialState: 1, reducers: reducers, executor: .own, priority: .medium, interceptor: { _, _ in },
+      initialState: 1, reducers: reducers, options: StoreOptions(executor: .own, priority: .medium),
+      interceptor: { _, _ in },
       interceptors: declining, declining, middleware: [], emits: .whenDifferent, history: history
     ) { try await $0.send(1) { $0 } }
     #expect(sum == 4)

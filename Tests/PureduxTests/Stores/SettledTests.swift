@@ -41,7 +41,7 @@ import Testing
   @Test func `on an executor that goes step by step, a chain is committed to its end`() async {
     let executor = ManualExecutor()
     let store = RootStore<Int, Int>(
-      initialState: 0, executor: .serial(executor),
+      initialState: 0, options: StoreOptions(executor: .serial(executor)),
       interceptors: .effects { action, context in
         if action > 1 { context.dispatch(action - 1) }
         return nil
@@ -191,7 +191,7 @@ import Testing
     let gate = Gate(isWork: true)
     let log = Record<String>()
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptor: { _, dispatch in
         await withDiscardingTaskGroup { tasks in
           tasks.addTask { try? await dispatch.sleep(for: .seconds(1)) }
@@ -262,9 +262,9 @@ import Testing
     async throws
   {
     let clock = ManualClock()
-    let other = RootStore<Int, Int>(initialState: 0, clock: clock) { $0 += $1 }
+    let other = RootStore<Int, Int>(initialState: 0, options: StoreOptions(clock: clock)) { $0 += $1 }
     let root = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in
         switch action {
         case 1: .run { dispatch in dispatch(try await other.first(where: { $0 >= 5 }) * 10) }
@@ -333,7 +333,7 @@ import Testing
       func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws { throw Mishap() }
     }
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: Broken(),
+      initialState: 0, options: StoreOptions(clock: Broken()),
       interceptor: { action, dispatch in
         try? await dispatch.sleep(for: .nanoseconds(1))
         if action == 1 { dispatch(10) }
@@ -386,7 +386,7 @@ import Testing
     let clock = ManualClock()
     let errors = Record<String>()
     let store = RootStore<Int, Int>(
-      initialState: 0, clock: clock,
+      initialState: 0, options: StoreOptions(clock: clock),
       interceptor: { _, dispatch in
         do {
           try await dispatch.sleep(for: .zero)

@@ -37,7 +37,7 @@ import Testing
     let executor = HeldExecutor()
     let (started, goOn) = (Gate(), Gate())
     let root = RootStore<Int, Int>(
-      initialState: 0, executor: .serial(executor),
+      initialState: 0, options: StoreOptions(executor: .serial(executor)),
       interceptors: Interceptor(where: { $0 == 1 }) { _, _ in
         started.open()
         await goOn.wait()

@@ -324,7 +324,7 @@ import Testing
     let scene = Scene()
     let (started, goOn, held) = (Gate(), Gate(), HeldExecutor())
     let root = RootStore<Int, Int>(
-      initialState: 0, executor: .serial(held),
+      initialState: 0, options: StoreOptions(executor: .serial(held)),
       interceptors: .effects { action, _ in
         .run { _ in
           scene.events.add("\(action)")

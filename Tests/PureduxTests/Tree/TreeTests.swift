@@ -71,7 +71,9 @@ import Testing
   @Test(arguments: [false, true])
   func `a flood's memory is given back when all is done, visited or not`(isVisited: Bool) async throws {
     let executor = HeldExecutor()
-    let root = RootStore<Int, [64 of Int]>(initialState: 0, executor: .serial(executor)) { state, _ in state += 1 }
+    let root = RootStore<Int, [64 of Int]>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, _ in state += 1
+    }
     let tree = root.core.node.tree
     executor.hold()
     for _ in 0..<20_000 { root.dispatch(.init(repeating: 0)) }
@@ -96,7 +98,9 @@ import Testing
     typealias Large = [64 of Int]
     let length = Requests<Large>.greatestKept
     let executor = HeldExecutor()
-    let root = RootStore<[Int], Large>(initialState: [], executor: .serial(executor)) { $0.append($1[0]) }
+    let root = RootStore<[Int], Large>(initialState: [], options: StoreOptions(executor: .serial(executor))) {
+      $0.append($1[0])
+    }
     let child = root.childStore(initialState: 0) { $0 += $1[0] }
     let tree = root.core.node.tree
     executor.hold()
@@ -127,7 +131,8 @@ import Testing
     let executor = ManualExecutor(isStepByStep: false)
     let (width, length) = (2_000, 20)
     let proxies = Record<Store<Int, Int>>()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { state, action in
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
       state += 1
       executor.run()
       if action > 1 { proxies.all.first?.dispatch(action - 1) }
@@ -145,7 +150,7 @@ import Testing
 
   @Test func `who waits until all is done is told where the rest was left to a visitor`() async throws {
     let executor = HeldExecutor()
-    let root = RootStore<Int, Int>(initialState: 0, executor: .serial(executor)) { $0 += $1 }
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let tree = root.core.node.tree
     executor.hold()
     for _ in 0..<Int(Tree<Int>.greatestQuantum) + 1 { root.dispatch(1) }

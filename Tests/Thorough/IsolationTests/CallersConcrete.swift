@@ -4,7 +4,9 @@ import Puredux
 // than those of generic callers.
 
 @MainActor func askSix(on executor: StoreExecutor, _ sheet: Sheet) async {
-  let root = RootStore<Words6, Int>(initialState: Words6(), executor: executor) { state, _ in state = Words6() }
+  let root = RootStore<Words6, Int>(initialState: Words6(), options: StoreOptions(executor: executor)) { state, _ in
+    state = Words6()
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -23,7 +25,7 @@ import Puredux
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: Words6() as Words6, executor: executor) {
+  let result = await withStore(initialState: Words6() as Words6, options: StoreOptions(executor: executor)) {
     (_: inout Words6, _: Int) in
   } _: { (store: RootStore<Words6, Int>) async -> Words6 in
     sheet.enter("withStore, state", await store.state)
@@ -43,7 +45,9 @@ import Puredux
 }
 
 @MainActor func askEight(on executor: StoreExecutor, _ sheet: Sheet) async {
-  let root = RootStore<Words8, Int>(initialState: Words8(), executor: executor) { state, _ in state = Words8() }
+  let root = RootStore<Words8, Int>(initialState: Words8(), options: StoreOptions(executor: executor)) { state, _ in
+    state = Words8()
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -62,7 +66,7 @@ import Puredux
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: Words8() as Words8, executor: executor) {
+  let result = await withStore(initialState: Words8() as Words8, options: StoreOptions(executor: executor)) {
     (_: inout Words8, _: Int) in
   } _: { (store: RootStore<Words8, Int>) async -> Words8 in
     sheet.enter("withStore, state", await store.state)
@@ -82,7 +86,9 @@ import Puredux
 }
 
 @MainActor func askSixteen(on executor: StoreExecutor, _ sheet: Sheet) async {
-  let root = RootStore<Words16, Int>(initialState: Words16(), executor: executor) { state, _ in state = Words16() }
+  let root = RootStore<Words16, Int>(initialState: Words16(), options: StoreOptions(executor: executor)) { state, _ in
+    state = Words16()
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -101,7 +107,7 @@ import Puredux
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: Words16() as Words16, executor: executor) {
+  let result = await withStore(initialState: Words16() as Words16, options: StoreOptions(executor: executor)) {
     (_: inout Words16, _: Int) in
   } _: { (store: RootStore<Words16, Int>) async -> Words16 in
     sheet.enter("withStore, state", await store.state)
@@ -121,7 +127,9 @@ import Puredux
 }
 
 @MainActor func askText(on executor: StoreExecutor, _ sheet: Sheet) async {
-  let root = RootStore<String, Int>(initialState: "a text", executor: executor) { state, _ in state = "a text" }
+  let root = RootStore<String, Int>(initialState: "a text", options: StoreOptions(executor: executor)) { state, _ in
+    state = "a text"
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -140,7 +148,7 @@ import Puredux
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: "a text" as String, executor: executor) {
+  let result = await withStore(initialState: "a text" as String, options: StoreOptions(executor: executor)) {
     (_: inout String, _: Int) in
   } _: { (store: RootStore<String, Int>) async -> String in
     sheet.enter("withStore, state", await store.state)
@@ -160,7 +168,9 @@ import Puredux
 }
 
 @MainActor func askExistential(on executor: StoreExecutor, _ sheet: Sheet) async {
-  let root = RootStore<any Shape, Int>(initialState: Large(), executor: executor) { state, _ in state = Large() }
+  let root = RootStore<any Shape, Int>(initialState: Large(), options: StoreOptions(executor: executor)) { state, _ in
+    state = Large()
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -179,7 +189,7 @@ import Puredux
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: Large() as any Shape, executor: executor) {
+  let result = await withStore(initialState: Large() as any Shape, options: StoreOptions(executor: executor)) {
     (_: inout any Shape, _: Int) in
   } _: { (store: RootStore<any Shape, Int>) async -> any Shape in
     sheet.enter("withStore, state", await store.state)
@@ -199,7 +209,9 @@ import Puredux
 }
 
 @MainActor func askOptional(on executor: StoreExecutor, _ sheet: Sheet) async {
-  let root = RootStore<Words8?, Int>(initialState: Words8(), executor: executor) { state, _ in state = Words8() }
+  let root = RootStore<Words8?, Int>(initialState: Words8(), options: StoreOptions(executor: executor)) { state, _ in
+    state = Words8()
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -218,7 +230,7 @@ import Puredux
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: Words8() as Words8?, executor: executor) {
+  let result = await withStore(initialState: Words8() as Words8?, options: StoreOptions(executor: executor)) {
     (_: inout Words8?, _: Int) in
   } _: { (store: RootStore<Words8?, Int>) async -> Words8? in
     sheet.enter("withStore, state", await store.state)
@@ -239,7 +251,9 @@ import Puredux
 
 extension Resident {
   func askEight(on executor: StoreExecutor, _ sheet: Sheet) async {
-    let root = RootStore<Words8, Int>(initialState: Words8(), executor: executor) { state, _ in state = Words8() }
+    let root = RootStore<Words8, Int>(initialState: Words8(), options: StoreOptions(executor: executor)) { state, _ in
+      state = Words8()
+    }
     let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
     let proxy = child.store()
     sheet.enter("RootStore.state", await root.state)
@@ -258,7 +272,7 @@ extension Resident {
     await elsewhere()
     sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
     await elsewhere()
-    let result = await withStore(initialState: Words8() as Words8, executor: executor) {
+    let result = await withStore(initialState: Words8() as Words8, options: StoreOptions(executor: executor)) {
       (_: inout Words8, _: Int) in
     } _: { (store: RootStore<Words8, Int>) async -> Words8 in
       sheet.enter("withStore, state", await store.state)
@@ -278,7 +292,9 @@ extension Resident {
   }
 
   func askSixteen(on executor: StoreExecutor, _ sheet: Sheet) async {
-    let root = RootStore<Words16, Int>(initialState: Words16(), executor: executor) { state, _ in state = Words16() }
+    let root = RootStore<Words16, Int>(initialState: Words16(), options: StoreOptions(executor: executor)) { state, _ in
+      state = Words16()
+    }
     let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
     let proxy = child.store()
     sheet.enter("RootStore.state", await root.state)
@@ -297,7 +313,7 @@ extension Resident {
     await elsewhere()
     sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
     await elsewhere()
-    let result = await withStore(initialState: Words16() as Words16, executor: executor) {
+    let result = await withStore(initialState: Words16() as Words16, options: StoreOptions(executor: executor)) {
       (_: inout Words16, _: Int) in
     } _: { (store: RootStore<Words16, Int>) async -> Words16 in
       sheet.enter("withStore, state", await store.state)
@@ -317,7 +333,9 @@ extension Resident {
   }
 
   func askExistential(on executor: StoreExecutor, _ sheet: Sheet) async {
-    let root = RootStore<any Shape, Int>(initialState: Large(), executor: executor) { state, _ in state = Large() }
+    let root = RootStore<any Shape, Int>(initialState: Large(), options: StoreOptions(executor: executor)) { state, _ in
+      state = Large()
+    }
     let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
     let proxy = child.store()
     sheet.enter("RootStore.state", await root.state)
@@ -336,7 +354,7 @@ extension Resident {
     await elsewhere()
     sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
     await elsewhere()
-    let result = await withStore(initialState: Large() as any Shape, executor: executor) {
+    let result = await withStore(initialState: Large() as any Shape, options: StoreOptions(executor: executor)) {
       (_: inout any Shape, _: Int) in
     } _: { (store: RootStore<any Shape, Int>) async -> any Shape in
       sheet.enter("withStore, state", await store.state)
@@ -358,7 +376,9 @@ extension Resident {
 
 /// In a closure.
 let askEightInClosure: @MainActor @Sendable (StoreExecutor, Sheet) async -> Void = { executor, sheet in
-  let root = RootStore<Words8, Int>(initialState: Words8(), executor: executor) { state, _ in state = Words8() }
+  let root = RootStore<Words8, Int>(initialState: Words8(), options: StoreOptions(executor: executor)) { state, _ in
+    state = Words8()
+  }
   let child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   let proxy = child.store()
   sheet.enter("RootStore.state", await root.state)
@@ -377,7 +397,7 @@ let askEightInClosure: @MainActor @Sendable (StoreExecutor, Sheet) async -> Void
   await elsewhere()
   sheet.enter("proxy.send reading", try? await proxy.send(1) { $0 })
   await elsewhere()
-  let result = await withStore(initialState: Words8() as Words8, executor: executor) {
+  let result = await withStore(initialState: Words8() as Words8, options: StoreOptions(executor: executor)) {
     (_: inout Words8, _: Int) in
   } _: { (store: RootStore<Words8, Int>) async -> Words8 in
     sheet.enter("withStore, state", await store.state)

@@ -143,7 +143,8 @@ func visitIsolated<State: Sendable>(
   await elsewhere()
   sheet.enter("ObservableStore.send", try? await observable?.send(1))
   await elsewhere()
-  let result = await withStore(initialState: scene.state, executor: scene.executor) { (_: inout State, _: Int) in
+  let result = await withStore(initialState: scene.state, options: StoreOptions(executor: scene.executor)) {
+    (_: inout State, _: Int) in
   } _: { (store: RootStore<State, Int>) async -> State in
     sheet.note("withStore, body")
     sheet.enter("withStore, state", await store.state)
@@ -153,7 +154,7 @@ func visitIsolated<State: Sendable>(
   sheet.enter("withStore", result)
   await elsewhere()
   do throws(LargeRefusal) {
-    let result = try await withStore(initialState: scene.state, executor: scene.executor) {
+    let result = try await withStore(initialState: scene.state, options: StoreOptions(executor: scene.executor)) {
       (_: inout State, _: Int) in
     } _: { (store: RootStore<State, Int>) async throws(LargeRefusal) -> State in
       _ = try? await store.send(1)

@@ -141,7 +141,8 @@ import PureduxTestSupport
   await elsewhere()
   sheet.enter("ObservableStore.send", try? await observable?.send(1))
   await elsewhere()
-  let result = await withStore(initialState: scene.state, executor: scene.executor) { (_: inout State, _: Int) in
+  let result = await withStore(initialState: scene.state, options: StoreOptions(executor: scene.executor)) {
+    (_: inout State, _: Int) in
   } _: { (store: RootStore<State, Int>) async -> State in
     sheet.note("withStore, body")
     sheet.enter("withStore, state", await store.state)
@@ -151,7 +152,7 @@ import PureduxTestSupport
   sheet.enter("withStore", result)
   await elsewhere()
   do throws(LargeRefusal) {
-    let result = try await withStore(initialState: scene.state, executor: scene.executor) {
+    let result = try await withStore(initialState: scene.state, options: StoreOptions(executor: scene.executor)) {
       (_: inout State, _: Int) in
     } _: { (store: RootStore<State, Int>) async throws(LargeRefusal) -> State in
       _ = try? await store.send(1)

@@ -193,7 +193,7 @@ struct Scene<State: Sendable>: Sendable {
   init(_ state: State, on executor: StoreExecutor) {
     self.state = state
     self.executor = executor
-    root = RootStore(initialState: state, executor: executor) { current, _ in current = state }
+    root = RootStore(initialState: state, options: StoreOptions(executor: executor)) { current, _ in current = state }
     child = root.childStore(initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
     grandchild = child.childStore(initialState: state, stateMapping: { _, own in own }, reducer: { _, _ in })
     pair = root.childStore(initialState: 0) { $0 += $1 }
@@ -204,7 +204,7 @@ struct Scene<State: Sendable>: Sendable {
     projection = child.projection(action: { (action: Int) in action == 0 ? nil : action }, state: { $0 })
     absent = root.scope(toOptional: { _ -> State? in nil })
     attended = RootStore(
-      initialState: state, executor: executor,
+      initialState: state, options: StoreOptions(executor: executor),
       middleware: [Middleware { action, context, next in action < 0 ? context.reject("Negative.") : next(action) }],
       history: history
     ) { current, _ in current = state }

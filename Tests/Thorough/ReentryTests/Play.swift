@@ -70,7 +70,7 @@ extension Reentry {
           world.trace = trace
         },
       ],
-      executor: stage.executor,
+      options: StoreOptions(executor: stage.executor),
       interceptors: stage.interceptor(), middleware: middleware, emits: place == .emission ? emission : .always,
       history: history)
     let childMiddleware = Middleware<Scene, Deed> { deed, _, next in
@@ -92,7 +92,7 @@ extension Reentry {
     let grandchild = child.childStore(
       initialState: [Int](), stateMapping: { Scene(root: $0.root, locals: $0.locals + [$1]) },
       reducer: { $0.append($1.id) })
-    let other = RootStore<[Int], Int>(initialState: [], executor: stage.executor) { ids, id in
+    let other = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: stage.executor)) { ids, id in
       ids.append(id)
       if id > 0 { stage.reduceOther(id) }
     }

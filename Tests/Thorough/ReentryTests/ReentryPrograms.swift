@@ -10,7 +10,8 @@ import Testing
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   func `what a reducer sends at once is committed after its own action`(way: Way, start: Start) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
+      trace, action in
       var reduced = trace
       if action == 1 { user.sends(2) }
       reduced.append(action)
@@ -28,7 +29,7 @@ import Testing
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   func `what a state mapping sends at once is published after its own state`(way: Way, start: Start) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { $0.append($1) }
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) { $0.append($1) }
     user.holds(root)
     let child = root.childStore(
       initialState: 0,
@@ -48,7 +49,7 @@ import Testing
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   func `what a scope sends at once is published after its own state`(way: Way, start: Start) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { $0.append($1) }
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) { $0.append($1) }
     user.holds(root)
     let scope = root.scope { trace in
       if trace == [1] { user.sends(2) }
@@ -78,7 +79,7 @@ import Testing
       }
     }
     let root = RootStore<[Int], Int>(
-      initialState: [], executor: user.executor, middleware: [sending], history: history
+      initialState: [], options: StoreOptions(executor: user.executor), middleware: [sending], history: history
     ) { $0.append($1) }
     user.holds(root)
     let states = root.states()
@@ -96,7 +97,8 @@ import Testing
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   func `nobody reads a state that a reducer has not finished`(way: Way, start: Start) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
+      trace, action in
       trace.append(action)
       user.reads()
       trace.append(action)
@@ -114,7 +116,8 @@ import Testing
     way: Way, start: Start
   ) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
+      trace, action in
       if action < 2000 { user.sends(action + 1) }
       trace = [trace.count, action]
     }
@@ -132,7 +135,8 @@ import Testing
   func `what a reducer sends at once keeps its order`(way: Way, start: Start) async throws {
     for _ in 0..<20 {
       let user = User(way)
-      let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+      let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
+        trace, action in
         if action == 1 {
           for next in 2...10 { user.sends(next) }
         }
@@ -154,7 +158,8 @@ import Testing
     way: Way, start: Start
   ) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
+      trace, action in
       if action == 1 {
         user.dispatchesAndShutsDown(2, sending: 3)
         user.sends(4)
@@ -172,7 +177,7 @@ import Testing
   func `what is sent at once to a child is committed though that is let go of right after`() async throws {
     let children = LockedValue<[StateStore<Int, Int>]>([])
     let sent = LockedValue<[Task<Int, any Error>]>([])
-    let root = RootStore<[Int], Int>(initialState: [], executor: .mainActor) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: .mainActor)) { trace, action in
       trace.append(action)
       guard action == 1, let proxy = children.withLock({ $0.first?.store() }) else { return }
       let task = MainActor.assumeIsolated { Task.immediate { @MainActor in try await proxy.send(2) { $0 } } }
@@ -224,7 +229,8 @@ import Testing
     way: Way, start: Start
   ) async throws {
     let user = User(way)
-    let root = RootStore<[Int], Int>(initialState: [], executor: user.executor) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
+      trace, action in
       let reduced = trace + [action]
       if action == 1 { user.dispatchesAndShutsDown(2) }
       trace = reduced
@@ -242,7 +248,8 @@ import Testing
   @Test func `a drain that is run inside a commit leaves that alone`() async throws {
     let executor = ManualExecutor(isStepByStep: false)
     let proxies = Record<Store<[Int], Int>>()
-    let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: .serial(executor))) {
+      trace, action in
       let reduced = trace + [action]
       if action == 1 {
         proxies.all[0].dispatch(3)
@@ -268,7 +275,8 @@ import Testing
 
   @Test func `a send and a read that are run inside a commit wait for it`() async throws {
     let executor = ManualExecutor(isStepByStep: false)
-    let root = RootStore<[Int], Int>(initialState: [], executor: .serial(executor)) { trace, action in
+    let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: .serial(executor))) {
+      trace, action in
       let reduced = trace + [action]
       if action == 1 { executor.run() }
       trace = reduced

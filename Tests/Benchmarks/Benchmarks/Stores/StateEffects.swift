@@ -73,7 +73,7 @@ func stateEffects() {
   beside("of 10,000 elements one comes or goes, a commit") { $0.isMultiple(of: 2) ? .go : .come }
 
   let carrying = RootStore<Board, Action>(
-    initialState: Board(), carrying: .values(of: Trace.$id), reducer: reduce)
+    initialState: Board(), options: StoreOptions(carrying: .values(of: Trace.$id)), reducer: reduce)
   compare(Line(name: "carrying a task-local value, dispatch", beside: "not carrying"), operations: actions) {
     try await Trace.$id.withValue(1) { try await dispatchAll(carrying.store(), actions) { .add($0) } }
   } theirs: {

@@ -50,7 +50,9 @@ enum FileFigures {
   }
 
   static func store(following log: any OrderedLog) async throws -> RootStore<UInt64, UInt64> {
-    try await RootStore(following: log, initialState: 0, actions: numbers, states: numbers) { $0 &+= $1 }
+    try await RootStore(following: log, initialState: 0, codings: LogCodings(actions: numbers, states: numbers)) {
+      $0 &+= $1
+    }
   }
 
   private static func senders(_ senders: Int, count: Int) async throws -> (each: Duration, total: Int) {
@@ -77,7 +79,8 @@ enum FileFigures {
       options.entriesUnderWay = 1024
       options.snapshotBytes = nil
       let store = try await RootStore<UInt64, UInt64>(
-        following: log["tree"], initialState: 0, actions: numbers, states: nil, options: options
+        following: log["tree"], initialState: 0, codings: LogCodings(actions: numbers, states: nil),
+        options: FollowingOptions(log: options)
       ) { $0 &+= $1 }
       for number in 0..<count {
         while store.dispatch(1) == .overloaded { await Task.yield() }
@@ -89,7 +92,7 @@ enum FileFigures {
       let again = try FileLog(directory: directory)
       // Reads the files once before anything is timed.
       let program = ReplayedProgram<UInt64, UInt64>(
-        initialState: 0, actions: numbers, states: nil, reducers: [Reducer { $0 &+= $1 }])
+        initialState: 0, reducers: [Reducer { $0 &+= $1 }], codings: LogCodings(actions: numbers, states: nil))
       _ = try await verifyReplay(of: again["tree"], by: program)
       let verifying = try await ContinuousClock().measure {
         guard try await verifyReplay(of: again["tree"], by: program).stop == nil else { throw CancellationError() }
@@ -124,7 +127,8 @@ enum FileFigures {
     var options = LogOptions()
     options.snapshotBytes = 1
     let store = try await RootStore<[UInt8], [UInt8]>(
-      following: log, initialState: [], actions: bytes, states: bytes, options: options
+      following: log, initialState: [], codings: LogCodings(actions: bytes, states: bytes),
+      options: FollowingOptions(log: options)
     ) { $0 += $1 }
     for _ in 0..<4 { try await store.send([UInt8](repeating: 1, count: 1 << 18)) }
     try await store.send([1])
@@ -133,7 +137,7 @@ enum FileFigures {
     await store.shutdown()
     let start = ContinuousClock.now
     let opened = try await RootStore<[UInt8], [UInt8]>(
-      following: log, initialState: [], actions: bytes, states: bytes
+      following: log, initialState: [], codings: LogCodings(actions: bytes, states: bytes)
     ) { $0 += $1 }
     let time = start.duration(to: .now)
     await opened.shutdown()
@@ -187,8 +191,11 @@ enum FileFigures {
           tasks.addTask {
             for number in stride(from: writer, to: trees, by: 16) {
               let store = try await RootStore(
-                following: log["auctions/\(number)"], initialState: UInt64(0), actions: numbers, states: numbers,
-                summary: { Summary(title: "What is sold under the number \(number)", highest: Int($0), bids: 1) }
+                following: log["auctions/\(number)"], initialState: UInt64(0),
+                codings: LogCodings(actions: numbers, states: numbers),
+                options: FollowingOptions(summary: {
+                  Summary(title: "What is sold under the number \(number)", highest: Int($0), bids: 1)
+                })
               ) { $0 += $1 }
               try await store.send(UInt64(number))
               await store.shutdown()

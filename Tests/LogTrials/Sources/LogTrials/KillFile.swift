@@ -30,7 +30,9 @@ enum KillFile {
     var options = LogOptions()
     options.snapshotBytes = 200_000
     options.truncatesBehindSnapshots = true
-    return try await RootStore(following: log["book"], initialState: Book(), options: options) { $0.enter($1) }
+    return try await RootStore(following: log["book"], initialState: Book(), options: FollowingOptions(log: options)) {
+      $0.enter($1)
+    }
   }
 
   /// Writes until it is killed, and tells each entry that was acknowledged on its standard output.

@@ -48,7 +48,8 @@
       following.snapshotBytes = 2_000_000
       following.endingLimit = .seconds(60)
       let store = try await RootStore<Book, Entry>(
-        following: log["book"], initialState: Book(), options: following, fingerprint: { $0.hash }
+        following: log["book"], initialState: Book(),
+        options: FollowingOptions(log: following, fingerprint: { $0.hash })
       ) { $0.enter($1) }
       let isStopped = Flag()
       Thread.detachNewThread {

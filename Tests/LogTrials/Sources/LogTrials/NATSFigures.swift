@@ -104,7 +104,8 @@
       options.snapshotBytes = nil
       options.patience = .seconds(60)
       let store = try await RootStore<UInt64, UInt64>(
-        following: log, initialState: 0, actions: FileFigures.numbers, states: nil, options: options
+        following: log, initialState: 0, codings: LogCodings(actions: FileFigures.numbers, states: nil),
+        options: FollowingOptions(log: options)
       ) { $0 &+= $1 }
       let time = try await ContinuousClock().measure {
         for number in 0..<count {
@@ -125,7 +126,7 @@
       }
       let start = ContinuousClock.now
       let store = try await RootStore<UInt64, UInt64>(
-        following: log[key], initialState: 0, actions: FileFigures.numbers, states: nil
+        following: log[key], initialState: 0, codings: LogCodings(actions: FileFigures.numbers, states: nil)
       ) { $0 &+= $1 }
       let ownTime = start.duration(to: .now)
       print(

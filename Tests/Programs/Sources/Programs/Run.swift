@@ -222,7 +222,7 @@ final class Run: Sendable {
       return self.interceptor(spec, generation: generation)
     }
     let root = Root(
-      initialState: Snapshot(ledgers: [freshLedger(0)]), reducers: reducers, executor: executor,
+      initialState: Snapshot(ledgers: [freshLedger(0)]), reducers: reducers, options: StoreOptions(executor: executor),
       middleware: spec.middleware.map { middleware($0, of: 0) }, emits: emission(spec.emits),
       history: keptHistories.withLock { $0.root })
     if let interceptor { root.interceptActions(with: interceptor) }

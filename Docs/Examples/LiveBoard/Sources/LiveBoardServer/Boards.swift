@@ -53,8 +53,9 @@ final class Boards: Sendable {
     var patient = options
     patient.openingLimit = .seconds(60)
     let list = try await RootStore(
-      following: logs["list"], initialState: BoardList(), actions: .json(writing: server.writtenSchema),
-      states: .json(writing: server.writtenSchema), options: patient, onPhase: { health.entered($0, by: "list") },
+      following: logs["list"], initialState: BoardList(),
+      codings: LogCodings(actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
+      options: FollowingOptions(log: patient, onPhase: { health.entered($0, by: "list") }),
       interceptors: .effects(ofState: BoardList.removing(from: logs, health)),
       middleware: [BoardList.admission(writing: server.writtenSchema), BoardList.limiting]
     ) { $0.reduce($1) }
@@ -62,9 +63,11 @@ final class Boards: Sendable {
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
       let room = try await RootStore(
         following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
-        actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema), options: options,
-        fingerprint: { $0.fingerprint }, summary: { $0.board.summary },
-        onPhase: { health.entered($0, by: Self.key(of: id)) },
+        codings: LogCodings(
+          actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
+        options: FollowingOptions(
+          log: options, fingerprint: { $0.fingerprint }, summary: { $0.board.summary },
+          onPhase: { health.entered($0, by: Self.key(of: id)) }),
         middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
       // What was deleted meanwhile does not begin anew.
@@ -79,8 +82,8 @@ final class Boards: Sendable {
     let attendance = StoreDirectory<String, Attendance, Attendance.Action>(idleLimit: .seconds(60)) { [brief] key in
       if !server.logs.isShared { return RootStore(initialState: Attendance(), interceptors: beating) { $0.reduce($1) } }
       return try await RootStore(
-        following: logs[key], initialState: Attendance(), options: brief,
-        onPhase: { health.entered($0, by: key) }, interceptors: beating
+        following: logs[key], initialState: Attendance(),
+        options: FollowingOptions(log: brief, onPhase: { health.entered($0, by: key) }), interceptors: beating
       ) { $0.reduce($1) }
     }
     let trees = Trees(server: name, list: list, rooms: rooms, attendance: attendance)

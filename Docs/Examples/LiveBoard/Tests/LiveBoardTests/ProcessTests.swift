@@ -86,8 +86,8 @@ import Testing
   private func texts(in folder: Folder) async throws -> Set<String> {
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(
-      following: log["boards/1"], initialState: Room(id: 1, title: "First board"), actions: .json(writing: 2),
-      states: .json(writing: 2)
+      following: log["boards/1"], initialState: Room(id: 1, title: "First board"),
+      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2))
     ) { $0.reduce($1) }
     let texts = await Set(room.state.board.columns.flatMap(\.cards).map(\.text))
     await room.shutdown()
@@ -247,7 +247,8 @@ import Testing
       let folder = try Folder()
       let log = try FileLog(directory: folder.path)
       let list = try await RootStore(
-        following: log["list"], initialState: BoardList(), actions: .json(writing: 1), states: .json(writing: 1)
+        following: log["list"], initialState: BoardList(),
+        codings: LogCodings(actions: .json(writing: 1), states: .json(writing: 1))
       ) { $0.reduce($1) }
       for number in 2...2000 { list.dispatch(.add(title: "\(number)")) }
       await list.shutdown()
@@ -288,7 +289,8 @@ import Testing
     }
     try await room.send(.addCard(text: "remembered", column: nil))
     let list = try await RootStore(
-      following: log["list"], initialState: BoardList(), actions: .json(writing: 2), states: .json(writing: 2)
+      following: log["list"], initialState: BoardList(),
+      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2))
     ) { $0.reduce($1) }
     try await list.send(.delete(board: 1))
     await room.shutdown()

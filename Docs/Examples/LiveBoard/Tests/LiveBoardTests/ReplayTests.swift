@@ -158,8 +158,9 @@ import Testing
 
   static func program(_ reducer: @escaping @Sendable (inout Room, Edit) -> Void) -> ReplayedProgram<Room, Edit> {
     ReplayedProgram(
-      initialState: Room(id: 1, title: "board"), actions: .json(writing: 2), states: .json(writing: 2),
-      fingerprint: { $0.fingerprint }, reducers: [Reducer(reducer)])
+      initialState: Room(id: 1, title: "board"), reducers: [Reducer(reducer)],
+      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2)),
+      options: FollowingOptions(fingerprint: { $0.fingerprint }))
   }
 
   @Test func `a replay finds each of a hundred mutations, where the states first differ`() async throws {
@@ -170,8 +171,9 @@ import Testing
     // What is slow is not given to the log once more, so that the n-th edit is the n-th entry.
     (options.patience, options.snapshotBytes) = (.seconds(1_000_000), nil)
     let store = try await RootStore(
-      following: log, initialState: Room(id: 1, title: "board"), actions: .json(writing: 2), states: nil,
-      options: options, fingerprint: { $0.fingerprint }
+      following: log, initialState: Room(id: 1, title: "board"),
+      codings: LogCodings(actions: .json(writing: 2), states: nil),
+      options: FollowingOptions(log: options, fingerprint: { $0.fingerprint })
     ) { $0.reduce($1) }
     var room = Room(id: 1, title: "board")
     var edits: [Edit] = []
@@ -189,7 +191,8 @@ import Testing
     #expect(report == ReplayReport(position: UInt64(count) + 1))
     let plain = try await clock.measure {
       let store = try await RootStore(
-        following: log, initialState: Room(id: 1, title: "board"), actions: .json(writing: 2), states: nil
+        following: log, initialState: Room(id: 1, title: "board"),
+        codings: LogCodings(actions: .json(writing: 2), states: nil)
       ) { $0.reduce($1) }
       await store.shutdown()
     }

@@ -295,9 +295,11 @@ final class EffectRun: Sendable {
       executor = .serial(ShufflingExecutor.shared)
     }
     let root = Root(
-      initialState: EffectState(locals: [EffectLocal()]), executor: executor, clock: clock,
-      interceptors: interceptor(of: 0), reporting: { [self] in report($0) },
-      carrying: program.isCarrying ? .values(of: CarriedNumber.$current) : nil
+      initialState: EffectState(locals: [EffectLocal()]),
+      options: StoreOptions(
+        executor: executor, clock: clock, reporting: { [self] in report($0) },
+        carrying: program.isCarrying ? .values(of: CarriedNumber.$current) : nil),
+      interceptors: interceptor(of: 0)
     ) { [self] state, action in
       let change = program.actions[action.action].change
       state.locals[0].reduce(change)

@@ -1,0 +1,33 @@
+/// How a root store and its tree run: what `RootStore`, `StoreFactory` and `withStore` take as `options:`.
+///
+///     let root = RootStore(
+///       initialState: Cart(), options: StoreOptions(executor: .mainActor, clock: clock), reducer: reduce)
+public struct StoreOptions: Sendable {
+  /// Where the tree runs; by default on an executor of its own.
+  public var executor: StoreExecutor
+  /// The priority of the tree's work.
+  public var priority: TaskPriority?
+  /// Measures the delays of effects, in the whole tree.
+  public var clock: any Clock<Duration>
+  /// Called for effects of the tree that failed, or were not begun: on the tree's executor, or in the task of the
+  /// effect. Without it, they are printed on standard error.
+  public var reporting: (@Sendable (EffectReport) -> Void)?
+  /// Task-local values of the dispatcher or sender of an action, for its commit and its effects.
+  public var carrying: CarriedValues?
+
+  public init(
+    executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil
+  ) {
+    self.executor = executor
+    self.priority = priority
+    self.clock = clock
+    self.reporting = reporting
+    self.carrying = carrying
+  }
+
+  /// What the tasks of a tree's stores belong to; nil where nothing differs from what is made when it is first needed.
+  @usableFromInline func companion(trunk: EffectRunner? = nil) -> StoreCompanion? {
+    TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: trunk)
+  }
+}
