@@ -1,10 +1,10 @@
 import Puredux
 
-struct Cart: Sendable, Equatable {
+struct Cart: Sendable, Equatable, Codable {
   var items: [String] = []
   var isOpen = true
 }
-enum CartAction: Sendable {
+enum CartAction: Sendable, Codable {
   case add(String)
   case empty
 }

@@ -1,0 +1,69 @@
+import Puredux
+import PureduxLog
+
+func followingOptionsOfAStoreThatFollowsNothing(options: LogOptions) {
+  // error: missing argument for parameter 'following' in call
+  _ = RootStore<Cart, CartAction>(initialState: Cart(), schema: 2) { _, _ in }
+  // error: missing argument for parameter 'following' in call
+  _ = RootStore<Cart, CartAction>(initialState: Cart(), fingerprint: { _ in 0 }) { _, _ in }
+  // error: 'init(initialState:options:interceptor:interceptors:middleware:reducer:)' is unavailable: A store that
+  //   follows no log takes 'StoreOptions'; for one that does, write 'RootStore(following: log, …)'
+  _ = RootStore<Cart, CartAction>(initialState: Cart(), options: FollowingOptions(fingerprint: { _ in 0 })) { _, _ in }
+  // error: cannot convert value of type 'LogOptions' to expected argument type 'StoreOptions'
+  _ = RootStore<Cart, CartAction>(initialState: Cart(), options: options) { _, _ in }
+}
+func otherOptions(log: any OrderedLog, options: LogOptions, clock: any Clock<Duration>) async throws {
+  // error: 'init(…)' is unavailable: Give options as one value, 'options: FollowingOptions(log: options, store:
+  //   StoreOptions(clock: clock))'
+  _ = try await RootStore<Cart, CartAction>(following: log, initialState: Cart(), options: options) { _, _ in }
+  _ = try await RootStore<Cart, CartAction>(
+    // error: cannot convert value of type 'StoreOptions' to expected argument type 'FollowingOptions<Cart,
+    //   CartAction>'
+    following: log, initialState: Cart(), options: StoreOptions(clock: clock)
+  ) { _, _ in }
+  _ = try await RootStore<Cart, CartAction>(
+    // error: extra argument 'clock' in call
+    following: log, initialState: Cart(), options: FollowingOptions(clock: clock)
+  ) { _, _ in }
+}
+func followingMisspelt(log: any OrderedLog) async throws {
+  _ = try await RootStore<Cart, CartAction>(
+    // error: incorrect argument label in call (have 'fingerprnt:', expected 'fingerprint:')
+    following: log, initialState: Cart(), options: FollowingOptions(fingerprnt: { _ in 0 })
+  ) { _, _ in }
+  _ = try await RootStore<Cart, CartAction>(
+    // error: incorrect argument label in call (have 'atstart:', expected 'atStart:')
+    following: log, initialState: Cart(), options: .init(atstart: .empty)
+  ) { _, _ in }
+  // error: incorrect argument label in call (have 'folowing:initialState:_:', expected 'following:initialState:_:')
+  _ = try await RootStore<Cart, CartAction>(folowing: log, initialState: Cart()) { _, _ in }
+  var options = LogOptions()
+  // error: value of type 'LogOptions' has no member 'snapshotByte'
+  options.snapshotByte = nil
+  // error: value of type 'Cart' has no member 'itms'
+  _ = try await RootStore<Cart, CartAction>(following: log, initialState: Cart()) { cart, action in cart.itms = [] }
+}
+func followingOutOfOrder(log: any OrderedLog, options: LogOptions) async throws {
+  _ = try await RootStore<Cart, CartAction>(
+    // error: argument 'log' must precede argument 'fingerprint'
+    following: log, initialState: Cart(), options: FollowingOptions(fingerprint: { _ in 0 }, log: options)
+  ) { _, _ in }
+  _ = try await RootStore<Cart, CartAction>(
+    // error: argument 'schema' must precede argument 'options'
+    following: log, initialState: Cart(), options: FollowingOptions(), schema: 2
+  ) { _, _ in }
+  // error: argument 'following' must precede argument 'initialState'
+  _ = try await RootStore<Cart, CartAction>(initialState: Cart(), following: log) { _, _ in }
+}
+/// As they were before `FollowingOptions`.
+func olderFollowing(log: any OrderedLog, options: LogOptions, clock: any Clock<Duration>) async throws {
+  // error: 'init(…)' is unavailable: Give options as one value, 'options: FollowingOptions(log: options, store:
+  //   StoreOptions(clock: clock))'
+  _ = try await RootStore<Cart, CartAction>(
+    following: log, initialState: Cart(), options: options, fingerprint: { _ in 0 }, atStart: .empty, clock: clock
+  ) { _, _ in }
+  // error: 'init(…)' is unavailable: Give 'codings: LogCodings(actions: …, states: …)', and options as
+  //   'options: FollowingOptions(log: options)'
+  _ = try await RootStore<Cart, CartAction>(
+    following: log, initialState: Cart(), reducers: [], actions: .json(), states: .json())
+}
