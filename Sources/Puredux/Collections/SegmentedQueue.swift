@@ -53,6 +53,15 @@
     return element
   }
 
+  /// Puts an element into the place of the only one, which there has to be.
+  @inlinable mutating func replaceOnly(by element: Element) -> Element? {
+    var replaced = Optional(element)
+    segments.update(0) { [head] segment in
+      if segment != nil { swap(&segment![head], &replaced) }
+    }
+    return replaced
+  }
+
   /// The element at an offset from the first.
   @inlinable subscript(offset: Int) -> Element? {
     let (segment, offset) = place(of: offset)

@@ -109,10 +109,8 @@
   ) -> Taken<State> {
     let taken: Taken<State> = take(id, garbage: &garbage)
     guard case .state = taken, let run = cursors.readAhead(id, limit: limit) else { return taken }
-    // SAFETY: as many states are initialized as it says: what the cursors know of is there, which `copy` checks.
-    unsafe ahead.fill(run.count, as: State.self) { slots in
-      for number in 0..<run.takesOut { unsafe (slots + number).initialize(to: kept.popFirst()!) }
-      unsafe kept.copy(run.count - run.takesOut, from: run.offset, to: slots + run.takesOut)
+    ahead.fill(of: State.self) {
+      kept.take(run.takesOut, copying: run.count - run.takesOut, from: run.offset, into: &$0)
     }
     drop(into: &garbage)
     return taken
@@ -168,7 +166,7 @@
   }
 
   @inline(never) @usableFromInline mutating func dropNow(into garbage: inout Garbage) {
-    for _ in 0..<cursors.drops { kept.moveFirst(to: &garbage.states) }
+    kept.move(cursors.drops, to: &garbage.states)
     for id in cursors.dropsOwn { own.removeAll(of: id, into: &garbage.shared) }
     cursors.dropped()
   }

@@ -39,9 +39,6 @@
   /// Tells consumers that nothing more will come.
   func end(_ waiters: ContiguousArray<AnyWaiter>) {}
 
-  /// Drops what one of its subscribers has taken ahead.
-  func drop(_ ahead: inout StatesAhead) {}
-
   /// Whether there are no subscribers.
   final var isIdle: Bool { backlog.withLock { $0.cursors.subscriberCount == 0 } }
 
@@ -150,8 +147,6 @@
     }
     if !scratch.garbage.isEmpty { scratch.garbage.removeAll() }
   }
-
-  override func drop(_ ahead: inout StatesAhead) { ahead.removeAll(as: State.self) }
 
   override func end(_ waiters: ContiguousArray<AnyWaiter>) {
     for waiter in waiters { unsafe Waiter<State?>(waiter).resume(returning: nil) }

@@ -153,21 +153,15 @@
 
   @usableFromInline func cancel() {
     let isLast = channel.cancel(cursor)
-    dropAhead()
-    if isLast { detach() }
-  }
-
-  private func dropAhead() {
     // Released outside the lock.
-    var dropped = ahead.withLock { ahead in
+    _ = ahead.withLock { ahead in
       defer { ahead = StatesAhead() }
       return ahead
     }
-    if dropped.hasRoom { channel.drop(&dropped) }
+    if isLast { detach() }
   }
 
   deinit {
-    dropAhead()
     if channel.remove(cursor) { detach() }
   }
 

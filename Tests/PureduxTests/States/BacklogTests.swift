@@ -43,7 +43,6 @@ private final class BacklogDriver {
   /// In order.
   func takeAhead(_ cursor: Int, limit: Int) -> [Int] {
     var ahead = StatesAhead()
-    defer { ahead.removeAll(as: Int.self) }
     let taken: Backlog.Taken<Int> = backlog.takeAhead(cursor, limit: limit, into: &ahead, garbage: &garbage)
     guard case .state(let first) = taken else {
       return []

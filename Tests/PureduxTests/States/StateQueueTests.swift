@@ -32,6 +32,11 @@ import Testing
         model.append(next)
         next += 1
       }
+      if let first = model.first, Bool.random(using: &random) {
+        #expect(queue.replaceFirst(appending: make(next)).map(number) == first, "seed \(seed)")
+        model = Array(model.dropFirst()) + [next]
+        next += 1
+      }
       if round.isMultiple(of: 7) { copy = (queue, model) }
       for _ in 0..<Int.random(in: 0...[900, 5, 60][round % 3], using: &random) {
         #expect(
@@ -68,14 +73,15 @@ import Testing
       var (queue, other) = (StateQueue(), StateQueue())
       for (number, token) in zip(0..., consume tokens) { queue.append(Held<3>(number, token)) }
       let copy = queue
-      for _ in 0...count / 2 { queue.moveFirst(to: &other) }
+      for _ in 0..<count / 2 { queue.move(1, to: &other) }
+      queue.move(1, to: &other)
       #expect(other.all(as: Held<3>.self).map(\.number) == Array(0...count / 2))
       #expect(queue.all(as: Held<3>.self).map(\.number) == Array(count / 2 + 1..<count))
       #expect(copy.count == count)
       other.removeAll()
       #expect(other.isEmpty && weak[0].object != nil, "the copy has it")
-      while !queue.isEmpty { queue.moveFirst(to: &other) }
-      queue.moveFirst(to: &other)
+      queue.move(count, to: &other)
+      queue.move(1, to: &other)
       #expect(other.count == count - count / 2 - 1)
     }
     #expect(weak.allSatisfy { $0.object == nil })

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-/// States in raw memory: each is there once, and released once.
+/// What a consumer takes ahead: each state is there once, and released once.
 @Suite struct StatesAheadTests {
   /// Counts those that live.
   private final class Tally: Sendable {
@@ -30,9 +30,7 @@ import Testing
   }
 
   private func fill(_ ahead: inout StatesAhead, with numbers: Range<Int>, _ tally: Tally) {
-    unsafe ahead.fill(numbers.count, as: State.self) { slots in
-      for (place, number) in numbers.enumerated() { unsafe (slots + place).initialize(to: State(number, tally)) }
-    }
+    ahead.fill(of: State.self) { $0 += numbers.map { State($0, tally) } }
   }
 
   @Test func `it is filled and read again and again, and left half read`() {
@@ -47,16 +45,14 @@ import Testing
     fill(&ahead, with: 0..<5, tally)
     #expect(numbers(&ahead, 2) == [0, 1])
     #expect(tally.living.withLock { $0 } == 3)
-    ahead.removeAll(as: State.self)
+    ahead = StatesAhead()
     #expect(tally.living.withLock { $0 } == 0)
-    #expect(!ahead.hasRoom)
     fill(&ahead, with: 7..<8, tally)
     #expect(numbers(&ahead) == [7])
-    ahead.removeAll(as: State.self)
   }
 
-  /// The first segment has 32 slots, and each other one 256.
-  @Test(arguments: [0, 1, 31, 32, 33, 200, 300]) func `states are copied across segments`(dropped: Int) {
+  /// A segment has room for 256.
+  @Test(arguments: [0, 1, 31, 32, 33, 200, 255, 300]) func `states are taken and copied across segments`(dropped: Int) {
     let tally = Tally()
     do {
       var queue = StateQueue()
@@ -64,11 +60,13 @@ import Testing
       for _ in 0..<dropped { _ = queue.popFirst(as: State.self) }
       for offset in [0, 1, 20, 240, 256, 500] {
         var ahead = StatesAhead()
-        unsafe ahead.fill(31, as: State.self) { unsafe queue.copy(31, from: offset, to: $0) }
+        ahead.fill(of: State.self) { queue.take(0, copying: 31, from: offset, into: &$0) }
         #expect(numbers(&ahead, 20) == Array(dropped + offset..<dropped + offset + 20))
-        ahead.removeAll(as: State.self)
       }
-      #expect(tally.living.withLock { $0 } == 1_000 - dropped)
+      var ahead = StatesAhead()
+      ahead.fill(of: State.self) { queue.take(10, copying: 5, from: 2, into: &$0) }
+      #expect(numbers(&ahead) == Array(dropped..<dropped + 10) + Array(dropped + 12..<dropped + 17))
+      #expect(tally.living.withLock { $0 } == 1_000 - dropped - 10)
     }
     #expect(tally.living.withLock { $0 } == 0)
   }

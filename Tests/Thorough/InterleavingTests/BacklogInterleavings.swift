@@ -190,10 +190,7 @@ private struct BacklogSystem: Interleaved {
       var ahead: [State] = []
       let taken = try ask(id) { backlog, cursor in
         var taken = StatesAhead()
-        defer {
-          ahead = Array(sequence(state: 0) { _ in taken.popFirst() }).reversed()
-          taken.removeAll(as: State.self)
-        }
+        defer { ahead = Array(sequence(state: 0) { _ in taken.popFirst() }).reversed() }
         return backlog.takeAhead(cursor, limit: 31, into: &taken, garbage: &garbage)
       }
       if mistake == .aheadIsKeptInAStepOfItsOwn, !ahead.isEmpty { return .step(.keepAhead(ahead, id, left: left)) }
