@@ -67,9 +67,9 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   public let limit: Int
   @usableFromInline let contents: LockedValue<Contents>
   /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
-  @usableFromInline let recording: @Sendable (History, Action, CommitStages<Action>, Steps, OwnState<State>) -> Void
+  @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, OwnState<State>) -> Void
   /// `CommitStages.committing`, likewise.
-  @usableFromInline let commit: @Sendable (inout Action, CommitStages<Action>) -> Void
+  @usableFromInline let commit: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
 
   /// - Parameter limit: How many commits it keeps; a limit below one counts as one.
   @inlinable public init(limit: Int) {
@@ -77,7 +77,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     // A short history has short segments, so that dropped entries take up little room.
     let segmentLength = min(max(self.limit, 16), 256)
     contents = LockedValue(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
-    recording = { history, action, stages, steps, own in history.recordNow(action, stages, by: steps, in: own) }
+    recording = { history, action, node, steps, own in history.recordNow(action, node, by: steps, in: own) }
     commit = CommitStages.committing
   }
 
@@ -130,18 +130,18 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   /// Runs the reducers on the state one by one, and keeps the state after each.
   @usableFromInline func record(
-    _ action: Action, _ stages: CommitStages<Action>, by steps: Steps,
+    _ action: Action, _ node: StoreNode<Action>, by steps: Steps,
     in own: OwnState<State>
   ) {
-    recording(self, action, stages, steps, own)
+    recording(self, action, node, steps, own)
   }
 
   @inlinable func recordNow(
-    _ action: Action, _ stages: CommitStages<Action>, by steps: Steps,
+    _ action: Action, _ node: StoreNode<Action>, by steps: Steps,
     in own: OwnState<State>
   ) {
     guard let before = own.value else { return }
-    let position = stages.node?.tree.commitCount.load(ordering: .relaxed) ?? 0
+    let position = node.tree.commitCount.load(ordering: .relaxed)
     var made: [Entry.Step] = []
     var reduced = action
     for step in steps {
@@ -150,7 +150,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     }
     add(
       Entry(
-        action: action, store: stages.storeID, position: position + 1,
+        action: action, store: node.id, position: position + 1,
         stateBefore: before, steps: made))
   }
 

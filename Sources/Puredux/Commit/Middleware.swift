@@ -26,7 +26,8 @@
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// A closure, which is specialized where the middleware is made: a store without any has none of this. Nil if there
   /// are several.
-  @usableFromInline let handle: (@Sendable (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void)?
+  @usableFromInline let handle:
+    (@Sendable (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
   /// Whether a root store that follows a log asks it before the log.
   private var isAdmission = false
@@ -37,10 +38,10 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
         _ action: Action, _ context: MiddlewareContext<State, Action>, _ next: (Action) -> Void
       ) -> Void
   ) {
-    self.init(handle: { handler, action, stages in
-      handle(action, MiddlewareContext(handler: handler, stages: stages)) { passed in
+    self.init(handle: { handler, action, node, stages in
+      handle(action, MiddlewareContext(handler: handler, node: node, stages: stages)) { passed in
         var passed = passed
-        handler.pass(&passed, stages)
+        handler.pass(&passed, node, stages)
       }
     })
   }
@@ -52,7 +53,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @usableFromInline init(
-    handle: @escaping @Sendable (CommitHandler<Action>, inout Action, CommitStages<Action>) -> Void
+    handle: @escaping @Sendable (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
   ) {
     self.handle = handle
     parts = []
@@ -118,10 +119,12 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
 /// longer, it dispatches nothing (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @usableFromInline let handler: CommitHandler<Action>
+  @usableFromInline let node: StoreNode<Action>
   @usableFromInline let stages: CommitStages<Action>
 
-  @inlinable init(handler: CommitHandler<Action>, stages: CommitStages<Action>) {
+  @inlinable init(handler: CommitHandler<Action>, node: StoreNode<Action>, stages: CommitStages<Action>) {
     self.handler = handler
+    self.node = node
     self.stages = stages
   }
 
@@ -141,7 +144,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
 
   /// The store that the action was given to: the middleware's own, or one below it. `.root` once the action has been
   /// handled.
-  @inlinable public var store: StoreID { stages.storeID }
+  @inlinable public var store: StoreID { stages.isUnderWay ? node.id : .root }
 
   /// Whether the action has been committed: false before `next`, and false after it if other middleware has stopped the
   /// action.
@@ -153,7 +156,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @inlinable public var isReplay: Bool { stages.isReplay }
 
   /// Dispatches to the store that the action was given to.
-  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: stages.node) }
+  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: stages.isUnderWay ? node : nil) }
 
   /// Gives the reason why the action is stopped: `send` throws `StoreError.rejected` with it.
   @inlinable public func reject(_ reason: RejectionReason) {

@@ -15,13 +15,13 @@
   /// The action that a child store is given at its end.
   @usableFromInline let last: Action?
   /// `CommitStages.committing`, specialized. A root store that needs it has that of its history.
-  @usableFromInline let commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?
+  @usableFromInline let commit: (@Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
 
   @inlinable init(
     _ initialState: Owned, steps: History<Owned, Action>.Steps?, middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
     publish: (@Sendable (AnyOwnState, AnySource) -> Void)?,
-    commit: (@Sendable (inout Action, CommitStages<Action>) -> Void)?,
+    commit: (@Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?,
     reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void
   ) {
     self.initialState = initialState
@@ -101,8 +101,8 @@
       var record: CommitStages<Action>.Record?
       if let history {
         let steps = steps ?? [(nil, self.reduce)]
-        record = { [own, steps] action, stages in
-          history.record(action, stages, by: steps, in: own)
+        record = { [own, steps] action, node in
+          history.record(action, node, by: steps, in: own)
           turn?.begin()
         }
       }
@@ -189,7 +189,8 @@ extension CommitStep {
     showing source: Source<State>, quiet: CommitHandler<Action>
   ) {
     let submitting = CommitHandler<Action>(
-      { _, action, stages in order.submit(action, stages) }, showing: source, before: nil)
+      { _, action, node, stages in order.submit(action, Passage(node: node, stages: stages)) }, showing: source,
+      before: nil)
     self.init(
       step.own, reduce: step.reduce,
       stages: CommitStages(

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The followers of a source: its subscribers, in a backlog behind a lock, and the sources that take their states from
 /// it, which only the source itself touches. Carries out what the backlog decides, outside the lock.
 ///
@@ -16,6 +18,10 @@
   /// For a root store's source: the last turn that has been opened in the commit that is in progress.
   final var turns: PartTurn?
 
+  /// Whether there are subscribers whose place in the order has come. The source's; an atomic, as it has no run-time
+  /// access check.
+  @usableFromInline final let subscribed = Atomic(false)
+
   // What belongs to the source, without the run-time checks for overlapping accesses, which cost more than what most
   // sources do.
   //
@@ -26,8 +32,6 @@
   // list of attachments is traversed and mappings and comparisons are called, it is moved out or copied; elsewhere
   // nothing of the user's is called.
 
-  /// Whether there are subscribers whose place in the order has come.
-  @usableFromInline @exclusivity(unchecked) final var hasSubscribers = false
   @usableFromInline @exclusivity(unchecked) final var scratch = Scratch()
 
   @usableFromInline final let backlog = LockedValue(Backlog())
@@ -35,6 +39,8 @@
   @usableFromInline final let selectors = Lazy<SelectorCache>()
 
   @usableFromInline init() {}
+
+  @inlinable final var hasSubscribers: Bool { subscribed.load(ordering: .relaxed) }
 
   /// Tells consumers that nothing more will come.
   func end(_ waiters: ContiguousArray<AnyWaiter>) {}

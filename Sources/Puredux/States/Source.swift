@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Where states come from: a root store, a child store, a scope, a selector, a rule of emission or a duplicate filter.
 /// Lives on its tree's executor.
 ///
@@ -35,7 +37,7 @@
   /// Passes a state to all followers, here and below.
   @inlinable final func publish(_ state: State) {
     withChannel { channel in
-      if unsafe channel.hasSubscribers { channel.publish(state) }
+      if channel.hasSubscribers { channel.publish(state) }
       if unsafe channel.attachments.isEmpty { return }
       // Moved out and back, which counts no references. Sources attach and detach in commands, which are sections of
       // their own, so that none does meanwhile.
@@ -69,7 +71,7 @@
     // SAFETY: as for `withChannel`.
     let channel = unsafe unsafeDowncast(anyChannel, to: Channel<State>.self)
     attach()
-    unsafe channel.hasSubscribers = true
+    channel.subscribed.store(true, ordering: .relaxed)
     var hasState = false
     withState { state in
       hasState = true
@@ -82,8 +84,8 @@
 
   override func detachHere() -> AnySource? {
     let hasSubscribers = withChannel { channel in
-      if unsafe channel.hasSubscribers, channel.isIdle {
-        unsafe channel.hasSubscribers = false
+      if channel.hasSubscribers, channel.isIdle {
+        channel.subscribed.store(false, ordering: .relaxed)
         unsafe channel.scratch = AnyChannel.Scratch()
       }
       return unsafe channel.hasSubscribers || !channel.attachments.isEmpty
@@ -98,7 +100,7 @@
 
   override func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {
     withChannel { channel in
-      if unsafe channel.hasSubscribers {
+      if channel.hasSubscribers {
         let (count, backlog) = channel.backlog.withLock { ($0.cursors.subscriberCount, $0.cursors.longestBacklog) }
         survey.subscriptions += count
         survey.longestBacklog = max(survey.longestBacklog, backlog)
@@ -111,8 +113,8 @@
 
   override func closeHere(_ below: inout ContiguousArray<AnySource>) {
     withChannel { channel in
-      if unsafe channel.hasSubscribers { channel.finish() }
-      unsafe channel.hasSubscribers = false
+      if channel.hasSubscribers { channel.finish() }
+      channel.subscribed.store(false, ordering: .relaxed)
       let attachments = unsafe channel.attachments
       unsafe channel.attachments = []
       for attachment in attachments { below.append(attachment.follower) }

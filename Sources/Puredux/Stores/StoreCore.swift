@@ -67,7 +67,7 @@
     let own = OwnState(features.initialState)
     let source = Source.root(own)
     let committing = CommitHandler<Action>(
-      { _, action, stages in stages.commitQuietly(action) }, showing: source, before: nil)
+      { _, action, node, stages in stages.commitQuietly(&action, from: node) }, showing: source, before: nil)
     self.init(
       root: CommitStep(
         features.step(own, shownBy: source), in: order,
@@ -231,8 +231,8 @@ extension StoreCore {
     // SAFETY: on the tree's executor.
     unsafe node.withStages { stages in
       var action = action
-      stages.begin(at: node)
-      stages.ordered?.quiet.perform(&action, stages)
+      stages.begin()
+      stages.ordered?.quiet.perform(&action, node, stages)
       _ = stages.end()
     }
   }

@@ -2,11 +2,11 @@ import Synchronization
 
 /// What an action of a store passes besides the reducers of its path: what handles it first, what records it, and what
 /// child stores call for it. One object for all actions of the store, as only one of them is on its way at a time.
-@usableFromInline @safe package final class CommitStages<Action: Sendable> {
-  /// `commit`, specialized for the actions.
-  @usableFromInline typealias Commit = (inout Action, CommitStages<Action>) -> Void
-  /// Reduces as the store's step does, and keeps a record.
-  @usableFromInline typealias Record = (inout Action, CommitStages<Action>) -> Void
+@usableFromInline final class CommitStages<Action: Sendable> {
+  /// `commit`, specialized for the actions; given the store that the action was given to.
+  @usableFromInline typealias Commit = (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
+  /// Reduces as the store's step does, and keeps a record of the action that a store was given.
+  @usableFromInline typealias Record = (inout Action, StoreNode<Action>) -> Void
 
   // Of this store alone.
   @usableFromInline let record: Record?
@@ -25,15 +25,11 @@ import Synchronization
   /// Nil unless the order comes from elsewhere.
   @usableFromInline let ordered: Ordered?
 
-  // Without the run-time checks for overlapping accesses.
-  //
+  // Of the action that passes them now, or did last. Atomics as they have no run-time checks for overlapping accesses.
+  @usableFromInline let isPassed = Atomic(false)
+  @usableFromInline let hasCommitted = Atomic(false)
   // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`); an access
   // copies a value out or sets it.
-
-  /// The store that the action was given to. SAFETY: set only while the tree processes an action of that store, and so
-  /// holds the store.
-  @usableFromInline @exclusivity(unchecked) var current: Unmanaged<StoreNode<Action>>?
-  @usableFromInline @exclusivity(unchecked) var hasCommitted = false
   @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
 
   /// - Parameter committing: `Self.committing`, specialized for the actions.
@@ -56,47 +52,45 @@ import Synchronization
   /// Whether the stores below pass any of this, too: the last action is the store's own.
   var reachesDown: Bool { handler != nil || tells || records }
 
-  @inlinable static var committing: @Sendable (inout Action, CommitStages<Action>) -> Void {
-    { action, stages in stages.commit(&action) }
+  @inlinable static var committing: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void {
+    { action, node, stages in stages.commit(&action, from: node) }
   }
 
   /// Does all that is to be done with an action. Returns why there was no commit.
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
-    begin(at: node)
-    if ordered != nil { return processInOrder(&action) }
-    if handler == nil { committing(&action, self) } else { handler?.perform(&action, self) }
+    begin()
+    if ordered != nil { return processInOrder(&action, from: node) }
+    if handler == nil { committing(&action, node, self) } else { handler?.perform(&action, node, self) }
     return end()
   }
 
-  @inlinable func begin(at node: StoreNode<Action>) {
-    unsafe current = Unmanaged.passUnretained(node)
-    unsafe hasCommitted = false
+  @inlinable func begin() {
+    isPassed.store(true, ordering: .relaxed)
+    hasCommitted.store(false, ordering: .relaxed)
     unsafe rejection = nil
   }
 
   /// Returns why the action was not committed, if it was not.
   @inlinable func end() -> StoreError? {
-    unsafe current = nil
-    return unsafe hasCommitted ? nil : .rejected(reason: rejection)
+    isPassed.store(false, ordering: .relaxed)
+    return unsafe isCommitted ? nil : .rejected(reason: rejection)
   }
 
   /// Commits the action that the handlers have passed on. SAFETY: here and below, stages belong to a step, and so are
   /// reached only on the executor of the tree that the node belongs to.
-  @inlinable func commit(_ action: inout Action) {
-    unsafe current?._withUnsafeGuaranteedRef { unsafe $0.commit(&action, passing: self) }
+  @inlinable func commit(_ action: inout Action, from node: StoreNode<Action>) {
+    unsafe node.commit(&action, passing: self)
   }
 
   /// Commits an action without telling anybody who is told of commits.
-  @inlinable func commitQuietly(_ action: Action) {
-    unsafe hasCommitted = true
-    var action = action
-    unsafe current?._withUnsafeGuaranteedRef { unsafe $0.reduce(&action, passing: self) }
+  @inlinable func commitQuietly(_ action: inout Action, from node: StoreNode<Action>) {
+    hasCommitted.store(true, ordering: .relaxed)
+    unsafe node.reduce(&action, passing: self)
   }
 
-  /// The store that the action was given to; nil while no action is on its way.
-  @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
-  @inlinable var storeID: StoreID { node?.id ?? .root }
-  @inlinable var isCommitted: Bool { unsafe hasCommitted }
+  /// Whether an action is on its way.
+  @inlinable var isUnderWay: Bool { isPassed.load(ordering: .relaxed) }
+  @inlinable var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
   @usableFromInline var isReplay: Bool { ordered?.order.isReplaying ?? false }
 
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
@@ -114,7 +108,7 @@ extension StoreNode {
 
   /// Commits an action that has passed the handlers.
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, passing stages: CommitStages<Action>) {
-    unsafe stages.hasCommitted = true
+    stages.hasCommitted.store(true, ordering: .relaxed)
     if tree.expectsOnCommit.load(ordering: .relaxed) {
       let onCommit = unsafe tree.onCommitOfExecutor
       let isOfPath = onCommit?.isOfPath == true
@@ -132,18 +126,18 @@ extension StoreNode {
 
   /// Takes an action through the reducers of the path, publishes the result, and counts it.
   @unsafe @inlinable @inline(__always) func reduce(_ action: inout Action, passing stages: CommitStages<Action>) {
-    if stages.records { unsafe reduceAndRecord(&action, stages) } else { unsafe commit(&action) }
+    if stages.records { unsafe reduceAndRecord(&action) } else { unsafe commit(&action) }
     tree.countCommit()
   }
 
   /// The same, if there are records.
-  @unsafe @inline(never) @inlinable func reduceAndRecord(_ action: inout Action, _ given: CommitStages<Action>) {
+  @unsafe @inline(never) @inlinable func reduceAndRecord(_ action: inout Action) {
     climb { node in
       var isRecorded = false
       unsafe node.withStages { stages in
         guard stages.record != nil else { return }
         isRecorded = true
-        stages.record?(&action, given)
+        stages.record?(&action, self)
       }
       if !isRecorded { unsafe node.step.unconfined.reduce(&action) }
       if node.parent == nil { unsafe node.step.unconfined.publishIfFollowed() }

@@ -10,10 +10,10 @@
 
   /// Does what is to be done with an action that a store is given: has it pass the store's middleware, or commits it.
   /// Returns why it was not committed.
-  func process(_ action: inout Action, _ stages: CommitStages<Action>) -> StoreError?
+  func process(_ action: inout Action, _ passage: Passage<Action>) -> StoreError?
 
   /// Submits an action, as a store's middleware passes it on.
-  func submit(_ action: Action, _ stages: CommitStages<Action>)
+  func submit(_ action: Action, _ passage: Passage<Action>)
 
   /// Has a visit submit its action.
   func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation)
@@ -91,30 +91,40 @@ extension CommitStages {
       self.quiet = quiet
     }
   }
+}
 
-  @usableFromInline func processInOrder(_ action: inout Action) -> StoreError? {
-    ordered?.order.process(&action, self)
+extension CommitStages {
+  @usableFromInline func processInOrder(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
+    ordered?.order.process(&action, Passage(node: node, stages: self))
   }
+}
+
+/// The way of an action past the stages of the store that it was given to.
+@usableFromInline package struct Passage<Action: Sendable> {
+  let node: StoreNode<Action>
+  let stages: CommitStages<Action>
 
   /// Has an action that is to be submitted pass the middleware. Returns the middleware's reason if nothing was passed
   /// on.
   package func submit(_ action: inout Action) -> StoreError? {
-    handler?.perform(&action, self)
-    return end()
+    stages.handler?.perform(&action, node, stages)
+    return stages.end()
   }
 
   /// Commits an action that has come back. Returns why there was no commit.
   package func commitSubmitted(_ action: inout Action) -> StoreError? {
-    if let middleware = ordered?.middleware { middleware.perform(&action, self) } else { commit(&action) }
-    return end()
+    if let middleware = stages.ordered?.middleware {
+      middleware.perform(&action, node, stages)
+    } else {
+      stages.commit(&action, from: node)
+    }
+    return stages.end()
   }
 
   /// Of the action that is being submitted.
-  package var origin: Origin? {
-    node.map { node in
-      // SAFETY: stages are reached only on the tree's executor.
-      Origin(node: node, context: node.carriedContext, part: unsafe node.tree.errandOfExecutor?.enter())
-    }
+  package var origin: Origin {
+    // SAFETY: stages are passed only on the tree's executor.
+    Origin(node: node, context: node.carriedContext, part: unsafe node.tree.errandOfExecutor?.enter())
   }
 }
 

@@ -42,9 +42,9 @@ import Synchronization
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
   /// How many nodes there are whose stores are closed: while there is none, no store looks at those above it.
   @usableFromInline nonisolated let closedCount = Atomic<UInt32>(0)
-  /// How far the batch is done: its next run, and its next action. SAFETY: as for the batch; a number is read or set.
-  @usableFromInline @exclusivity(unchecked) var nextRun: Int32 = 0
-  @usableFromInline @exclusivity(unchecked) var nextAction: Int32 = 0
+  /// Of `progress`, on the executor only. Atomics, as they have no run-time access check.
+  @usableFromInline nonisolated let nextRun = Atomic<Int32>(0)
+  @usableFromInline nonisolated let nextAction = Atomic<Int32>(0)
   @usableFromInline nonisolated let extras: Lazy<Extras>
   /// `drain`, compiled where the tree is made, for its actions: all drains are scheduled with this.
   nonisolated let performDrain: @Sendable (isolated Tree, _ quantum: Int) -> Void
@@ -306,7 +306,8 @@ import Synchronization
 
   /// How many requests wait, of the batch and behind it.
   var waitingCount: Int {
-    let done = unsafe Int(nextAction) + batch.runs.commandCount(before: Int(nextRun))
+    let (run, action) = progress
+    let done = unsafe action + batch.runs.commandCount(before: run)
     return unsafe batch.count - done + withRequests { $0.count }
   }
 
@@ -320,13 +321,22 @@ import Synchronization
     }
   }
 
+  /// How far the batch is done: its next run, and its next action.
+  @inlinable var progress: (run: Int, action: Int) {
+    get { (Int(nextRun.load(ordering: .relaxed)), Int(nextAction.load(ordering: .relaxed))) }
+    set {
+      nextRun.store(Int32(truncatingIfNeeded: newValue.run), ordering: .relaxed)
+      nextAction.store(Int32(truncatingIfNeeded: newValue.action), ordering: .relaxed)
+    }
+  }
+
   /// Performs the rest of the batch, as far as the quantum allows.
   @inlinable func performRest(_ quantum: inout Int) {
     if unsafe batch.isEmpty { return }
     var performing = Requests<Action>.Batch()
     unsafe swap(&performing, &batch)
     let (runs, actions) = (performing.runs.count, performing.actions.count)
-    var (run, action) = unsafe (Int(nextRun), Int(nextAction))
+    var (run, action) = progress
     while run < runs, quantum > 0 {
       if performing.runs.all[run].isCommand {
         quantum -= 1
@@ -348,7 +358,7 @@ import Synchronization
       performing.removeAll()
       (run, action) = (0, 0)
     }
-    unsafe (nextRun, nextAction) = (Int32(truncatingIfNeeded: run), Int32(truncatingIfNeeded: action))
+    progress = (run, action)
     unsafe swap(&performing, &batch)
   }
 
@@ -357,7 +367,7 @@ import Synchronization
   /// - Parameter left: How many actions of the batch are left then, for a command that asks how much waits.
   @unsafe @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
     let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
-    unsafe (nextRun, nextAction) = (0, -Int32(truncatingIfNeeded: rest))
+    progress = (0, -rest)
     unsafe runs.perform(at: run, on: self)
   }
 

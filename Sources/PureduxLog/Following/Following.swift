@@ -274,12 +274,12 @@ private struct Summarizing: Sendable {
 
   // MARK: As the order of the tree
 
-  @usableFromInline func process(_ action: inout Action, _ stages: CommitStages<Action>) -> StoreError? {
-    sequencer.process(&action, stages) { self.withdraw($0) }
+  @usableFromInline func process(_ action: inout Action, _ passage: Passage<Action>) -> StoreError? {
+    sequencer.process(&action, passage) { self.withdraw($0) }
   }
 
-  @usableFromInline func submit(_ action: Action, _ stages: CommitStages<Action>) {
-    sequencer.submitted(sequencer.hasEnded ? .failure(.terminated) : submit(action), stages)
+  @usableFromInline func submit(_ action: Action, _ passage: Passage<Action>) {
+    sequencer.submitted(sequencer.hasEnded ? .failure(.terminated) : submit(action), passage)
   }
 
   @usableFromInline func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation) {

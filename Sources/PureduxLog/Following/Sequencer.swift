@@ -41,12 +41,12 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
   func process(
-    _ action: inout Action, _ stages: CommitStages<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
+    _ action: inout Action, _ passage: Passage<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
   ) -> StoreError? {
-    if var action = committing.take() { return commit(&action, stages) }
+    if var action = committing.take() { return commit(&action, passage) }
     submittedCount = 0
     failure = nil
-    let rejection = stages.submit(&action)
+    let rejection = passage.submit(&action)
     guard submittedCount > 0 else { return failure ?? rejection }
     let last = pending.count - 1
     for place in (pending.count - submittedCount)..<last { pending[place]?.hasMore = true }
@@ -60,13 +60,12 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   }
 
   /// What middleware passes on has been given to the outbox, which knows it by this, or has not.
-  func submitted(_ outcome: Result<UInt64, StoreError>, _ stages: CommitStages<Action>) {
+  func submitted(_ outcome: Result<UInt64, StoreError>, _ passage: Passage<Action>) {
     switch outcome {
     case .failure(let error): failure = error
     case .success(let id):
-      guard let origin = stages.origin else { return }
       submittedCount += 1
-      pending.append(SubmittedAction(origin: origin, id: id))
+      pending.append(SubmittedAction(origin: passage.origin, id: id))
     }
   }
 
@@ -90,8 +89,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Committing
 
-  private func commit(_ action: inout Action, _ stages: CommitStages<Action>) -> StoreError? {
-    let rejection = stages.commitSubmitted(&action)
+  private func commit(_ action: inout Action, _ passage: Passage<Action>) -> StoreError? {
+    let rejection = passage.commitSubmitted(&action)
     if rejection == nil { isCommittedInPart = true }
     return isCommittedInPart ? nil : rejection
   }
