@@ -176,7 +176,7 @@ import Testing
       next(action)
     }
     let log = MemoryLog()
-    let root = try await ledger(log, middleware: [bidding])
+    let root = try await ledger(log, options: .once, middleware: [bidding])
     let child = root.childStore(
       initialState: 0, stateMapping: { $0.entries.count + $1 },
       middleware: [.guarding { action, count in action.isEmpty ? "Bid \(count + 1) is empty." : nil }]
