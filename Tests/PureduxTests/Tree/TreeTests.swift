@@ -29,6 +29,21 @@ import Testing
     #expect(tree.withRequests { $0.inbox.phase } == .idle)
   }
 
+  /// G10: as one does whose thread gets no time between the call and the way to the executor.
+  @Test(arguments: Kind.inMemory)
+  func `a visitor that stands still before it reaches the executor holds up nobody`(kind: Kind) async throws {
+    for executor in [StoreExecutor.own, .serial(HeldExecutor()), .mainActor] {
+      let subject = Subject(kind, executor: executor)
+      let tree = subject.root.core.node.tree
+      tree.announceVisit()
+      try await subject.servesAndEnds { await tree.untilIdle() }
+      let visit = try await tree.runNow(
+        for: nil, { _ throws(StoreError) in }, late: { LateVisit { _ throws(StoreError) in } })
+      if case .late(let visit) = visit { try await visit.value() }
+      #expect(tree.departed.load(ordering: .relaxed) == tree.ended.load(ordering: .relaxed))
+    }
+  }
+
   @Test func `stores look at those above them for as long as a closed one is there`() async {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let tree = root.core.node.tree

@@ -50,6 +50,8 @@ private struct InboxSystem: Interleaved {
     /// What is sent, if anything.
     let action: Int?
     let rest: [Call]
+    /// Whether its caller reaches the executor only when all others are through.
+    var standsStill = false
   }
 
   /// What `Tree.performRest` has taken out of the batch.
@@ -147,20 +149,33 @@ private struct InboxSystem: Interleaved {
   let waitsOutside: Bool
   /// Whether a visitor calls `leave` before `endVisit`, and not after it, as `Tree.leaveFromVisit` does.
   let leavesBeforeItsVisitEnds: Bool
+  /// The clients that stand still between their call of `send`, or of a read, and their arrival on the executor, until
+  /// all others are through.
+  let standing: Set<Int>
   let mistake: Mistake?
 
   init(
     _ clients: [[Call]], quantum: Int = 1, within: [Int: [Call]] = [:], runsJobsInside: Bool = false,
     waitsOutside: Bool = true,
-    leavesBeforeItsVisitEnds: Bool = false, mistake: Mistake? = nil
+    leavesBeforeItsVisitEnds: Bool = false, standing: Set<Int> = [], mistake: Mistake? = nil
   ) {
+    self.standing = standing
     self.leavesBeforeItsVisitEnds = leavesBeforeItsVisitEnds
     self.runsJobsInside = runsJobsInside
     self.waitsOutside = waitsOutside
     self.quantum = quantum
     self.within = within
     self.mistake = mistake
-    for client in clients { crowd.join("client", next(client)) }
+    for (number, client) in clients.enumerated() {
+      crowd.join(standing.contains(number) ? Self.nameOfStanding : "client", next(client))
+    }
+  }
+
+  private static let nameOfStanding = "one that stands still"
+
+  func isReady(_ step: Step) -> Bool {
+    guard case .visit(let visit) = step, visit.standsStill else { return true }
+    return crowd.unfinished.allSatisfy { $0 == Self.nameOfStanding }
   }
 
   private func next(_ calls: [Call]) -> Next<Step> {
@@ -275,10 +290,10 @@ private struct InboxSystem: Interleaved {
     case .release(let entry): return record.isClosed && machine.phase == .idle ? next(rest) : order(entry, rest)
     case .visit:
       record.departed += 1
-      return .step(.visit(Visit(asked: record.ordered, action: nil, rest: rest)))
+      return .step(.visit(Visit(asked: record.ordered, action: nil, rest: rest, standsStill: standing.contains(me))))
     case .send(let action):
       record.departed += 1
-      return .step(.visit(Visit(asked: record.ordered, action: action, rest: rest)))
+      return .step(.visit(Visit(asked: record.ordered, action: action, rest: rest, standsStill: standing.contains(me))))
     case .untilIdle:
       let waiter = IdleWaiter(wait: crowd.makeWait(of: me), asked: record.ordered, rest: rest)
       guard machine.isIdle(orTells: waiter) else { return .wait }
@@ -407,6 +422,22 @@ private struct InboxSystem: Interleaved {
     await explore { InboxSystem([[.dispatch(1)], [.visit], Call.shutdown(3)]) }.expectNoFailure(atLeast: 10_000)
     await explore { InboxSystem(Self.releasing) }.expectNoFailure(atLeast: 10_000)
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.send(4)], [.end(3)]]) }.expectNoFailure(atLeast: 4_000)
+  }
+
+  /// As long as nothing is left over at the end of a drain: that is left to the visitor.
+  @Test(arguments: [InboxSystem.Call.visit, .send(1)])
+  fileprivate func `a visitor that stands still before it reaches the executor holds up nobody`(
+    visit: InboxSystem.Call
+  ) async {
+    let others: [[[Call]]] = [
+      [[.dispatch(2), .untilIdle]], [[.send(2)], [.visit]], [Call.shutdown(3)],
+      [[.dispatch(2), .dispatch(4)], [.send(5)]], [[.dispatch(2), .dispatch(4)] + Call.shutdown(3)],
+    ]
+    for others in others {
+      await explore { InboxSystem([[visit]] + others, quantum: 8, standing: [0]) }.expectNoFailure(atLeast: 15)
+    }
+    await explore { InboxSystem([[visit], [.send(6)], [.dispatch(2), .send(4)]], quantum: 8, standing: [0, 1]) }
+      .expectNoFailure(atLeast: 1_000)
   }
 
   private static let within: [Int: [Call]] = [1: [.visit, .dispatch(5)], 2: [.dispatch(4), .visit, .untilIdle]]
