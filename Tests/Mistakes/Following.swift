@@ -13,8 +13,8 @@ func followingOptionsOfAStoreThatFollowsNothing(options: LogOptions) {
   _ = RootStore<Cart, CartAction>(initialState: Cart(), options: options) { _, _ in }
 }
 func otherOptions(log: any OrderedLog, options: LogOptions, clock: any Clock<Duration>) async throws {
-  // error: 'init(…)' is unavailable: Give options as one value, 'options: FollowingOptions(log: options, store:
-  //   StoreOptions(clock: clock))'
+  // error: 'init(…)' is unavailable: Give log options, fingerprint, summary, onPhase, atStart, emits and history as
+  //   'options: FollowingOptions(log: …)', and executor, clock and the like as its 'store: StoreOptions(…)'
   _ = try await RootStore<Cart, CartAction>(following: log, initialState: Cart(), options: options) { _, _ in }
   _ = try await RootStore<Cart, CartAction>(
     // error: cannot convert value of type 'StoreOptions' to expected argument type 'FollowingOptions<Cart,
@@ -57,13 +57,14 @@ func followingOutOfOrder(log: any OrderedLog, options: LogOptions) async throws 
 }
 /// As they were before `FollowingOptions`.
 func olderFollowing(log: any OrderedLog, options: LogOptions, clock: any Clock<Duration>) async throws {
-  // error: 'init(…)' is unavailable: Give options as one value, 'options: FollowingOptions(log: options, store:
-  //   StoreOptions(clock: clock))'
+  // error: 'init(…)' is unavailable: Give log options, fingerprint, summary, onPhase, atStart, emits and history as
+  //   'options: FollowingOptions(log: …)', and executor, clock and the like as its 'store: StoreOptions(…)'
   _ = try await RootStore<Cart, CartAction>(
     following: log, initialState: Cart(), options: options, fingerprint: { _ in 0 }, atStart: .empty, clock: clock
   ) { _, _ in }
-  // error: 'init(…)' is unavailable: Give 'codings: LogCodings(actions: …, states: …)', and options as
-  //   'options: FollowingOptions(log: options)'
+  // error: 'init(…)' is unavailable: Give 'codings: LogCodings(actions: …, states: …)'; log options,
+  //   fingerprint, summary, onPhase, atStart, emits and history as 'options: FollowingOptions(log: …)'; and
+  //   executor, clock and the like as its 'store: StoreOptions(…)'
   _ = try await RootStore<Cart, CartAction>(
     following: log, initialState: Cart(), reducers: [], actions: .json(), states: .json())
 }

@@ -49,6 +49,14 @@ func olderParameters(clock: any Clock<Duration>) async {
   // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
   //   StoreOptions(clock: clock)'
   _ = StoreFactory<Cart, CartAction>(initialState: Cart(), clock: clock) { _, _ in }
+  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
+  //   StoreOptions(clock: clock)'
+  _ = StoreFactory<Cart, CartAction>(initialState: Cart(), reducers: [], executor: .mainActor)
+  // error: 'withStore(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value,
+  //   'options: StoreOptions(clock: clock)'
+  await withStore(initialState: Cart(), reducers: [Reducer<Cart, CartAction>](), executor: .mainActor) { store in
+    await store.shutdown()
+  }
   // error: 'withStore(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value,
   //   'options: StoreOptions(clock: clock)'
   await withStore(

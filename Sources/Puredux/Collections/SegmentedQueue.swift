@@ -1,5 +1,5 @@
-/// First in, first out, in segments: growing never moves the existing elements, and dropping from the front never
-/// shifts the rest, so that a queue of a million elements delays its users no longer than one of ten.
+/// First in, first out, in segments: growing moves no elements but those of the first segment, and dropping from the
+/// front never shifts the rest, so that a queue of a million elements delays its users no longer than one of ten.
 ///
 /// Copies share their segments: a copy costs nothing, and a change after it costs no more than the segment that changes
 /// and the list of segments.

@@ -196,8 +196,7 @@ extension History {
     }
 
     func cancel() {
-      // Released outside the lock.
-      _ = kept.withLock { kept in
+      kept.releasingOutside { kept in
         defer { kept = SegmentedQueue(segmentLength: kept.segmentLength) }
         return kept
       }

@@ -121,12 +121,17 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @usableFromInline let handler: CommitHandler<Action>
   @usableFromInline let node: StoreNode<Action>
   @usableFromInline let stages: CommitStages<Action>
+  @usableFromInline let passage: Int
 
   @inlinable init(handler: CommitHandler<Action>, node: StoreNode<Action>, stages: CommitStages<Action>) {
     self.handler = handler
     self.node = node
     self.stages = stages
+    passage = stages.passage
   }
+
+  /// Whether the action is still being handled.
+  @inlinable var isUnderWay: Bool { stages.passage == passage }
 
   /// The state of the store that the middleware belongs to: the one before the commit until `next` is called, and then
   /// the one after it.
@@ -144,7 +149,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
 
   /// The store that the action was given to: the middleware's own, or one below it. `.root` once the action has been
   /// handled.
-  @inlinable public var store: StoreID { stages.isUnderWay ? node.id : .root }
+  @inlinable public var store: StoreID { isUnderWay ? node.id : .root }
 
   /// Whether the action has been committed: false before `next`, and false after it if other middleware has stopped the
   /// action.
@@ -156,7 +161,7 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @inlinable public var isReplay: Bool { stages.isReplay }
 
   /// Dispatches to the store that the action was given to.
-  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: stages.isUnderWay ? node : nil) }
+  @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: isUnderWay ? node : nil) }
 
   /// Gives the reason why the action is stopped: `send` throws `StoreError.rejected` with it.
   @inlinable public func reject(_ reason: RejectionReason) {

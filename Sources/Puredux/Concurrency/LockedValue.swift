@@ -23,4 +23,11 @@ import Synchronization
       return try body(&value)
     }
   }
+
+  /// Runs a body under the lock, and releases what it returns outside: the optimizer may otherwise release a result
+  /// that nobody uses, and with it run the user's code, before the lock is released.
+  @inline(__always) @inlinable package func releasingOutside<Result>(_ body: (inout Value) -> Result) {
+    let result = withLock(body)
+    withExtendedLifetime(result) {}
+  }
 }

@@ -32,7 +32,7 @@ final class ObserverCalls: Sendable {
 
   /// A subscription is over or cancelled: it no longer calls the observer.
   func end(_ subscription: ObserverSubscription) {
-    _ = turns.withLock { $0.end(subscription) }
+    turns.releasingOutside { $0.end(subscription) }
   }
 }
 

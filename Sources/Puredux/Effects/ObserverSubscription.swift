@@ -66,7 +66,7 @@ final class ObserverSubscription: Sendable {
 
   func end() {
     calls.end(self)
-    _ = life.withLock { life in
+    life.releasingOutside { life in
       defer { life = Life() }
       return (life.cancelSubscriber, life.task)
     }

@@ -113,7 +113,7 @@
   }
 
   private func change(_ id: ObjectIdentifier, _ change: (inout Entries.Entry) -> Void) {
-    _ = table.withLock { $0.entries.change(id, change) }
+    table.releasingOutside { $0.entries.change(id, change) }
   }
 
   /// Has an action performed when a store ends, after its last commit; at once if it has ended.
@@ -167,7 +167,7 @@
     var runners: [EffectRunner] = []
     var slots: [EffectSlots] = []
     var endings: [(number: Int, action: @Sendable () -> Void)] = []
-    _ = table.withLock { table in
+    table.releasingOutside { table in
       table.entries.visit(ObjectIdentifier(node)) { store in
         guard store.ends(cancelling: cancelling) else { return false }
         if let runner = store.runner { runners.append(runner) }

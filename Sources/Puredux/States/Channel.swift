@@ -141,8 +141,7 @@ import Synchronization
 
   /// The first half of a publication: the state takes its place in the backlog.
   @inlinable func enter(_ state: State, scratch: inout Scratch) {
-    // Released here, outside the lock.
-    _ = backlog.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
+    backlog.releasingOutside { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
   }
 
   /// The second half: the consumers that waited for the state receive it.

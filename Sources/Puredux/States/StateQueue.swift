@@ -1,8 +1,8 @@
 /// States of one type, first in, first out: a `SegmentedQueue` in an object, so that a backlog does not depend on the
 /// type, and is compiled once.
 ///
-/// SAFETY: each queue is used for one type of state only: a backlog is used by the `Channel` that it belongs to, and by
-/// that channel's subscribers.
+/// SAFETY: each queue is used for one type of state only. Only a `Backlog` has queues, and only a `Channel<State>` has a
+/// backlog, which it and its subscribers use for `State`.
 @usableFromInline struct StateQueue {
   @usableFromInline var states: AnyStates?
   @usableFromInline var count = 0
@@ -22,7 +22,7 @@
     return unique(of: type).popFirst()
   }
 
-  /// Takes out the first state, and appends another.
+  /// Takes out the first state, if there is one, and appends another.
   @inlinable mutating func replaceFirst<State>(appending state: State) -> State? {
     if count == 0 { count = 1 }
     return unique(of: State.self).replaceFirst(appending: state)
@@ -90,7 +90,9 @@ extension StateQueue {
   }
 
   @usableFromInline final class States<State>: AnyStates {
-    @usableFromInline var queue = SegmentedQueue<State>()
+    /// In segments of some 4 KB.
+    @usableFromInline var queue = SegmentedQueue<State>(
+      segmentLength: min(256, max(1, 4_096 / max(1, MemoryLayout<State?>.stride))))
 
     @inlinable override init() { super.init() }
 

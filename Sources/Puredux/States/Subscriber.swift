@@ -153,8 +153,7 @@
 
   @usableFromInline func cancel() {
     let isLast = channel.cancel(cursor)
-    // Released outside the lock.
-    _ = ahead.withLock { ahead in
+    ahead.releasingOutside { ahead in
       defer { ahead = StatesAhead() }
       return ahead
     }

@@ -99,7 +99,7 @@ public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>
 ) async throws(Failure) -> Result { removed() }
 
 extension LogStatistics {
-  @available(*, unavailable, message: "Set 'failedSnapshots' and 'epoch' in what it returns")
+  @available(*, unavailable, message: "Make it with the first eight, and assign 'failedSnapshots' and 'epoch'")
   @_disfavoredOverload public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
     pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0, failedSnapshots: UInt64 = 0, epoch: UInt64 = 0

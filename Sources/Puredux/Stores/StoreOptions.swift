@@ -1,4 +1,6 @@
-/// How a root store and its tree run: what `RootStore`, `StoreFactory` and `withStore` take as `options:`.
+/// How a root store and its tree run: what `RootStore`, `StoreFactory` and `withStore` take as `options:`. What depends
+/// on the types of state and action (`emits:`, `history:`) are parameters beside it; where a store follows a log, they
+/// are in its `FollowingOptions`, as it has more of them.
 ///
 ///     let root = RootStore(
 ///       initialState: Cart(), options: StoreOptions(executor: .mainActor, clock: clock), reducer: reduce)

@@ -26,7 +26,8 @@ import Synchronization
   @usableFromInline let ordered: Ordered?
 
   // Of the action that passes them now, or did last. Atomics as they have no run-time checks for overlapping accesses.
-  @usableFromInline let isPassed = Atomic(false)
+  /// Goes up when an action begins to pass, and when it has passed: odd in between.
+  @usableFromInline let passages = Atomic(0)
   @usableFromInline let hasCommitted = Atomic(false)
   // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`); an access
   // copies a value out or sets it.
@@ -65,14 +66,14 @@ import Synchronization
   }
 
   @inlinable func begin() {
-    isPassed.store(true, ordering: .relaxed)
+    passages.store((passage + 1) | 1, ordering: .relaxed)
     hasCommitted.store(false, ordering: .relaxed)
     unsafe rejection = nil
   }
 
   /// Returns why the action was not committed, if it was not.
   @inlinable func end() -> StoreError? {
-    isPassed.store(false, ordering: .relaxed)
+    passages.store((passage + 1) & ~1, ordering: .relaxed)
     return unsafe isCommitted ? nil : .rejected(reason: rejection)
   }
 
@@ -88,8 +89,8 @@ import Synchronization
     unsafe node.reduce(&action, passing: self)
   }
 
-  /// Whether an action is on its way.
-  @inlinable var isUnderWay: Bool { isPassed.load(ordering: .relaxed) }
+  /// Tells the action that passes now from those before and after it.
+  @inlinable var passage: Int { passages.load(ordering: .relaxed) }
   @inlinable var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
   @usableFromInline var isReplay: Bool { ordered?.order.isReplaying ?? false }
 

@@ -36,7 +36,7 @@
   /// What `dispatch` answers while nothing is taken. From anywhere.
   var refusal: DispatchResult? { get }
 
-  /// How many requests may wait for their turn before `dispatch` is refused.
+  /// How many requests may wait for their turn before `dispatch` is refused. From anywhere.
   var inboxBound: Int { get }
 
   /// For `StoreStatistics`. From anywhere.

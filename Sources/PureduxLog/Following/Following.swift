@@ -918,7 +918,7 @@ private struct Summarizing: Sendable {
     guard verdict == .commit else { return }
     switch (action, own) {
     case (let action?, let own?): sequencer.commit(action, own, on: tree)
-    case (let action?, nil): core.commitQuietly(action, on: tree)
+    case (let action?, nil): if !sequencer.hasEnded { core.commitQuietly(action, on: tree) }
     case (nil, let own?):
       sequencer.giveUp(
         own, .rejected(reason: "It was decided that the action is skipped, or the log was sealed before it."), on: tree)
@@ -1062,7 +1062,7 @@ private struct Summarizing: Sendable {
       observer.finish()
     }
     // The tree holds this, and this held the tree.
-    _ = core.withLock { $0.take() }
+    core.releasingOutside { $0.take() }
     for task in tasks + [writer] { task?.cancel() }
     tellArrivals()
     onPhase?(.ended)
@@ -1400,8 +1400,7 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// What the program says of the state, and the position that it is of; nothing where the
-  /// state is not to be gone by.
+  /// What the program says of the state, and the position that it is of; nothing where the state is not to be gone by.
   private func summarized(
     of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
   ) -> (UInt64, any Encodable & Sendable)? {

@@ -29,8 +29,8 @@ public struct LogOptions: Sendable {
   public var endingLimit = Duration.seconds(10)
   /// A snapshot is saved after that many bytes of entries, where the log keeps snapshots. `nil` saves none.
   public var snapshotBytes: Int? = 4 << 20
-  /// How long a summary that has changed may wait to be written: it is written once in that time at most,
-  /// and with each snapshot, and when the store ends. Less than a millisecond counts as a millisecond.
+  /// How long a summary that has changed may wait to be written: it is written once in that time at most, and with each
+  /// snapshot, and when the store ends. Less than a millisecond counts as a millisecond.
   public var summaryInterval = Duration.seconds(1)
   /// Whether the log is truncated, with each snapshot, behind the one before. What those do not have is gone then; and
   /// a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.

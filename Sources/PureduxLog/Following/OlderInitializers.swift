@@ -6,7 +6,8 @@ public import Puredux
 extension RootStore {
   @available(
     *, unavailable,
-    message: "Give options as one value, 'options: FollowingOptions(log: options, store: StoreOptions(clock: clock))'"
+    message:
+      "Give log options, fingerprint, summary, onPhase, atStart, emits and history as 'options: FollowingOptions(log: …)', and executor, clock and the like as its 'store: StoreOptions(…)'"
   )
   @_disfavoredOverload public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
@@ -24,7 +25,8 @@ extension RootStore {
 
   @available(
     *, unavailable,
-    message: "Give options as one value, 'options: FollowingOptions(log: options, store: StoreOptions(clock: clock))'"
+    message:
+      "Give log options, fingerprint, summary, onPhase, atStart, emits and history as 'options: FollowingOptions(log: …)', and executor, clock and the like as its 'store: StoreOptions(…)'"
   )
   @_disfavoredOverload public init(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>], schema: UInt32 = 1,
@@ -44,7 +46,7 @@ extension RootStore {
   @available(
     *, unavailable,
     message:
-      "Give 'codings: LogCodings(actions: …, states: …)', and options as 'options: FollowingOptions(log: options)'"
+      "Give 'codings: LogCodings(actions: …, states: …)'; log options, fingerprint, summary, onPhase, atStart, emits and history as 'options: FollowingOptions(log: …)'; and executor, clock and the like as its 'store: StoreOptions(…)'"
   )
   @_disfavoredOverload public init(
     following log: any OrderedLog, initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?,
@@ -64,7 +66,7 @@ extension RootStore {
   @available(
     *, unavailable,
     message:
-      "Give 'codings: LogCodings(actions: …, states: …)', and options as 'options: FollowingOptions(log: options)'"
+      "Give 'codings: LogCodings(actions: …, states: …)'; log options, fingerprint, summary, onPhase, atStart, emits and history as 'options: FollowingOptions(log: …)'; and executor, clock and the like as its 'store: StoreOptions(…)'"
   )
   @_disfavoredOverload public init(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>], actions: LogCoding<Action>,

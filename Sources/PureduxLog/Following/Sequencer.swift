@@ -15,7 +15,8 @@ private struct SubmittedAction {
 /// What the stores of a tree have submitted to its log, and has not come back.
 ///
 /// SAFETY: its variables are used on the tree's executor only, in the section of what is done there (`Order`), and each
-/// access is over before anything of the user's is called. It belongs to one tree.
+/// access is over before anything of the user's is called; an action that an assignment releases cannot come back to
+/// the same variable. It belongs to one tree.
 final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private var pending: [SubmittedAction?] = []
   /// Where the first of them is.

@@ -284,12 +284,15 @@ import Testing
   @Test func `a context that is kept beyond its action dispatches nothing`() async throws {
     final class Keeper: @unchecked Sendable {
       var context: MiddlewareContext<Int, Int>?
+      var answers: [DispatchResult] = []
     }
     let keeper = Keeper()
     let root = RootStore<Int, Int>(
       initialState: 0,
       middleware: [
         Middleware { action, context, next in
+          // Not even while the next action is handled.
+          if let kept = keeper.context { keeper.answers.append(kept.dispatch(1)) }
           keeper.context = context
           next(action)
         }
@@ -300,6 +303,9 @@ import Testing
     #expect(keeper.context?.store == .root)
     #expect(keeper.context?.isCommitted == true)
     #expect(await root.state == 1)
+    try await root.send(1)
+    #expect(keeper.answers == [.terminated])
+    #expect(await root.state == 2)
   }
 }
 

@@ -4,7 +4,7 @@ import PureduxTestSupport
 import Testing
 
 /// A caller that stands still between its call of `send`, or of a read, and its arrival on the tree's executor, or
-/// between the end of that and its return, holds up nobody.
+/// between the end of that and its return, holds up nobody between drains.
 @Suite(.timeLimit(.minutes(15))) struct G10StandingStill {
   enum Request: CaseIterable, Sendable {
     case send, sendReading, read

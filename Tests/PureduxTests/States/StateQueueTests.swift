@@ -87,6 +87,20 @@ import Testing
     #expect(weak.allSatisfy { $0.object == nil })
   }
 
+  /// However long it is in use: a segment is given up when all of it has been read.
+  @Test func `large states do not have room for many kept`() {
+    func room<State>(of state: State) -> Int {
+      var queue = StateQueue()
+      for _ in 0..<3 { queue.append(state) }
+      for _ in 0..<1000 { _ = queue.replaceFirst(appending: state) }
+      let states = queue.unique(of: State.self).queue
+      return states.segments.all.reduce(0) { $0 + $1.capacity } * MemoryLayout<State?>.stride
+    }
+    #expect(room(of: 0) <= 3 * 4096)
+    #expect(room(of: Held<25>(0)) <= 4 * 4096)
+    #expect(room(of: Held<700>(0)) <= 8 * MemoryLayout<Held<700>?>.stride)
+  }
+
   @Test func `states of no size are counted`() {
     var queue = StateQueue()
     for _ in 0..<1000 { queue.append(()) }

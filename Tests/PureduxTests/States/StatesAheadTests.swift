@@ -71,6 +71,42 @@ import Testing
     #expect(tally.living.withLock { $0 } == 0)
   }
 
+  /// A state whose release asks the same sequence, as a user's may.
+  private final class Asking: Sendable {
+    let ask: @Sendable () -> Void
+
+    init(_ ask: @escaping @Sendable () -> Void) { self.ask = ask }
+
+    deinit { ask() }
+  }
+
+  @Test func `what was taken ahead is released outside the lock of the sequence`() async throws {
+    let subscribers = Record<Subscriber>()
+    let released = Counter()
+    let make: @Sendable () -> Asking = {
+      Asking {
+        released.increment()
+        for subscriber in subscribers.all {
+          let taken: Backlog.Taken<Asking> = subscriber.take()
+          if case .nothing = taken { Issue.record("the sequence goes on") }
+          subscriber.cancel()
+        }
+      }
+    }
+    let root = RootStore<Asking, Int>(initialState: make()) { state, _ in state = make() }
+    let states = root.states() as StateSequence
+    for number in 0..<20 { try await root.send(number) }
+    do {
+      var iterator = states.makeAsyncIterator()
+      _ = await iterator.next()
+      _ = await iterator.next()
+    }
+    subscribers.add(states.subscriber)
+    states.subscriber.cancel()
+    #expect(released.count >= 19)
+    await root.shutdown()
+  }
+
   /// What one subscriber alone still needs is moved, and the rest copied.
   @Test func `through a store, with one that is ahead and one that stalls`() async throws {
     let tally = Tally()
