@@ -195,7 +195,7 @@ extension CommitStep {
       step.own, reduce: step.reduce,
       stages: CommitStages(
         Middleware.handlers(admission, showing: source, before: submitting), committing: CommitStages.committing,
-        record: step.stages?.record, ordered: CommitStages.Ordered(order, step.stages?.handler, quiet: quiet)),
+        record: step.stages?.record, ordered: CommitStages.Ordered(order, step.stages?.handler), quiet: quiet),
       source: step.source, publish: step.publish)
   }
 }

@@ -232,7 +232,7 @@ extension StoreCore {
     unsafe node.withStages { stages in
       var action = action
       stages.begin()
-      stages.ordered?.quiet.perform(&action, node, stages)
+      stages.quiet?.perform(&action, node, stages)
       _ = stages.end()
     }
   }

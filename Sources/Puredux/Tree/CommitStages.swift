@@ -24,6 +24,9 @@ import Synchronization
   @usableFromInline let committing: Commit
   /// Nil unless the order comes from elsewhere.
   @usableFromInline let ordered: Ordered?
+  /// The middleware of a root store whose order comes from elsewhere, in front of a commit by itself alone, and without
+  /// effects.
+  @usableFromInline let quiet: CommitHandler<Action>?
 
   // Of the action that passes them now, or did last. Atomics as they have no run-time checks for overlapping accesses.
   /// Goes up when an action begins to pass, and when it has passed: odd in between.
@@ -37,7 +40,7 @@ import Synchronization
   @usableFromInline init(
     _ handler: CommitHandler<Action>?, committing: @escaping Commit, record: Record?,
     onCommit: CommitStep<Action>.OnCommit? = nil, last: Action? = nil,
-    ordered: Ordered? = nil, above: CommitStages? = nil
+    ordered: Ordered? = nil, quiet: CommitHandler<Action>? = nil, above: CommitStages? = nil
   ) {
     self.handler = handler
     self.committing = committing
@@ -45,6 +48,7 @@ import Synchronization
     self.onCommit = onCommit
     self.last = last
     self.ordered = ordered ?? above?.ordered
+    self.quiet = quiet
     prepares = onCommit?.prepare != nil || above?.prepares == true
     tells = onCommit != nil || above?.tells == true
     records = record != nil || above?.records == true

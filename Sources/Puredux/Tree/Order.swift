@@ -82,13 +82,10 @@ extension CommitStages {
     let order: any Order<Action>
     /// The middleware of the root store but for its admission, which decides when the action has come back.
     let middleware: CommitHandler<Action>?
-    /// The same, in front of a commit by the root store alone, and without effects.
-    let quiet: CommitHandler<Action>
 
-    init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?, quiet: CommitHandler<Action>) {
+    init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?) {
       self.order = order
       self.middleware = middleware
-      self.quiet = quiet
     }
   }
 }
