@@ -61,13 +61,13 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// What the reducers of a store do with its state, and their names.
-  @usableFromInline typealias Steps = [(reducer: String?, reduce: @Sendable (AnyOwnState, inout Action) -> Void)]
+  @usableFromInline typealias Steps = [(reducer: String?, reduce: @Sendable (AnyStateStorage, inout Action) -> Void)]
 
   /// How many commits it keeps.
   public let limit: Int
   @usableFromInline let contents: LockedValue<Contents>
   /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
-  @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, OwnState<State>) -> Void
+  @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, StateStorage<State>) -> Void
   /// `CommitStages.committing`, likewise.
   @usableFromInline let commit: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
 
@@ -131,14 +131,14 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// Runs the reducers on the state one by one, and keeps the state after each.
   @usableFromInline func record(
     _ action: Action, _ node: StoreNode<Action>, by steps: Steps,
-    in own: OwnState<State>
+    in own: StateStorage<State>
   ) {
     recording(self, action, node, steps, own)
   }
 
   @inlinable func recordNow(
     _ action: Action, _ node: StoreNode<Action>, by steps: Steps,
-    in own: OwnState<State>
+    in own: StateStorage<State>
   ) {
     guard let before = own.value else { return }
     let position = node.tree.commitCount.load(ordering: .relaxed)

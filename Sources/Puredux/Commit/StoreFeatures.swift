@@ -3,9 +3,9 @@
 @usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let initialState: Owned
   /// What the store does in a commit, made where its reducer is known.
-  @usableFromInline let reduce: @Sendable (AnyOwnState, inout Action) -> Void
+  @usableFromInline let reduce: @Sendable (AnyStateStorage, inout Action) -> Void
   /// Of a root store.
-  @usableFromInline let publish: (@Sendable (AnyOwnState, AnySource) -> Void)?
+  @usableFromInline let publish: (@Sendable (AnyStateStorage, AnySource) -> Void)?
   /// What each reducer does, for a history. Nil if there is none, or if the store is made with one closure.
   @usableFromInline let steps: History<Owned, Action>.Steps?
   @usableFromInline let middleware: [Middleware<State, Action>]
@@ -20,9 +20,9 @@
   @inlinable init(
     _ initialState: Owned, steps: History<Owned, Action>.Steps?, middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
-    publish: (@Sendable (AnyOwnState, AnySource) -> Void)?,
+    publish: (@Sendable (AnyStateStorage, AnySource) -> Void)?,
     commit: (@Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?,
-    reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void
+    reduce: @escaping @Sendable (AnyStateStorage, inout Action) -> Void
   ) {
     self.initialState = initialState
     self.reduce = reduce
@@ -78,7 +78,7 @@
   ///   - parent: Its parent's node, which its own will hold.
   ///   - above: The stages of its parent.
   @inlinable func step(
-    _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
+    _ own: StateStorage<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
     turn: PartTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
     // Nothing else is looked up where there are only reducers.
@@ -90,7 +90,7 @@
 
   /// Not specialized, while what the reducers, the middleware and the history do is, where they are made.
   @usableFromInline func fullStep(
-    _ own: OwnState<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: PartTurn?,
+    _ own: StateStorage<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: PartTurn?,
     under parent: StoreNode<Action>?, above: CommitStages<Action>?
   ) -> CommitStep<Action> {
     let above = above.flatMap { $0.reachesDown ? $0 : nil }
@@ -115,7 +115,7 @@
 
   /// Opens a turn for the rest of the commit, too.
   private static func reducing(
-    _ reduce: @escaping @Sendable (AnyOwnState, inout Action) -> Void, in turn: PartTurn
+    _ reduce: @escaping @Sendable (AnyStateStorage, inout Action) -> Void, in turn: PartTurn
   ) -> CommitStep<Action>.Reduce {
     { own, action in
       reduce(own, &action)
@@ -149,7 +149,7 @@ extension StoreFeatures where Owned == State {
 
   /// Publishes the state of a root store. SAFETY: `step` gives it what the features are of, and what a root store shows
   /// is what it owns.
-  @inlinable static var publishing: @Sendable (AnyOwnState, AnySource) -> Void {
+  @inlinable static var publishing: @Sendable (AnyStateStorage, AnySource) -> Void {
     { own, source in
       unsafe source.known(of: State.self).publish(own.known(of: State.self))
       source.endTurns()
@@ -160,14 +160,14 @@ extension StoreFeatures where Owned == State {
 extension Reducer {
   /// What the reducer does with the state that a store owns. SAFETY: `StoreFeatures.step` gives it that, and a history
   /// is of the same state.
-  @inlinable var changing: @Sendable (AnyOwnState, inout Action) -> Void {
+  @inlinable var changing: @Sendable (AnyStateStorage, inout Action) -> Void {
     { [change] own, action in unsafe own.known(of: State.self).change { change(&$0, &action) } }
   }
 }
 
 extension Source {
   /// Publishes the state of a root store, if it has followers.
-  @inlinable func publish(_ own: OwnState<State>) {
+  @inlinable func publish(_ own: StateStorage<State>) {
     guard hasSubscribers, let state = own.value else { return }
     publish(state)
   }
@@ -178,7 +178,7 @@ extension CommitStep {
   /// would merge those that are alike, and each call would be two jumps. SAFETY: as for `Reducer.changing`.
   @inlinable static func reducing<Owned: Sendable>(
     by reducer: @escaping @Sendable (inout Owned, Action) -> Void
-  ) -> @Sendable (AnyOwnState, inout Action) -> Void {
+  ) -> @Sendable (AnyStateStorage, inout Action) -> Void {
     { own, action in unsafe own.known(of: Owned.self).change { reducer(&$0, action) } }
   }
 

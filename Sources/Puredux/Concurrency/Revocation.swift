@@ -3,19 +3,20 @@ import Synchronization
 /// Whether the actions that an effect dispatches are no longer wanted. Set on the tree's executor, in commit order, or
 /// from anywhere when a subscription is cancelled.
 ///
-/// SAFETY: the flags are atomic, and the errand is set before this is shared; subclasses are responsible for their own
-/// state. The compiler does not check a class that is not final.
+/// SAFETY: the flags are atomic, and `awaitedWork` is set before this is shared; subclasses are responsible for their
+/// own state. The compiler does not check a class that is not final.
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)
   /// That of the whole effect, if this is only of a part of its work.
   private final let whole: Revocation?
-  /// What the effect belongs to, and with it the actions that it dispatches. Set before anybody else has this.
-  final var errand: Errand?
+  /// What the effect and the actions that it dispatches are part of, if a caller waits for it. Set before this is
+  /// shared.
+  final var awaitedWork: AwaitedWork?
 
   init(within whole: Revocation? = nil) {
     self.whole = whole
-    errand = whole?.errand
+    awaitedWork = whole?.awaitedWork
   }
 
   final var isRevoked: Bool { revoked.load(ordering: .acquiring) || whole?.isRevoked == true }

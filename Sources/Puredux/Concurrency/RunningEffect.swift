@@ -80,10 +80,10 @@ import Synchronization
     }) { runner.effect(self, pausesBy: newest) }
   }
 
-  /// Somebody else waits for a time, and will then have the task that does the work go on: until the alarm has ended,
-  /// the effect rests only for as long as that time has not come.
-  final func expects(_ alarm: Pause) { runner.effect(self, expects: alarm) }
-  final func ended(_ alarm: Pause) { runner.ended(alarm) }
+  /// Another task waits for a timeout, and will then resume the task that does the work: until the timeout has ended,
+  /// the effect rests only while the time has not come.
+  final func expects(_ timeout: Pause) { runner.effect(self, expects: timeout) }
+  final func ended(_ timeout: Pause) { runner.ended(timeout) }
 
   final func end() { isOver.store(true, ordering: .relaxed) }
 
@@ -103,8 +103,8 @@ extension RunningEffect {
     /// The store that the effects belong to, if any.
     var store: (any AnyObject & Sendable)? { get }
     func effect(_ effect: RunningEffect, pausesBy pause: Pause)
-    func effect(_ effect: RunningEffect, expects alarm: Pause)
-    func ended(_ alarm: Pause)
+    func effect(_ effect: RunningEffect, expects timeout: Pause)
+    func ended(_ timeout: Pause)
     /// The work is done.
     func ended(_ effect: RunningEffect)
   }
@@ -150,7 +150,7 @@ extension RunningEffect {
 }
 
 extension RunningEffect.Host {
-  // One for which nobody waits until all rests need not know.
-  func effect(_ effect: RunningEffect, expects alarm: RunningEffect.Pause) {}
-  func ended(_ alarm: RunningEffect.Pause) {}
+  // A host that nobody asks whether all its effects rest ignores timeouts.
+  func effect(_ effect: RunningEffect, expects timeout: RunningEffect.Pause) {}
+  func ended(_ timeout: RunningEffect.Pause) {}
 }

@@ -1,8 +1,8 @@
 /// A task that waits to be handed a value.
 ///
 /// An unchecked continuation, as one is made for each delivery. SAFETY: whatever keeps a waiter (cursors, an inbox, an
-/// effect group, a late visit) keeps it in exactly one place and removes it from there to hand it out, and every caller
-/// that receives one resumes it.
+/// effect group, a pending request) keeps it in exactly one place and removes it from there to hand it out, and every
+/// caller that receives one resumes it.
 @usableFromInline @safe struct Waiter<Value: Sendable>: Sendable {
   @usableFromInline let continuation: UnsafeContinuation<Value, Never>
 

@@ -1,15 +1,15 @@
 extension StoreNode {
   /// Performs an effect of an action that was given to this store. Only on the tree's executor, in commit order.
   @inlinable func perform(_ effect: Effect<Action>) {
-    guard case .work(let work) = effect.content, !asksMore else { return performDetail(of: effect) }
+    guard case .work(let work) = effect.content, !carriesMore else { return performDetail(of: effect) }
     perform(work)
   }
 
   /// Whether work may carry something along. Only on the tree's executor, whose variable this reads. SAFETY: `perform`
   /// is called there.
-  @usableFromInline var asksMore: Bool {
+  @usableFromInline var carriesMore: Bool {
     if needsPlacing { return true }
-    return unsafe tree.errandOfExecutor != nil
+    return unsafe tree.awaitedWorkOfExecutor != nil
   }
 
   /// Work that carries nothing along.
@@ -67,17 +67,19 @@ extension StoreNode {
 extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
     // SAFETY: on the tree's executor, as `StoreNode.perform`.
-    let errand = unsafe node.tree.errandOfExecutor
-    if case .work(let work) = effect.content, node.carriedContext == nil, errand == nil { return node.perform(work) }
+    let awaitedWork = unsafe node.tree.awaitedWorkOfExecutor
+    if case .work(let work) = effect.content, node.carriedContext == nil, awaitedWork == nil {
+      return node.perform(work)
+    }
     switch effect.detail {
     case .all(let parts): for part in parts { perform(part, of: node) }
     case .cancel(let id): cancel(id, of: node)
     case .run(var run):
       run.context = node.carriedContext
-      let part = errand?.enter()
+      let part = awaitedWork?.enter()
       if let part {
-        if part.errand.isCancelled { return }
-        if let owner = part.errand.owner as? EffectOwner { run.owners.append(owner) }
+        if part.awaitedWork.isCancelled { return }
+        if let owner = part.awaitedWork.owner as? EffectOwner { run.owners.append(owner) }
       }
       guard run.id != nil || !run.owners.isEmpty else {
         let work: ClosureEffect.Body = { [settings, run] running in
@@ -93,7 +95,7 @@ extension TreeEffects {
         }
         part?.end()
       }
-      effect.errand = part?.errand
+      effect.awaitedWork = part?.awaitedWork
       for owner in run.owners { owner.add(effect) }
       if let id = run.id, let slot { return add(effect, id, run.policy, in: slot, at: now, of: node) }
       start({ running in await effect.run(within: running, of: node) {} }, of: node)
@@ -243,7 +245,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
     var timed = self
     let part = Revocation(within: revocation)
     timed.revocation = part
-    let alarm = Alarm(after: limit.time, by: clock, of: running)
+    let timeout = Timeout(after: limit.time, by: clock, of: running)
     await withTaskGroup(of: Bool.self) { [timed] tasks in
       tasks.addTask {
         if !isOneOfSeveral { running.beginsHere() }
@@ -251,7 +253,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
         return true
       }
       tasks.addTask {
-        await alarm.wait()
+        await timeout.wait()
         return false
       }
       if await tasks.next() == false, !Task.isCancelled {
@@ -260,7 +262,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
         makeDispatch(revocation)(limit.action)
       }
       tasks.cancelAll()
-      alarm.end()
+      timeout.end()
     }
   }
 

@@ -1,8 +1,8 @@
 /// The effects of one store that have ids.
 ///
 /// SAFETY: the slots are reached only by `TreeEffects.perform`, `cancel` and `namedCounts`, which are called on the
-/// tree's executor, where one section is entered at a time (`Tree.enter`); or by its release, when nothing else can
-/// access them. Everything else that changes is behind the lock.
+/// tree's executor, where the reentrancy guard admits one caller at a time (`Tree.enter`); or by its release, when
+/// nothing else can access them. Everything else that changes is behind the lock.
 final class EffectSlots: @unchecked Sendable {
   /// What runs and waits under one id.
   final class Slot: Sendable {

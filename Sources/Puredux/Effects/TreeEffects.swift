@@ -1,7 +1,7 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 ///
-/// SAFETY: everything that changes is behind the lock. The compiler does not check subclasses of `StoreCompanion`.
-@usableFromInline final class TreeEffects: StoreCompanion, @unchecked Sendable {
+/// SAFETY: everything that changes is behind the lock. The compiler does not check subclasses of `TaskRegistry`.
+@usableFromInline final class TreeEffects: TaskRegistry, @unchecked Sendable {
   private struct Table {
     var entries = Entries()
     var endingCount = 0
@@ -28,7 +28,7 @@
   @usableFromInline static func custom(
     priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
     trunk: EffectRunner?
-  ) -> StoreCompanion? {
+  ) -> TaskRegistry? {
     if trunk == nil, reporting == nil, clock is ContinuousClock { return nil }
     return TreeEffects(priority: priority, trunk: trunk, settings: Settings(clock: clock, report: reporting))
   }
@@ -298,10 +298,10 @@ extension AnyStoreNode {
 
 extension AnyStoreNode {
   /// The tasks of the tree's stores.
-  @usableFromInline var effects: TreeEffects { .known(companion { TreeEffects(priority: $0) }) }
+  @usableFromInline var effects: TreeEffects { .known(taskRegistry { TreeEffects(priority: $0) }) }
 
   /// The tasks of the tree's stores, once there are any.
-  var existingEffects: TreeEffects? { existingCompanion.map { .known($0) } }
+  var existingEffects: TreeEffects? { existingTaskRegistry.map { .known($0) } }
 
   /// Returns when nothing waits in the tree, and every task of this store and of those below it rests.
   func settled(isolation: isolated (any Actor)?) async {
@@ -312,9 +312,9 @@ extension AnyStoreNode {
 }
 
 extension TreeEffects {
-  /// SAFETY: there is no other companion.
-  fileprivate static func known(_ companion: StoreCompanion) -> TreeEffects {
-    unsafe unsafeDowncast(companion, to: TreeEffects.self)
+  /// SAFETY: there is no other task registry.
+  fileprivate static func known(_ taskRegistry: TaskRegistry) -> TreeEffects {
+    unsafe unsafeDowncast(taskRegistry, to: TreeEffects.self)
   }
 }
 

@@ -6,7 +6,7 @@
   /// The edge to the source that it takes its states from; nil for a root store's.
   @usableFromInline final let edge: AnyEdge?
   /// What the store that this is the source of owns; nil if this is a view of a store.
-  @usableFromInline final let own: AnyOwnState?
+  @usableFromInline final let own: AnyStateStorage?
   /// How many stores, parts, scopes and projections there are above: at most `greatestLevel`, and one more of
   /// what is too deep. A child of a part counts as one with it.
   @usableFromInline final let level: Int
@@ -16,13 +16,13 @@
   /// store that has neither been followed nor had a scope by a key path or a selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
-  @inlinable init(edge: AnyEdge?, own: AnyOwnState?, level: Int) {
+  @inlinable init(edge: AnyEdge?, own: AnyStateStorage?, level: Int) {
     self.edge = edge
     self.own = own
     self.level = level
   }
 
-  /// As `AnyOwnState.known(of:)`.
+  /// As `AnyStateStorage.known(of:)`.
   ///
   /// SAFETY: the caller knows that its states are of this type.
   @unsafe @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {

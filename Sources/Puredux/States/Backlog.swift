@@ -58,7 +58,7 @@
     _ state: State, waking woken: inout ContiguousArray<Cursors.Parked>, garbage: inout Garbage
   ) -> State? {
     let isKept = cursors.publish(waking: &woken)
-    if !cursors.hungry.isEmpty { keepForOldest(state) }
+    if !cursors.withRoom.isEmpty { keepForOldest(state) }
     guard isKept else { return nil }
     // What every commit does beside stalled subscribers that keep the newest states.
     if cursors.drops == 1, cursors.dropsOwn.isEmpty, !kept.isEmpty {

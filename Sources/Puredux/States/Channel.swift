@@ -25,12 +25,12 @@ import Synchronization
   // What belongs to the source, without the run-time checks for overlapping accesses, which cost more than what most
   // sources do.
   //
-  // SAFETY: reached through the source, which lives on its tree's executor, where one section is entered at a time
-  // (`Tree.enter`); or from the release of a store for which nothing is in progress (`Tree.release`). What runs during
-  // an access (a publication resumes consumers and releases states, whose deinitializers may run) has no way back to
-  // the same variable: its requests to the tree wait for the executor, and publishing is part of a section. Where a
-  // list of attachments is traversed and mappings and comparisons are called, it is moved out or copied; elsewhere
-  // nothing of the user's is called.
+  // SAFETY: reached through the source, which lives on its tree's executor, where the reentrancy guard admits one
+  // caller at a time (`Tree.enter`); or from the release of a store for which nothing is in progress (`Tree.release`).
+  // What runs during an access (a publication resumes consumers and releases states, whose deinitializers may run) has
+  // no way back to the same variable: its requests to the tree wait for the executor, and publishing happens within the
+  // guard. Where a list of attachments is traversed and mappings and comparisons are called, it is moved out or copied;
+  // elsewhere nothing of the user's is called.
 
   @usableFromInline @exclusivity(unchecked) final var scratch = Scratch()
 

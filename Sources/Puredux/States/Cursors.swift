@@ -52,9 +52,9 @@
     var isActivationAwaited = true
     /// Its subscription is gone.
     var isAbandoned = false
-    /// Its indices in `parked` and in `hungry`.
+    /// Its indices in `parked` and in `withRoom`.
     var parkedAt = Slot()
-    var hungryAt = Slot()
+    var withRoomAt = Slot()
     /// Its index among the cursors whose first state expires at the same position.
     var expiringAt = Slot()
     /// How many states of its own it has: the one it was subscribed at, until that is read, and those that `.oldest`
@@ -91,7 +91,7 @@
   @usableFromInline private(set) var subscriberCount = 0
   @usableFromInline private(set) var isFinished = false
   /// Oldest cursors that have room.
-  @usableFromInline private(set) var hungry: ContiguousArray<Int> = []
+  @usableFromInline private(set) var withRoom: ContiguousArray<Int> = []
 
   /// The positions of the first state that is kept, and behind the last.
   private var start = 0
@@ -160,7 +160,7 @@
       newest.atEnd.add(1, of: limit)
       if keepsFirst { willExpire(id, limit: limit) }
     case .oldest(let limit):
-      if cursors[id].ownCount < limit { becomeHungry(id) }
+      if cursors[id].ownCount < limit { gainRoom(id) }
     }
     if let next = nextQueued(of: id) { park(next, of: id) }
     return served.map { .handedTo($0) } ?? (keepsFirst ? .kept : .ignored)
@@ -230,15 +230,15 @@
   ///
   /// - Parameter index: Zero at the first call.
   @usableFromInline mutating func nextToKeep(_ index: inout Int) -> Int? {
-    while index < hungry.count {
-      let id = hungry[index]
+    while index < withRoom.count {
+      let id = withRoom[index]
       guard cursors[id].position != end else {
         index += 1
         continue
       }
       cursors[id].ownCount += 1
       if case .oldest(let limit) = cursors[id].buffering, cursors[id].ownCount >= limit {
-        becomeSated(id)
+        becomeFull(id)
       } else {
         index += 1
       }
@@ -247,17 +247,17 @@
     return nil
   }
 
-  private mutating func becomeHungry(_ id: Int) {
-    guard cursors[id].hungryAt.index == nil else { return }
-    cursors[id].hungryAt = Slot(hungry.count)
-    hungry.append(id)
+  private mutating func gainRoom(_ id: Int) {
+    guard cursors[id].withRoomAt.index == nil else { return }
+    cursors[id].withRoomAt = Slot(withRoom.count)
+    withRoom.append(id)
   }
 
-  private mutating func becomeSated(_ id: Int) {
-    guard let index = cursors[id].hungryAt.take() else { return }
-    hungry.swapAt(index, hungry.count - 1)
-    hungry.removeLast()
-    if index < hungry.count { cursors[hungry[index]].hungryAt = Slot(index) }
+  private mutating func becomeFull(_ id: Int) {
+    guard let index = cursors[id].withRoomAt.take() else { return }
+    withRoom.swapAt(index, withRoom.count - 1)
+    withRoom.removeLast()
+    if index < withRoom.count { cursors[withRoom[index]].withRoomAt = Slot(index) }
   }
 
   /// No state will follow: those that are unread stay readable. Returns the consumers to end.
@@ -303,7 +303,7 @@
       return cursors[id].position < end ? readNewest(id, limit: limit) : .nothing
     case .oldest:
       guard cursors[id].ownCount > 0 else { return .nothing }
-      becomeHungry(id)
+      gainRoom(id)
       return readOwn(id)
     }
   }
@@ -491,7 +491,7 @@
     cursors = []
     freeCursors = []
     parked = []
-    hungry = []
+    withRoom = []
     newest = NewestPlaces()
     expiring = [:]
     expired = []
@@ -502,7 +502,7 @@
     guard phase == .live || phase == .subscribing else { return }
     cursors[id].phase = .ended
     subscriberCount -= 1
-    becomeSated(id)
+    becomeFull(id)
     if phase == .live {
       let position = cursors[id].position
       switch cursors[id].buffering {

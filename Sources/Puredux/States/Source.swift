@@ -9,7 +9,7 @@ import Synchronization
   /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
   @usableFromInline final let access: (_ body: (State) -> Void) -> Void
   @inlinable init(
-    edge: AnyEdge? = nil, own: AnyOwnState? = nil, level: Int,
+    edge: AnyEdge? = nil, own: AnyStateStorage? = nil, level: Int,
     withState access: @escaping (_ body: (State) -> Void) -> Void
   ) {
     self.access = access

@@ -2,7 +2,7 @@
 
 extension Source {
   /// A root store's: its state is what the store owns.
-  @inlinable static func root(_ own: OwnState<State>) -> Source {
+  @inlinable static func root(_ own: StateStorage<State>) -> Source {
     Source(own: own, level: 0) { body in
       if let state = own.value { body(state) }
     }
@@ -12,7 +12,7 @@ extension Source {
   ///
   /// - Parameter turn: Where the parent's states are only those of a part, with which it counts as one level.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
-    of parent: Source<Parent>, owning own: OwnState<Local>, turn: PartTurn? = nil,
+    of parent: Source<Parent>, owning own: StateStorage<Local>, turn: PartTurn? = nil,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
   ) -> Source {
     let edge = Edge<Parent>(to: parent) { follower in

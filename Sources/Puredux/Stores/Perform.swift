@@ -25,22 +25,22 @@ extension StoreType {
 extension Route {
   fileprivate func perform(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
     let owner = EffectOwner()
-    let errand = Errand(owner: owner)
+    let awaitedWork = AwaitedWork(owner: owner)
     let node = node
     let (commit, effect) = try prepared(action)
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
-      let outcome = await Self.commit(by: commit, of: errand, on: node, by: effect, isolation: isolation)
-      errand.leave()
+      let outcome = await Self.commit(by: commit, of: awaitedWork, on: node, by: effect, isolation: isolation)
+      awaitedWork.leave()
       // Its action may be committed when the log is back, or has been withdrawn: there is nothing to wait for.
       switch outcome {
       case .failure(.outcomeUnknown), .failure(.withdrawn): return outcome
       case .failure, .success: break
       }
       // The effects of another tree are not looked at where this one's are.
-      await errand.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
+      await awaitedWork.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
     } onCancel: {
-      errand.cancel()
+      awaitedWork.cancel()
       node.place(.closure { _ in EffectOwner.cancel([owner]) })
     }
     try outcome.get()
@@ -55,15 +55,16 @@ extension Route {
   }
 
   private static func commit(
-    by commit: @escaping ActionCommit, of errand: Errand, on node: any AnyStoreNode, by effect: RunningEffect?,
+    by commit: @escaping ActionCommit, of awaitedWork: AwaitedWork, on node: any AnyStoreNode,
+    by effect: RunningEffect?,
     isolation: isolated (any Actor)?
   ) async -> Result<Void, StoreError> {
     do throws(StoreError) {
       try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
-        try node.committing(of: errand, on: tree) { () throws(StoreError) in try commit(tree, false) }
-      } late: {
-        LateVisit(isSend: true) { tree throws(StoreError) in
-          try node.committing(of: errand, on: tree) { () throws(StoreError) in try commit(tree, true) }
+        try node.committing(of: awaitedWork, on: tree) { () throws(StoreError) in try commit(tree, false) }
+      } pending: {
+        PendingRequest(isSend: true) { tree throws(StoreError) in
+          try node.committing(of: awaitedWork, on: tree) { () throws(StoreError) in try commit(tree, true) }
         }
       }
       return .success(())

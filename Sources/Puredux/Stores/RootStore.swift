@@ -56,7 +56,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     features: StoreFeatures<State, State, Action>
   ) {
     let tree = Tree<Action>(
-      executor: options.executor, priority: options.priority, companion: options.companion(trunk: trunk),
+      executor: options.executor, priority: options.priority, taskRegistry: options.taskRegistry(trunk: trunk),
       carrying: options.carrying)
     core = StoreCore(root: features, tree: tree)
     if let interceptor { core.intercept(with: interceptor) }

@@ -94,10 +94,10 @@ extension Route {
   }
 
   /// The store that actions are given to as they are. Nil for a projection.
-  var taker: StoreNode<Action>? {
+  var recipient: StoreNode<Action>? {
     switch target {
     case .direct(let node): node
-    case .mapped(let actions): actions.taker
+    case .mapped(let actions): actions.recipient
     }
   }
 
@@ -121,7 +121,7 @@ extension Route {
   @usableFromInline init?(of dispatch: Dispatch<Action>) {
     guard let node = dispatch.node else { return nil }
     self.init(
-      Mapped(node: node, effect: dispatch.effect, taker: dispatch.taker) { action in
+      Mapped(node: node, effect: dispatch.effect, recipient: dispatch.recipient) { action in
         dispatch(action)
       } send: { action, isolation throws(StoreError) in
         try await dispatch.send(action, isolation: isolation)
@@ -156,7 +156,7 @@ extension Route {
     /// The effect whose route it is, if it is one's.
     @usableFromInline let effect: RunningEffect?
     /// The store, if it is given the actions as they are.
-    let taker: StoreNode<Action>?
+    let recipient: StoreNode<Action>?
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
     /// Maps an action at once, and returns a closure that commits it on the executor.
@@ -167,14 +167,14 @@ extension Route {
     @inline(never) @inlinable func dispatchMapped(_ action: Action) -> DispatchResult { dispatch(action) }
 
     @usableFromInline init(
-      node: any AnyStoreNode, effect: RunningEffect?, taker: StoreNode<Action>? = nil,
+      node: any AnyStoreNode, effect: RunningEffect?, recipient: StoreNode<Action>? = nil,
       dispatch: @escaping @Sendable (Action) -> DispatchResult,
       send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,
       prepare: @escaping @Sendable (Action) throws(StoreError) -> ActionCommit
     ) {
       self.node = node
       self.effect = effect
-      self.taker = taker
+      self.recipient = recipient
       self.dispatch = dispatch
       self.send = send
       self.prepare = prepare

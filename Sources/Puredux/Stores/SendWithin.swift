@@ -51,8 +51,8 @@ extension Route {
     return try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
       try commit(tree, false)
       return reading(tree)
-    } late: {
-      LateVisit(isSend: true, limit: limit) { tree throws(StoreError) in
+    } pending: {
+      PendingRequest(isSend: true, limit: limit) { tree throws(StoreError) in
         try commit(tree, true)
         return reading(tree)
       }

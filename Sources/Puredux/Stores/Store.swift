@@ -42,8 +42,8 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
         var action = action
         try tree.accept(&action, from: node)
         return source.read(on: tree, reading)
-      } late: {
-        lateRead(reading, after: action, node)
+      } pending: {
+        pendingRead(reading, after: action, node)
       }
     case .mapped(let actions):
       let commit = try actions.prepare(action)
@@ -51,8 +51,8 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
         [source] tree throws(StoreError) in
         try commit(tree, false)
         return source.read(on: tree, reading)
-      } late: {
-        lateRead(reading, after: commit)
+      } pending: {
+        pendingRead(reading, after: commit)
       }
     }
     guard let result else { throw .stateUnavailable }
@@ -67,16 +67,16 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
         state = try await node.tree.run(for: node) { [source] tree throws(StoreError) in
           guard !node.refuses() else { throw node.errorWhenClosed }
           return source.read(on: tree) { $0 }
-        } late: {
-          lateState()
+        } pending: {
+          pendingState()
         }
       case .mapped(let actions):
         state = try await actions.node.run(isolation: nil, by: actions.effect) {
           [source, node = actions.node, effect = actions.effect] tree throws(StoreError) in
           guard !node.refuses(effect) else { throw node.errorWhenClosed }
           return source.read(on: tree) { $0 }
-        } late: {
-          lateState()
+        } pending: {
+          pendingState()
         }
       }
       guard let state else { throw .stateUnavailable }
@@ -85,23 +85,23 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// Commits an action in its turn, and then reads the state.
-  @usableFromInline func lateRead<Result: Sendable>(
+  @usableFromInline func pendingRead<Result: Sendable>(
     _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping ActionCommit
-  ) -> LateVisit<Result?> {
-    LateVisit(isSend: true) { [source] tree throws(StoreError) in
+  ) -> PendingRequest<Result?> {
+    PendingRequest(isSend: true) { [source] tree throws(StoreError) in
       try commit(tree, true)
       return source.read(on: tree, reading)
     }
   }
 
-  @usableFromInline func lateRead<Result: Sendable>(
+  @usableFromInline func pendingRead<Result: Sendable>(
     _ reading: @escaping @Sendable (State) -> Result, after action: Action, _ node: StoreNode<Action>
-  ) -> LateVisit<Result?> {
-    lateRead(reading, after: node.commit(of: action))
+  ) -> PendingRequest<Result?> {
+    pendingRead(reading, after: node.commit(of: action))
   }
 
-  @usableFromInline func lateState() -> LateVisit<State?> {
-    LateVisit { [source] tree throws(StoreError) in source.read(on: tree) { $0 } }
+  @usableFromInline func pendingState() -> PendingRequest<State?> {
+    PendingRequest { [source] tree throws(StoreError) in source.read(on: tree) { $0 } }
   }
 
   @inlinable public func states(

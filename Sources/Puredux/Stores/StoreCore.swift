@@ -45,7 +45,7 @@
   }
 
   @inlinable init(root features: StoreFeatures<State, State, Action>, tree: Tree<Action>) {
-    let own = OwnState(features.initialState)
+    let own = StateStorage(features.initialState)
     let source = Source.root(own)
     self.init(
       root: features.step(own, shownBy: source), shownBy: source, tree: tree, emitting: features.emitting,
@@ -59,12 +59,12 @@
     order: any Order<Action>
   ) {
     let tree = Tree<Action>(
-      executor: options.executor, priority: options.priority, companion: options.companion(),
+      executor: options.executor, priority: options.priority, taskRegistry: options.taskRegistry(),
       carrying: options.carrying, order: order)
     let features = StoreFeatures(
       root: initialState, reducers: reducers, middleware: Middleware.all(of: middleware, areAdmission: false),
       emission: emits, history: history)
-    let own = OwnState(features.initialState)
+    let own = StateStorage(features.initialState)
     let source = Source.root(own)
     let committing = CommitHandler<Action>(
       { _, action, node, stages in stages.commitQuietly(&action, from: node) }, showing: source, before: nil)
@@ -81,7 +81,7 @@
     isOfPart: Bool, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
   ) -> StoreCore<Composed, Action> {
-    let own = OwnState(features.initialState)
+    let own = StateStorage(features.initialState)
     let turn = isOfPart ? node.makeTurn() : nil
     let source = source.map { Source.child(of: $0, owning: own, turn: turn, stateMapping: stateMapping) }
     let published = StoreCore<Composed, Action>.published(source, features.emitting)
@@ -106,8 +106,8 @@
       // A store that is held has a state, even after its shutdown, and `run` itself does not throw.
       try! await node.tree.run(for: nil) { [published] tree throws(StoreError) in
         published.read(on: tree) { $0 }
-      } late: {
-        proxy.lateState()
+      } pending: {
+        proxy.pendingState()
       }!
     }
   }
@@ -164,7 +164,7 @@
     node.tree.close(node, cancelling: cancelling)
     await untilCommitted(isolation: isolation)
     // If an earlier call still awaits them.
-    if cancelling { node.tree.existingCompanion?.end(below: node, cancelling: true) }
+    if cancelling { node.tree.existingTaskRegistry?.end(below: node, cancelling: true) }
   }
 
   @usableFromInline func settled(isolation: isolated (any Actor)?) async {

@@ -117,7 +117,7 @@ extension StoreDirectory {
   actor Table {
     private struct Entry {
       enum Phase {
-        case opening(Task<Void, Never>, StoreMaking)
+        case opening(Task<Void, Never>, StoreCreation)
         case open(Root)
         /// It is being shut down, by a task.
         case closing(Root, Task<Void, Never>)
@@ -134,7 +134,7 @@ extension StoreDirectory {
     private struct Waiter {
       let continuation: CheckedContinuation<Root, any Error>
       /// The one that it is part of, if it asks for a store to make another one.
-      let maker: StoreMaking?
+      let maker: StoreCreation?
     }
 
     /// A store that nobody uses, in the order in which that began.
@@ -189,8 +189,8 @@ extension StoreDirectory {
       hasEnded = true
       var closing: [Task<Void, Never>] = []
       // Who makes a store does not wait for itself, nor for others who make one and wait for that.
-      let caller = StoreMaking.current
-      var makers: [StoreMaking] = []
+      let caller = StoreCreation.current
+      var makers: [StoreCreation] = []
       var isAwaited = false
       for (key, entry) in entries {
         switch entry.phase {
@@ -254,7 +254,7 @@ extension StoreDirectory {
     private func ask(for key: Key, _ continuation: CheckedContinuation<Root, any Error>, _ id: Int) {
       if hasEnded { return continuation.resume(throwing: StoreError.terminated) }
       if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
-      let waiter = Waiter(continuation: continuation, maker: StoreMaking.current)
+      let waiter = Waiter(continuation: continuation, maker: StoreCreation.current)
       guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
       switch entry.phase {
       case .open(let store) where store.takesActions:
@@ -290,7 +290,7 @@ extension StoreDirectory {
     }
 
     private func open(_ key: Key, for waiters: [Int: Waiter]) {
-      let maker = StoreMaking(of: key)
+      let maker = StoreCreation(of: key)
       // It waits for nobody yet.
       for waiter in waiters.values { _ = waiter.maker?.wait(for: maker) }
       // Detached: nothing is made under the task-local values of who happens to ask first.
@@ -465,7 +465,7 @@ extension RootStore {
   }
 
   /// Whether none of its tasks is left, nor any of those below it.
-  fileprivate nonisolated var hasNoTasks: Bool { core.node.existingCompanion?.runningCount ?? 0 == 0 }
+  fileprivate nonisolated var hasNoTasks: Bool { core.node.existingTaskRegistry?.runningCount ?? 0 == 0 }
 }
 
 /// Keeps the store of a directory for as long as somebody holds it.

@@ -29,7 +29,7 @@ public struct StoreOptions: Sendable {
   }
 
   /// What the tasks of a tree's stores belong to; nil where nothing differs from what is made when it is first needed.
-  @usableFromInline func companion(trunk: EffectRunner? = nil) -> StoreCompanion? {
+  @usableFromInline func taskRegistry(trunk: EffectRunner? = nil) -> TaskRegistry? {
     TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: trunk)
   }
 }

@@ -38,8 +38,8 @@ package struct StoreProbe<State: Sendable>: Sendable {
   package func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result? {
     try? await root.run(isolation: nil, by: nil) { _ throws(StoreError) in
       body()
-    } late: {
-      LateVisit { _ throws(StoreError) in body() }
+    } pending: {
+      PendingRequest { _ throws(StoreError) in body() }
     }
   }
 

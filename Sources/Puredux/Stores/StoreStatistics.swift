@@ -54,16 +54,16 @@ extension Tree {
     switch await statisticsNow(of: source) {
     case .done(let statistics): return statistics
     // The visit does not throw.
-    case .late(let visit): return try! await visit.value()
+    case .pending(let request): return try! await request.value()
     }
   }
 
   private func statisticsNow(of source: Confined<AnySource>) -> Visit<StoreStatistics> {
     guard enter() else {
       endVisit()
-      return .late(
+      return .pending(
         postpone(
-          LateVisit(isOrdered: false) { [self] _ throws(StoreError) in
+          PendingRequest(isOrdered: false) { [self] _ throws(StoreError) in
             assumeIsolated { $0.currentStatistics(of: source) }
           }, for: nil))
     }
@@ -79,7 +79,7 @@ extension Tree {
       waiting: waitingCount,
       childStores: childCount,
       subscriptions: survey.subscriptions, longestBacklog: survey.longestBacklog,
-      runningTasks: existingCompanion?.runningCount ?? 0,
-      effects: existingCompanion?.namedCounts ?? [:], log: order?.statistics)
+      runningTasks: existingTaskRegistry?.runningCount ?? 0,
+      effects: existingTaskRegistry?.namedCounts ?? [:], log: order?.statistics)
   }
 }

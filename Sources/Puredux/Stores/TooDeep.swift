@@ -6,7 +6,7 @@ extension StoreNode {
   @usableFromInline func constant<State: Sendable, Value: Sendable>(
     of source: Confined<Source<State>>, _ make: @escaping @Sendable (State) -> Value
   ) -> Confined<Source<Value>> {
-    let own = Confined(storing: OwnState<Value>())
+    let own = Confined(storing: StateStorage<Value>())
     tree.place(
       .closure { tree in
         var value: Value?

@@ -72,7 +72,7 @@ extension StoreType {
     isolation: isolated (any Actor)? = #isolation
   ) async throws -> Found {
     let route = store().route
-    guard let node = route.taker else { throw route.node.isTooDeep ? StoreError.tooDeep : StoreError.unmapped }
+    guard let node = route.recipient else { throw route.node.isTooDeep ? StoreError.tooDeep : StoreError.unmapped }
     let outcome = FirstOutcome<Found>()
     let number = ObjectIdentifier(outcome)
     let isPlaced = node.tree.watch(node, as: number) { action in
@@ -101,17 +101,17 @@ extension AnyStoreNode {
     let isOwn = effect.map { hosts($0) } ?? false
     // Behind what was requested before the time was over.
     let timeIsOver = { @Sendable [self] in place(.closure { _ in outcome.end(with: .failure(TimedOut())) }) }
-    var alarm: Alarm?
+    var timeout: Timeout?
     if let limit, limit > .zero {
-      alarm = Alarm(after: limit, by: effects.settings.clock, of: effect)
+      timeout = Timeout(after: limit, by: effects.settings.clock, of: effect)
     } else if limit != nil {
       timeIsOver()
     }
-    defer { alarm?.end() }
-    return try await withThrowingTaskGroup { [alarm] tasks in
-      if let alarm {
+    defer { timeout?.end() }
+    return try await withThrowingTaskGroup { [timeout] tasks in
+      if let timeout {
         tasks.addTask {
-          await alarm.wait()
+          await timeout.wait()
           if !Task.isCancelled { timeIsOver() }
         }
       }

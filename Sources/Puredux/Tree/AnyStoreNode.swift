@@ -21,17 +21,17 @@
   /// Whether it refuses a caller: an effect that it waits for is not refused.
   func refuses(_ effect: RunningEffect?) -> Bool
 
-  /// The object that belongs to the tree's stores and ends with them; made when it is first needed.
-  func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion
-  var existingCompanion: StoreCompanion? { get }
+  /// The task registry of the tree's stores; made when it is first needed.
+  func taskRegistry(orMake make: (TaskPriority?) -> TaskRegistry) -> TaskRegistry
+  var existingTaskRegistry: TaskRegistry? { get }
 
   /// Whether what is being committed has been submitted before, as the order comes from elsewhere. On the executor.
   var commitsSubmitted: Bool { get }
 
-  /// Calls a closure that makes a commit, which belongs to an errand if there is one. Of calls within each other the
-  /// outermost decides: that of the caller who gave the action.
+  /// Calls a closure that makes a commit, as part of awaited work if there is any. Of nested calls the outermost
+  /// decides, made for the caller that gave the store the action.
   func committing<Failure: Error>(
-    of errand: Errand?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
+    of awaitedWork: AwaitedWork?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
   ) throws(Failure)
 
   /// Like the tree's `run`, for this store.
@@ -40,7 +40,7 @@
   func run<Result: Sendable>(
     isolation: isolated (any Actor)?, by effect: RunningEffect?,
     _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
-    late: @Sendable () -> LateVisit<Result>
+    pending: @Sendable () -> PendingRequest<Result>
   ) async throws(StoreError) -> Result
 
   /// How many actions the tree has committed.

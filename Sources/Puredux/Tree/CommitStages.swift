@@ -32,8 +32,8 @@ import Synchronization
   /// Goes up when an action begins to pass, and when it has passed: odd in between.
   @usableFromInline let passages = Atomic(0)
   @usableFromInline let hasCommitted = Atomic(false)
-  // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`); an access
-  // copies a value out or sets it.
+  // SAFETY: reached only from the tree's isolation, where the reentrancy guard admits one caller at a time
+  // (`Tree.enter`); an access copies a value out or sets it.
   @usableFromInline @exclusivity(unchecked) var rejection: RejectionReason?
 
   /// - Parameter committing: `Self.committing`, specialized for the actions.
@@ -116,11 +116,11 @@ extension StoreNode {
     stages.hasCommitted.store(true, ordering: .relaxed)
     if tree.expectsOnCommit.load(ordering: .relaxed) {
       let onCommit = unsafe tree.onCommitOfExecutor
-      let isOfPath = onCommit?.isOfPath == true
-      if stages.prepares, !isOfPath { unsafe prepare(&action) }
+      let coversPath = onCommit?.coversPath == true
+      if stages.prepares, !coversPath { unsafe prepare(&action) }
       onCommit?.prepare?(&action, self)
       unsafe reduce(&action, passing: stages)
-      if stages.tells, !isOfPath { unsafe tell(&action) }
+      if stages.tells, !coversPath { unsafe tell(&action) }
       onCommit?.tell(&action, self)
     } else {
       if stages.prepares { unsafe prepare(&action) }

@@ -6,9 +6,9 @@
   /// Changes the state that a store owns. It captures nothing but the reducer, so that a reducer that is known where
   /// the store is made becomes part of it. Given the action in place, so that it is not copied at each level. The
   /// action is never changed.
-  @usableFromInline typealias Reduce = (AnyOwnState, inout Action) -> Void
+  @usableFromInline typealias Reduce = (AnyStateStorage, inout Action) -> Void
   /// Publishes the state that a store owns to the followers of its source.
-  @usableFromInline typealias Publish = (AnyOwnState, AnySource) -> Void
+  @usableFromInline typealias Publish = (AnyStateStorage, AnySource) -> Void
 
   /// What is called for every commit. A structure, because generic code wraps a bare closure once more, in two objects,
   /// each time it passes it on.
@@ -23,14 +23,14 @@
     /// What `tell` is given: the moment of an interceptor.
     @usableFromInline let about: AnyObject
     /// Whether it calls all that the stores of the path have called.
-    @usableFromInline let isOfPath: Bool
+    @usableFromInline let coversPath: Bool
 
     @usableFromInline init(
-      _ about: AnyObject, isOfPath: Bool = false, prepare: ((inout Action, StoreNode<Action>) -> Void)?,
+      _ about: AnyObject, coversPath: Bool = false, prepare: ((inout Action, StoreNode<Action>) -> Void)?,
       tell: @escaping Tell
     ) {
       self.about = about
-      self.isOfPath = isOfPath
+      self.coversPath = coversPath
       self.prepare = prepare
       self.tell = tell
     }
@@ -40,7 +40,7 @@
     }
   }
 
-  @usableFromInline let own: AnyOwnState
+  @usableFromInline let own: AnyStateStorage
   @usableFromInline let reduce: Reduce
   /// What else is done with an action on the path from here to the root. Nil if there are only reducers.
   @usableFromInline let stages: CommitStages<Action>?
@@ -51,7 +51,7 @@
   @usableFromInline let publish: Publish?
 
   @usableFromInline init(
-    _ own: AnyOwnState, reduce: @escaping Reduce, stages: CommitStages<Action>?, source: AnySource,
+    _ own: AnyStateStorage, reduce: @escaping Reduce, stages: CommitStages<Action>?, source: AnySource,
     publish: Publish?
   ) {
     self.own = own

@@ -98,8 +98,8 @@ public struct Dispatch<Action: Sendable>: Sendable {
     let commit = try prepare(action)
     try await node.run(isolation: isolation, by: effect) { tree throws(StoreError) in
       try commit(tree, false)
-    } late: {
-      LateVisit(isSend: true) { tree throws(StoreError) in try commit(tree, true) }
+    } pending: {
+      PendingRequest(isSend: true) { tree throws(StoreError) in try commit(tree, true) }
     }
   }
 
@@ -145,7 +145,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
   }
 
   /// The store, if it is given the actions as they are.
-  var taker: StoreNode<Action>? {
+  var recipient: StoreNode<Action>? {
     switch target {
     case .none, .mapped: nil
     case .store(let node), .effect(let node, _, _): node
@@ -203,7 +203,7 @@ extension AnyStoreNode {
     return { [self] tree, isPlaced throws(StoreError) in
       if revocation?.isRevoked == true, !commitsSubmitted { throw .terminated }
       if !isPlaced, refuses(effect) { throw errorWhenClosed }
-      try committing(of: revocation?.errand, on: tree) { () throws(StoreError) in try commit(tree, true) }
+      try committing(of: revocation?.awaitedWork, on: tree) { () throws(StoreError) in try commit(tree, true) }
     }
   }
 
@@ -214,9 +214,9 @@ extension AnyStoreNode {
     revokedBy revocation: Revocation?,
     _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
   ) -> Command {
-    .closure { [self, context = carriedContext, part = revocation?.errand?.enter()] tree in
+    .closure { [self, context = carriedContext, part = revocation?.awaitedWork?.enter()] tree in
       if revocation?.isRevoked == true { return }
-      committing(of: part?.errand, on: tree) {
+      committing(of: part?.awaitedWork, on: tree) {
         // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
         guard let context else { return _ = try? commit(tree) }
         context.restore { try? commit(tree) }

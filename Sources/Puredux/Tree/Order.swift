@@ -4,7 +4,7 @@
 /// on its path, and the root's admission, and is *submitted*; it is committed when the order has it so. What comes
 /// behind it and goes by what has been committed, such as a read or the end of a store, waits until then.
 ///
-/// Called on the tree's executor, in the one section of what is done there (`Tree.enter`), unless it says otherwise.
+/// Called on the tree's executor, within its reentrancy guard (`Tree.enter`), unless a requirement says otherwise.
 @usableFromInline package protocol Order<Action>: AnyObject, Sendable {
   associatedtype Action: Sendable
 
@@ -15,8 +15,8 @@
   /// Submits an action, as a store's middleware passes it on.
   func submit(_ action: Action, _ passage: Passage<Action>)
 
-  /// Has a visit submit its action.
-  func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation)
+  /// Has a request submit its action.
+  func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation)
 
   /// Has a closure called when all that has been submitted is committed; false where all of it is.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool
@@ -43,8 +43,8 @@
   var statistics: LogStatistics? { get }
 }
 
-/// A visit that submits an action in its turn, and is performed when that is committed.
-@usableFromInline package protocol PostponedVisit: AnyObject, Sendable {
+/// A request that submits an action in its turn, and is performed when that action is committed.
+@usableFromInline package protocol SubmittingRequest: AnyObject, Sendable {
   /// Runs it, and ends it unless the closure says that it is carried out later.
   func attempt(on tree: isolated any TreeIsolation, isKept: () -> Bool)
 
@@ -64,13 +64,13 @@ package struct Origin {
   fileprivate let node: any AnyStoreNode
   fileprivate let context: CarriedValues.Context?
   /// Of what a caller waits for besides.
-  fileprivate let part: Errand.Part?
+  fileprivate let part: AwaitedWork.Part?
 
   /// Gives the action to its store once more, to be committed now.
   package func commit<Action: Sendable>(_ action: Action, on tree: isolated any TreeIsolation) {
     guard let node = node as? StoreNode<Action> else { return }
     let commit = { _ = try? node.tree.acceptHere(action, from: node, isPlaced: true) }
-    node.committing(of: part?.errand, on: tree) {
+    node.committing(of: part?.awaitedWork, on: tree) {
       if let context { context.restore(commit) } else { commit() }
     }
   }
@@ -121,7 +121,7 @@ extension CommitStages {
   /// Of the action that is being submitted.
   package var origin: Origin {
     // SAFETY: stages are passed only on the tree's executor.
-    Origin(node: node, context: node.carriedContext, part: unsafe node.tree.errandOfExecutor?.enter())
+    Origin(node: node, context: node.carriedContext, part: unsafe node.tree.awaitedWorkOfExecutor?.enter())
   }
 }
 
@@ -134,9 +134,9 @@ extension Tree {
     }
   }
 
-  /// A visit that submits its action in its turn, or waits for what has been submitted before it.
-  nonisolated func inOrder<Value>(_ visit: LateVisit<Value>) -> Command {
-    guard let order, visit.isSend else { return visit.isOrdered ? behindCommits(visit) : visit }
-    return .closure { tree in order.perform(visit, on: tree) }
+  /// A request that submits its action in its turn, or waits for the actions submitted before it.
+  nonisolated func inOrder<Value>(_ request: PendingRequest<Value>) -> Command {
+    guard let order, request.isSend else { return request.isOrdered ? behindCommits(request) : request }
+    return .closure { tree in order.perform(request, on: tree) }
   }
 }

@@ -1,4 +1,5 @@
-/// Until when a caller waits for what it sends. An object, so that a visit without one is no larger for it.
+/// Until when a caller waits for the commit of the action it sends. An object, so that a request without one is no
+/// larger for it.
 @usableFromInline final class SendLimit: Sendable {
   let clock: ElapsedClock
   let time: Duration

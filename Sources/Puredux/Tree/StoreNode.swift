@@ -37,7 +37,7 @@ import Synchronization
     let number = isView ? above.bits.load(ordering: .relaxed) >> 24 : UInt64(above.tree.nextChildNumber())
     let depth = UInt64(isView || above.isTooDeep ? above.depth : above.depth + 1)
     bits = Atomic((number << 24) | (depth << 5) | 16 | 8 | 1)
-    step = source.map { CommitStep(AnyOwnState(), reduce: { _, _ in }, stages: nil, source: $0, publish: nil) }
+    step = source.map { CommitStep(AnyStateStorage(), reduce: { _, _ in }, stages: nil, source: $0, publish: nil) }
     super.init()
   }
 
@@ -187,29 +187,30 @@ import Synchronization
 
   @usableFromInline func hosts(_ effect: RunningEffect) -> Bool { (effect.runner.store as? StoreNode)?.tree === tree }
 
-  @usableFromInline var existingCompanion: StoreCompanion? { tree.existingCompanion }
+  @usableFromInline var existingTaskRegistry: TaskRegistry? { tree.existingTaskRegistry }
 
-  @usableFromInline func companion(orMake make: (TaskPriority?) -> StoreCompanion) -> StoreCompanion {
-    tree.companion { make(tree.priority) }
+  @usableFromInline func taskRegistry(orMake make: (TaskPriority?) -> TaskRegistry) -> TaskRegistry {
+    tree.taskRegistry { make(tree.priority) }
   }
 
   @usableFromInline var commitsSubmitted: Bool { tree.order?.isCommitting == true }
 
   @usableFromInline func committing<Failure: Error>(
-    of errand: Errand?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
+    of awaitedWork: AwaitedWork?, on tree: isolated any TreeIsolation, _ body: () throws(Failure) -> Void
   ) throws(Failure) {
-    guard let errand else { return try body() }
-    try self.tree.madeExtras.onExecutor(on: tree).committing(of: errand, body)
+    guard let awaitedWork else { return try body() }
+    try self.tree.madeExtras.onExecutor(on: tree).committing(of: awaitedWork, body)
   }
 
   @inlinable func run<Result: Sendable>(
     isolation: isolated (any Actor)?, by effect: RunningEffect?,
-    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
+    _ body: @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result,
+    pending: @Sendable () -> PendingRequest<Result>
   ) async throws(StoreError) -> Result {
     try await tree.run(for: self, by: effect, isolation: isolation) { tree throws(StoreError) in
       try body(tree)
-    } late: {
-      late()
+    } pending: {
+      pending()
     }
   }
 
@@ -250,6 +251,6 @@ extension StoreNode {
     } else {
       self.tree.extras.withObject { $0.onExecutor(on: tree).forget(self) }
     }
-    self.tree.existingCompanion?.end(below: self, cancelling: cancelling)
+    self.tree.existingTaskRegistry?.end(below: self, cancelling: cancelling)
   }
 }

@@ -8,15 +8,15 @@ import Synchronization
 @usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
   /// Keeps reentrant callers out: code that the tree calls and that gets back onto the executor before it returns, as
   /// `Task.immediate` does, and executors that run jobs inside jobs. Such a caller takes its place in the order and
-  /// waits (`LateVisit`), as a visitor to a busy tree does, so that nobody sees a half-done commit.
-  @usableFromInline struct Section: OptionSet, Hashable, AtomicRepresentable, Sendable {
+  /// waits (`PendingRequest`), like a visitor to a busy tree, so that nobody sees a half-done commit.
+  @usableFromInline struct ReentrancyGuard: OptionSet, Hashable, AtomicRepresentable, Sendable {
     @usableFromInline let rawValue: UInt8
 
     @inlinable init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    @inlinable static var entered: Section { Section(rawValue: 1) }
+    @inlinable static var entered: ReentrancyGuard { ReentrancyGuard(rawValue: 1) }
     /// A drain arrived meanwhile, and has still to be run.
-    @inlinable static var owesDrain: Section { Section(rawValue: 2) }
+    @inlinable static var owesDrain: ReentrancyGuard { ReentrancyGuard(rawValue: 2) }
   }
 
   /// Where the executor does not go step by step.
@@ -29,8 +29,8 @@ import Synchronization
   @usableFromInline nonisolated let requestsLock = BriefLock()
   /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under that.
   @usableFromInline nonisolated let isBusy = Atomic(false)
-  /// Whether something is being done on the executor, and what is owed at its end.
-  @usableFromInline nonisolated let section = Atomic(Section(rawValue: 0))
+  /// Whether the tree is at work on the executor, and whether it owes a drain when it leaves.
+  @usableFromInline nonisolated let reentrancyGuard = Atomic(ReentrancyGuard(rawValue: 0))
   /// Whether `onCommit` has been set, or is about to be: false before the command that sets it has its place.
   @usableFromInline nonisolated let expectsOnCommit = Atomic(false)
   @usableFromInline nonisolated let priority: TaskPriority?
@@ -59,22 +59,22 @@ import Synchronization
   @usableFromInline @exclusivity(unchecked) var batch = Requests<Action>.Batch()
 
   @inlinable init(
-    executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion? = nil,
+    executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry? = nil,
     carrying carried: CarriedValues? = nil
   ) {
     self.init(
-      executor: executor, priority: priority, companion: companion, carrying: carried, order: nil,
+      executor: executor, priority: priority, taskRegistry: taskRegistry, carrying: carried, order: nil,
       requests: Requests()
     ) { $0.drain($1) }
   }
 
   /// A tree whose order comes from elsewhere. Its drain is not specialized, as it commits nothing itself.
   @usableFromInline init(
-    executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
+    executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: any Order<Action>
   ) {
     self.init(
-      executor: executor, priority: priority, companion: companion, carrying: carried, order: order,
+      executor: executor, priority: priority, taskRegistry: taskRegistry, carrying: carried, order: order,
       requests: Requests()
     ) { tree, quantum in
       tree.drain(quantum)
@@ -86,7 +86,7 @@ import Synchronization
 
   /// The initializer that the others call. Not specialized, and so given what would look up types.
   @usableFromInline init(
-    executor: StoreExecutor, priority: TaskPriority?, companion: StoreCompanion?, carrying carried: CarriedValues?,
+    executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: (any Order<Action>)?, requests: Requests<Action>,
     performDrain: @escaping @Sendable (isolated Tree, _ quantum: Int) -> Void
   ) {
@@ -95,10 +95,10 @@ import Synchronization
     self.performDrain = performDrain
     quantum = executor.goesStepByStep ? 1 : Self.greatestQuantum
     unsafe requestsUnderLock = requests
-    if companion == nil, carried == nil, order == nil {
+    if taskRegistry == nil, carried == nil, order == nil {
       extras = Lazy()
     } else {
-      extras = Lazy(Extras(companion: companion, carrying: carried, order: order))
+      extras = Lazy(Extras(taskRegistry: taskRegistry, carrying: carried, order: order))
     }
   }
 
@@ -234,7 +234,7 @@ import Synchronization
     case .alone:
       unsafe node.step.unconfined.source.close()
       unsafe node.step.unconfined.source.release()
-      existingCompanion?.end(below: node, cancelling: true)
+      existingTaskRegistry?.end(below: node, cancelling: true)
     }
   }
 
@@ -260,23 +260,23 @@ import Synchronization
 
   // MARK: On the executor
 
-  /// Enters the section of what is done on the executor; false if the caller is already within it, and has to wait.
+  /// Passes the reentrancy guard; false if the tree is already at work on the executor, and the caller has to wait.
   @inline(__always) @inlinable func enter() -> Bool {
-    guard section.load(ordering: .relaxed) == [] else { return false }
-    section.store(.entered, ordering: .relaxed)
+    guard reentrancyGuard.load(ordering: .relaxed) == [] else { return false }
+    reentrancyGuard.store(.entered, ordering: .relaxed)
     return true
   }
 
   @inline(__always) @inlinable func leave() {
-    let section = section.load(ordering: .relaxed)
-    self.section.store([], ordering: .relaxed)
+    let phase = reentrancyGuard.load(ordering: .relaxed)
+    reentrancyGuard.store([], ordering: .relaxed)
     // An executor that runs jobs as they are enqueued runs this one here.
-    if section != .entered { scheduleDrain() }
+    if phase != .entered { scheduleDrain() }
   }
 
   /// - Parameter quantum: How many entries it performs before it lets others onto the executor.
   @inlinable func drain(_ quantum: Int) {
-    guard enter() else { return section.store([.entered, .owesDrain], ordering: .relaxed) }
+    guard enter() else { return reentrancyGuard.store([.entered, .owesDrain], ordering: .relaxed) }
     defer { leave() }
     var left = quantum
     var isMore = true
@@ -411,39 +411,39 @@ import Synchronization
 
   /// Runs a closure on the executor after everything that was requested before.
   ///
-  /// If something waits, or the visitor comes from within what the tree is doing, what `late` makes takes its place in
-  /// the order instead, unless the store that it is meant for is closed: the requests of others are never performed in
-  /// the visitor's task, under its task-local values.
+  /// If something waits, or the visitor comes from within what the tree is doing, what `pending` makes takes its place
+  /// in the order instead, unless the store that it is meant for is closed: the requests of others are never performed
+  /// in the visitor's task, under its task-local values.
   ///
   /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func run<Result: Sendable>(
     for node: StoreNode<Action>?, by effect: RunningEffect? = nil, isolation: isolated (any Actor)? = #isolation,
-    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
+    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, pending: @Sendable () -> PendingRequest<Result>
   ) async throws(StoreError) -> Result {
     announceVisit()
-    switch try await runNow(for: node, by: effect, body, late: late) {
+    switch try await runNow(for: node, by: effect, body, pending: pending) {
     case .done(let result): return result
-    case .late(let visit): return try await visit.value()
+    case .pending(let request): return try await request.value()
     }
   }
 
-  /// Like the other `run`, for escaping closures, which are the same early and late.
+  /// Like the other `run`, for an escaping closure, which also serves as the pending request.
   @usableFromInline func run<Result: Sendable>(
     isolation: isolated (any Actor)? = #isolation,
     _ body: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
   ) async throws(StoreError) -> Result {
     try await run(for: nil) { tree throws(StoreError) in
       try body(tree)
-    } late: {
-      LateVisit(body)
+    } pending: {
+      PendingRequest(body)
     }
   }
 
   @inlinable func runNow<Result: Sendable>(
     for node: StoreNode<Action>?, by effect: RunningEffect? = nil,
-    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, late: @Sendable () -> LateVisit<Result>
+    _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, pending: @Sendable () -> PendingRequest<Result>
   ) throws(StoreError) -> Visit<Result> {
-    guard enterOnVisit() else { return .late(postpone(late(), for: node, by: effect)) }
+    guard enterOnVisit() else { return .pending(postpone(pending(), for: node, by: effect)) }
     defer { leaveFromVisit() }
     return .done(try body(self))
   }
@@ -453,7 +453,7 @@ import Synchronization
     _ action: consuming Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
     announceVisit()
-    if let visit = try await sendNow(&action, from: node) { try await visit.value() }
+    if let request = try await sendNow(&action, from: node) { try await request.value() }
   }
 
   /// Returns what the visitor has to wait for, if it is not let in.
@@ -461,30 +461,31 @@ import Synchronization
   /// - Parameter action: In place, as to `commit`.
   @inlinable func sendNow(
     _ action: inout Action, from node: StoreNode<Action>
-  ) throws(StoreError) -> LateVisit<Void>? {
+  ) throws(StoreError) -> PendingRequest<Void>? {
     guard enterOnVisit() else { return postpone(action, from: node) }
     defer { leaveFromVisit() }
     try accept(&action, from: node)
     return nil
   }
 
-  @usableFromInline nonisolated func postpone(_ action: Action, from node: StoreNode<Action>) -> LateVisit<Void> {
+  @usableFromInline nonisolated func postpone(_ action: Action, from node: StoreNode<Action>) -> PendingRequest<Void> {
     postpone(
-      LateVisit(isSend: true) { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true) },
+      PendingRequest(isSend: true) { [self] _ throws(StoreError) in try acceptHere(action, from: node, isPlaced: true)
+      },
       for: node)
   }
 
-  /// Gives the visit of a caller that has arrived its place in the order, or refuses it if the store that it is meant
-  /// for is closed. Whatever a drain has left to the visitor is picked up in either case.
+  /// Gives the request of a visitor that has arrived its place in the order, or refuses it if the store that it is
+  /// meant for is closed. Requests that a drain has left to the visitor are picked up in either case.
   @usableFromInline nonisolated func postpone<Value>(
-    _ visit: LateVisit<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
-  ) -> LateVisit<Value> {
-    visit.context = carriedContext
+    _ request: PendingRequest<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
+  ) -> PendingRequest<Value> {
+    request.context = carriedContext
     let isOrdered = order != nil
-    visit.isGivenUpOnCancel = visit.isSend && isOrdered
-    let isGivenUp = visit.isGivenUp
-    let command = isOrdered ? inOrder(visit) : visit
-    if isOrdered, !isGivenUp, performInTurn(command, for: node, by: effect) { return visit }
+    request.isGivenUpOnCancel = request.isSend && isOrdered
+    let isGivenUp = request.isGivenUp
+    let command = isOrdered ? inOrder(request) : request
+    if isOrdered, !isGivenUp, performInTurn(command, for: node, by: effect) { return request }
     let (refusal, schedules) = withRequests { requests -> (StoreError?, Bool) in
       let takesUp = requests.inbox.visitorCame()
       if let node, node.refuses(effect) { return (node.errorWhenClosed, takesUp) }
@@ -492,8 +493,8 @@ import Synchronization
       return (nil, append(to: &requests) { $0.append(command) } || takesUp)
     }
     if schedules { scheduleDrain() }
-    if let refusal { visit.refuse(refusal) }
-    return visit
+    if let refusal { request.refuse(refusal) }
+    return request
   }
 
   @inlinable func accept(
@@ -539,8 +540,8 @@ import Synchronization
     return isIn
   }
 
-  /// The visit ends first, and then the section: the drain that is owed at the end of the section may run at once, and
-  /// must not leave anything to this visitor.
+  /// The visit ends before the reentrancy guard is left: the drain that is owed then may run at once, and must not
+  /// leave anything to this visitor.
   @inline(__always) @inlinable func leaveFromVisit() {
     endVisit()
     leave()
@@ -599,15 +600,15 @@ import Synchronization
 
   @inlinable nonisolated var madeExtras: Extras { extras { Extras() } }
 
-  /// The companion of the tree's stores, once there is one.
-  @usableFromInline nonisolated var existingCompanion: StoreCompanion? {
-    extras.withObject { $0.companion.withObject { $0 } } ?? nil
+  /// The task registry of the tree's stores, once there is one.
+  @usableFromInline nonisolated var existingTaskRegistry: TaskRegistry? {
+    extras.withObject { $0.taskRegistry.withObject { $0 } } ?? nil
   }
 
-  /// The companion of the tree's stores. Made under the requests' lock, so that a store that ends at the same time
+  /// The task registry of the tree's stores. Made under the requests' lock, so that a store that ends at the same time
   /// either finds it or is seen to be closed by the caller of this.
-  nonisolated func companion(orMake make: () -> StoreCompanion) -> StoreCompanion {
-    existingCompanion ?? withRequests { _ in madeExtras.companion(orMake: make) }
+  nonisolated func taskRegistry(orMake make: () -> TaskRegistry) -> TaskRegistry {
+    existingTaskRegistry ?? withRequests { _ in madeExtras.taskRegistry(orMake: make) }
   }
 
   /// How many child stores there are.

@@ -5,16 +5,16 @@ extension Tree {
   @usableFromInline final class Extras: Sendable {
     /// What lives on the tree's executor.
     ///
-    /// SAFETY: confined, and so reached only from the tree's isolation, where one section is entered at a time; an
-    /// access copies a value out, sets it, or exchanges one in a dictionary. What that replaces is held beyond the
-    /// access, so that nothing of the user's is released, and so run, within one.
+    /// SAFETY: confined, and so reached only from the tree's isolation, where the reentrancy guard admits one caller at
+    /// a time (`Tree.enter`); an access copies a value out, sets it, or exchanges one in a dictionary. What that
+    /// replaces is held beyond the access, so that nothing of the user's is released, and so run, within one.
     @usableFromInline final class OnExecutor {
-      /// What the commit in progress belongs to.
-      @exclusivity(unchecked) fileprivate var errand: Errand?
+      /// The awaited work that the commit in progress is part of.
+      @exclusivity(unchecked) fileprivate var awaitedWork: AwaitedWork?
       /// Called for every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
       /// What the stores of the path have called, once a child store has set that itself.
-      private var onPath: OnPath<Action>?
+      private var callbacks: CommitCallbacks<Action>?
       /// What goes on for as long as a store's own is called.
       private var works: [ObjectIdentifier: TreeWork] = [:]
 
@@ -22,9 +22,9 @@ extension Tree {
 
       func set(_ onCommit: CommitStep<Action>.OnCommit?, of node: StoreNode<Action>) {
         if node.depth == 0 {
-          if let onPath = onPath {
-            let replaced = onPath.root
-            onPath.root = onCommit
+          if let callbacks = callbacks {
+            let replaced = callbacks.root
+            callbacks.root = onCommit
             withExtendedLifetime(replaced) {}
           } else {
             let replaced = unsafe self.onCommit
@@ -32,36 +32,36 @@ extension Tree {
             withExtendedLifetime(replaced) {}
           }
         } else {
-          let replaced = madeOnPath.ofChildren.updateValue(onCommit, forKey: ObjectIdentifier(node))
+          let replaced = madeCallbacks.ofChildren.updateValue(onCommit, forKey: ObjectIdentifier(node))
           withExtendedLifetime(replaced) {}
         }
       }
 
-      private var madeOnPath: OnPath<Action> {
-        if let onPath = onPath { return onPath }
+      private var madeCallbacks: CommitCallbacks<Action> {
+        if let callbacks = callbacks { return callbacks }
         // Holds what is called until now.
-        let made = unsafe OnPath(root: onCommit)
-        onPath = made
+        let made = unsafe CommitCallbacks(root: onCommit)
+        callbacks = made
         unsafe onCommit = made.asOne
         return made
       }
 
-      private func dropOnPathIfUnneeded() {
-        guard let onPath = onPath, !onPath.isNeeded else { return }
+      private func dropCallbacksIfUnneeded() {
+        guard let callbacks = callbacks, !callbacks.isNeeded else { return }
         let replaced = unsafe onCommit
-        self.onPath = nil
-        unsafe onCommit = onPath.root
-        withExtendedLifetime((onPath, replaced)) {}
+        self.callbacks = nil
+        unsafe onCommit = callbacks.root
+        withExtendedLifetime((callbacks, replaced)) {}
       }
 
       func watch(_ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping (Action) -> Bool) {
-        madeOnPath.watches[number] = OnPath.Watch(store: node, isOver: isOver)
+        madeCallbacks.watches[number] = CommitCallbacks.Watch(store: node, isOver: isOver)
       }
 
       func stopWatching(as number: ObjectIdentifier) {
-        guard let onPath = onPath else { return }
-        let watch = onPath.watches.removeValue(forKey: number)
-        dropOnPathIfUnneeded()
+        guard let callbacks = callbacks else { return }
+        let watch = callbacks.watches.removeValue(forKey: number)
+        dropCallbacksIfUnneeded()
         withExtendedLifetime(watch) {}
       }
 
@@ -72,19 +72,19 @@ extension Tree {
         return replaced
       }
 
-      /// Calls a closure that makes a commit. Within another call, that one's errand stays.
-      func committing<Failure: Error>(of errand: Errand, _ body: () throws(Failure) -> Void) throws(Failure) {
-        guard unsafe self.errand == nil else { return try body() }
-        unsafe self.errand = errand
-        defer { unsafe self.errand = nil }
+      /// Calls a closure that makes a commit. Within another call, the awaited work of that call stays.
+      func committing<Failure: Error>(of awaitedWork: AwaitedWork, _ body: () throws(Failure) -> Void) throws(Failure) {
+        guard unsafe self.awaitedWork == nil else { return try body() }
+        unsafe self.awaitedWork = awaitedWork
+        defer { unsafe self.awaitedWork = nil }
         try body()
       }
 
       /// The root store has ended, and so there are no more commits.
       func forget() {
-        let dropped = unsafe (onCommit, onPath, works)
+        let dropped = unsafe (onCommit, callbacks, works)
         unsafe onCommit = nil
-        onPath = nil
+        callbacks = nil
         works = [:]
         withExtendedLifetime(dropped) {}
       }
@@ -93,10 +93,11 @@ extension Tree {
       func forget(_ node: StoreNode<Action>) {
         let work = exchangeWork(of: node, with: nil)
         defer { withExtendedLifetime(work) {} }
-        guard let onPath = onPath, let own = onPath.ofChildren.removeValue(forKey: ObjectIdentifier(node)) else {
+        guard let callbacks = callbacks, let own = callbacks.ofChildren.removeValue(forKey: ObjectIdentifier(node))
+        else {
           return
         }
-        dropOnPathIfUnneeded()
+        dropCallbacksIfUnneeded()
         withExtendedLifetime(own) {}
       }
     }
@@ -112,7 +113,7 @@ extension Tree {
     /// How many child stores have been made, and how many of them have been released.
     let childCount = Atomic(0)
     let releasedChildren = Atomic(0)
-    @usableFromInline let companion: Lazy<StoreCompanion>
+    @usableFromInline let taskRegistry: Lazy<TaskRegistry>
     /// The root store's source, once there is a child of a part.
     let top = Lazy<Top>()
 
@@ -122,9 +123,9 @@ extension Tree {
     @usableFromInline let order: (any Order<Action>)?
 
     @usableFromInline init(
-      companion: StoreCompanion? = nil, carrying carried: CarriedValues? = nil, order: (any Order<Action>)? = nil
+      taskRegistry: TaskRegistry? = nil, carrying carried: CarriedValues? = nil, order: (any Order<Action>)? = nil
     ) {
-      if let companion { self.companion = Lazy(companion) } else { self.companion = Lazy() }
+      if let taskRegistry { self.taskRegistry = Lazy(taskRegistry) } else { self.taskRegistry = Lazy() }
       self.carried = carried
       self.order = order
     }
@@ -141,9 +142,9 @@ extension Tree {
 
   @usableFromInline nonisolated var order: (any Order<Action>)? { extras.withObject { $0.order } ?? nil }
 
-  /// What the commit in progress belongs to. SAFETY: to be read on the tree's executor.
-  @unsafe nonisolated var errandOfExecutor: Errand? {
-    extras.withObject { extras in unsafe extras.onExecutor.unconfined.errand } ?? nil
+  /// The awaited work that the commit in progress is part of. SAFETY: to be read on the tree's executor.
+  @unsafe nonisolated var awaitedWorkOfExecutor: AwaitedWork? {
+    extras.withObject { extras in unsafe extras.onExecutor.unconfined.awaitedWork } ?? nil
   }
 
   /// The present values of the task-locals that the tree carries.

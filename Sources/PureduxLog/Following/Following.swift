@@ -282,8 +282,8 @@ private struct Summarizing: Sendable {
     sequencer.submitted(sequencer.hasEnded ? .failure(.terminated) : submit(action), passage)
   }
 
-  @usableFromInline func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation) {
-    sequencer.perform(visit, on: tree)
+  @usableFromInline func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation) {
+    sequencer.perform(request, on: tree)
   }
 
   @usableFromInline func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {

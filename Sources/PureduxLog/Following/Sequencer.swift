@@ -6,7 +6,7 @@ private struct SubmittedAction {
   let origin: Origin
   /// What the outbox knows it by: in order.
   let id: UInt64
-  var visit: (any PostponedVisit)?
+  var request: (any SubmittingRequest)?
   var followers: [@Sendable (isolated any TreeIsolation) -> Void] = []
   /// Whether middleware has passed the same action on once more.
   var hasMore = false
@@ -22,8 +22,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   /// Where the first of them is.
   private var head = 0
   private(set) var hasEnded = false
-  /// The visit whose turn it is to submit.
-  private var visit: (any PostponedVisit)?
+  /// The request whose turn it is to submit.
+  private var request: (any SubmittingRequest)?
   /// How many actions have been submitted in the turn of an action.
   private var submittedCount = 0
   private var failure: StoreError?
@@ -51,10 +51,10 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     guard submittedCount > 0 else { return failure ?? rejection }
     let last = pending.count - 1
     for place in (pending.count - submittedCount)..<last { pending[place]?.hasMore = true }
-    if let visit {
-      pending[last]?.visit = visit
+    if let request {
+      pending[last]?.request = request
       // Of several, one may have gone to the log.
-      if submittedCount == 1, let id = pending[last]?.id { visit.canBeWithdrawn { withdraw(id) } }
+      if submittedCount == 1, let id = pending[last]?.id { request.canBeWithdrawn { withdraw(id) } }
     }
     // Who waits for it goes on at its commit.
     return .outcomeUnknown
@@ -70,12 +70,12 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     }
   }
 
-  /// Has a visit submit its action.
-  func perform(_ visit: any PostponedVisit, on tree: isolated any TreeIsolation) {
-    self.visit = visit
+  /// Has a request submit its action.
+  func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation) {
+    self.request = request
     submittedCount = 0
-    visit.attempt(on: tree) { submittedCount > 0 }
-    self.visit = nil
+    request.attempt(on: tree) { submittedCount > 0 }
+    self.request = nil
     submittedCount = 0
   }
 
@@ -101,7 +101,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     endWithdrawn(before: id, on: tree)
     guard let first = popFirst() else { return }
     committing = action
-    first.visit?.perform(on: tree)
+    first.request?.perform(on: tree)
     if committing != nil { first.origin.commit(action, on: tree) }
     committing = nil
     end(first, on: tree)
@@ -118,8 +118,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   func refuseVisits(_ error: StoreError, through id: UInt64) {
     var place = head
     while place < pending.count, let next = pending[place]?.id, next <= id {
-      let visit = pending[place]?.visit.take()
-      visit?.refuse(error)
+      let request = pending[place]?.request.take()
+      request?.refuse(error)
       place += 1
     }
   }
@@ -139,7 +139,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = popFirst() else { return false }
     // Middleware has passed on several actions, of which this is one: those before it may have been committed.
-    first.visit?.refuse(isCommittedInPart ? .outcomeUnknown : error)
+    first.request?.refuse(isCommittedInPart ? .outcomeUnknown : error)
     end(first, on: tree)
     return true
   }

@@ -18,12 +18,12 @@ import Testing
     executor.waitForRunningJob()
     #expect(tree.withRequests { $0.inbox.phase } == .leftToVisitor)
     let visit = try await tree.runNow(
-      for: nil, { _ throws(StoreError) in }, late: { LateVisit { _ throws(StoreError) in } })
-    guard case .late(let visit) = visit else {
+      for: nil, { _ throws(StoreError) in }, pending: { PendingRequest { _ throws(StoreError) in } })
+    guard case .pending(let request) = visit else {
       Issue.record("A visitor was let in before what was asked before it.")
       return
     }
-    try await visit.value()
+    try await request.value()
     #expect(await subject.root.state.root.count == 3000)
     await tree.untilIdle()
     #expect(tree.withRequests { $0.inbox.phase } == .idle)
@@ -38,8 +38,8 @@ import Testing
       tree.announceVisit()
       try await subject.servesAndEnds { await tree.untilIdle() }
       let visit = try await tree.runNow(
-        for: nil, { _ throws(StoreError) in }, late: { LateVisit { _ throws(StoreError) in } })
-      if case .late(let visit) = visit { try await visit.value() }
+        for: nil, { _ throws(StoreError) in }, pending: { PendingRequest { _ throws(StoreError) in } })
+      if case .pending(let request) = visit { try await request.value() }
       #expect(tree.departed.load(ordering: .relaxed) == tree.ended.load(ordering: .relaxed))
     }
   }

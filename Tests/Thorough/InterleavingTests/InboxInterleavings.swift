@@ -26,18 +26,18 @@ private struct InboxSystem: Interleaved {
   enum Entry: Hashable {
     case action(Int)
     /// What a visitor asks for who is not let in.
-    case late(LateVisit)
+    case pending(PendingRequest)
 
     /// The action whose code is called.
     var code: Int? {
       switch self {
       case .action(let action): action
-      case .late(let late): late.visit.action
+      case .pending(let request): request.visit.action
       }
     }
   }
 
-  struct LateVisit: Hashable {
+  struct PendingRequest: Hashable {
     let place: Int
     let visit: Visit
   }
@@ -60,7 +60,7 @@ private struct InboxSystem: Interleaved {
     var position: Int
     let end: Int
     /// Who is told when the code that was called returns.
-    var told: LateVisit?
+    var told: PendingRequest?
   }
 
   enum Step: AtomicStep {
@@ -71,10 +71,10 @@ private struct InboxSystem: Interleaved {
     case drain
     case drainLooks
     case drainEnds(visitorExpected: Bool)
-    // Tree.run, runNow, LateVisit.value
+    // Tree.run, runNow, PendingRequest.value
     case visit(Visit)
     case postpone(Visit)
-    case awaitLate(LateVisit)
+    case awaitPending(PendingRequest)
     case act(Visit)
     case acted(Visit)
     case endVisit(Visit)
@@ -86,7 +86,7 @@ private struct InboxSystem: Interleaved {
 
     var place: StepPlace {
       switch self {
-      case .call, .schedule, .awaitLate: .anywhere
+      case .call, .schedule, .awaitPending: .anywhere
       case .drain, .visit: .entersExecutor
       default: .onExecutor
       }
@@ -110,8 +110,8 @@ private struct InboxSystem: Interleaved {
     case visitEntersABusyTree
     case visitEntersFromWithin
     case owedDrainIsForgotten
-    case lateVisitForgetsWhoWaits
-    case lateVisitWaitsForWhatIsKnown
+    case pendingRequestForgetsWhoWaits
+    case pendingRequestWaitsForWhatIsKnown
   }
 
   struct Record: Hashable {
@@ -119,10 +119,10 @@ private struct InboxSystem: Interleaved {
     var isBusy = false
     var departed = 0
     var ended = 0
-    var section = Tree<Int>.Section()
-    /// What came of late visits: known before somebody waits, or awaited before it is known.
-    var known: Set<LateVisit> = []
-    var awaited: [LateVisit: Wait] = [:]
+    var reentrancyGuard = Tree<Int>.ReentrancyGuard()
+    /// What came of pending requests: known before somebody waits, or awaited before it is known.
+    var known: Set<PendingRequest> = []
+    var awaited: [PendingRequest: Wait] = [:]
     /// The user's code has been called for an entry and has not returned.
     var isPerforming = false
     /// `Requests`: what waits.
@@ -190,11 +190,11 @@ private struct InboxSystem: Interleaved {
       return next(rest)
 
     case .drain:
-      guard record.section == [] else {
-        record.section.insert(.owesDrain)
+      guard record.reentrancyGuard == [] else {
+        record.reentrancyGuard.insert(.owesDrain)
         return .end
       }
-      record.section = .entered
+      record.reentrancyGuard = .entered
       if record.batch.isEmpty { takeBatch() }
       return try performRest(by: me)
     case .drainLooks: return .step(.drainEnds(visitorExpected: record.departed != record.ended))
@@ -207,13 +207,13 @@ private struct InboxSystem: Interleaved {
       return try finish(end, by: me)
 
     case .visit(let visit):
-      let isWithin = record.section != [] && mistake != .visitEntersFromWithin
+      let isWithin = record.reentrancyGuard != [] && mistake != .visitEntersFromWithin
       let isBusy = record.isBusy && mistake != .visitEntersABusyTree && mistake != .visitEntersFromWithin
       guard !isWithin, !isBusy else {
         record.ended += 1
         return .step(.postpone(visit))
       }
-      record.section = .entered
+      record.reentrancyGuard = .entered
       return .step(.act(visit))
     case .postpone(let visit):
       // It is still on the executor, so that no drain that this schedules can come too early.
@@ -224,12 +224,14 @@ private struct InboxSystem: Interleaved {
         if takesUp { try scheduleDrain(by: me) }
         return next(visit.rest)
       }
-      let late = LateVisit(place: record.ordered, visit: visit)
-      if append(.late(late)) || takesUp { try scheduleDrain(by: me) }
-      return waitsOutside ? .stepOutside(.awaitLate(late)) : .step(.awaitLate(late))
-    case .awaitLate(let late):
-      if record.known.remove(late) != nil, mistake != .lateVisitWaitsForWhatIsKnown { return next(late.visit.rest) }
-      record.awaited[late] = crowd.makeWait(of: me)
+      let request = PendingRequest(place: record.ordered, visit: visit)
+      if append(.pending(request)) || takesUp { try scheduleDrain(by: me) }
+      return waitsOutside ? .stepOutside(.awaitPending(request)) : .step(.awaitPending(request))
+    case .awaitPending(let request):
+      if record.known.remove(request) != nil, mistake != .pendingRequestWaitsForWhatIsKnown {
+        return next(request.visit.rest)
+      }
+      record.awaited[request] = crowd.makeWait(of: me)
       return .wait
     case .act(let visit):
       guard !record.isPerforming else { throw Violation("something is done in the middle of an entry") }
@@ -248,7 +250,7 @@ private struct InboxSystem: Interleaved {
     case .perform(let run):
       record.isPerforming = false
       var run = run
-      if let late = run.told.take() { try perform(late, by: me) }
+      if let request = run.told.take() { try perform(request, by: me) }
       return try perform(run, by: me)
     case .setIdle(let waiters):
       record.isBusy = false
@@ -258,8 +260,8 @@ private struct InboxSystem: Interleaved {
       if mistake == .drainTellsTwice { try tell(waiters[0], by: me) }
       return try finish(.idle(ContiguousArray(waiters.dropFirst())), by: me)
     case .leave(let visit):
-      let owesDrain = record.section.contains(.owesDrain) && mistake != .owedDrainIsForgotten
-      record.section = []
+      let owesDrain = record.reentrancyGuard.contains(.owesDrain) && mistake != .owedDrainIsForgotten
+      record.reentrancyGuard = []
       if owesDrain {
         record.drains -= 1
         try scheduleDrain(by: me)
@@ -326,14 +328,14 @@ private struct InboxSystem: Interleaved {
     try crowd.resume(waiter.wait, with: next(waiter.rest), within: runsJobsInside && crowd.isOnExecutor(me))
   }
 
-  /// `LateVisit.perform`.
-  private mutating func perform(_ late: LateVisit, by me: Int) throws(Violation) {
-    guard done > late.visit.asked else { throw Violation("a visitor does not see what was asked before") }
-    guard let wait = record.awaited.removeValue(forKey: late), mistake != .lateVisitForgetsWhoWaits else {
-      record.known.insert(late)
+  /// `PendingRequest.perform`.
+  private mutating func perform(_ request: PendingRequest, by me: Int) throws(Violation) {
+    guard done > request.visit.asked else { throw Violation("a visitor does not see what was asked before") }
+    guard let wait = record.awaited.removeValue(forKey: request), mistake != .pendingRequestForgetsWhoWaits else {
+      record.known.insert(request)
       return
     }
-    try crowd.resume(wait, with: next(late.visit.rest), within: runsJobsInside && crowd.isOnExecutor(me))
+    try crowd.resume(wait, with: next(request.visit.rest), within: runsJobsInside && crowd.isOnExecutor(me))
   }
 
   private var done: Int { record.ordered - record.pending.count }
@@ -364,9 +366,9 @@ private struct InboxSystem: Interleaved {
       guard record.pending.first == entry else { throw Violation("an entry is not done in its turn") }
       record.pending.removeFirst()
       run.position += 1
-      if case .late(let late) = entry { run.told = late }
+      if case .pending(let request) = entry { run.told = request }
       guard let action = entry.code, let calls = within[action] else {
-        if let late = run.told.take() { try perform(late, by: me) }
+        if let request = run.told.take() { try perform(request, by: me) }
         continue
       }
       record.isPerforming = true
@@ -383,7 +385,7 @@ private struct InboxSystem: Interleaved {
     guard record.pending.isEmpty, record.batch.isEmpty, record.waiting.isEmpty else {
       throw Violation("something is left")
     }
-    guard machine.phase == .idle, !record.isBusy, record.section == [], record.known.isEmpty else {
+    guard machine.phase == .idle, !record.isBusy, record.reentrancyGuard == [], record.known.isEmpty else {
       throw Violation("\(machine.phase), busy: \(record.isBusy)")
     }
     guard machine.idleWaiters.isEmpty, record.departed == record.ended else { throw Violation("somebody is forgotten") }
@@ -482,11 +484,12 @@ private struct InboxSystem: Interleaved {
       (.visitEntersABusyTree, "a visitor does not see what was asked before"),
       (.visitEntersFromWithin, "something is done in the middle of an entry"),
       (.owedDrainIsForgotten, "client: waits for ever"),
-      (.lateVisitForgetsWhoWaits, "code within 1: waits for ever"),
-      (.lateVisitWaitsForWhatIsKnown, "code within 1: waits for ever"),
+      (.pendingRequestForgetsWhoWaits, "code within 1: waits for ever"),
+      (.pendingRequestWaitsForWhatIsKnown, "code within 1: waits for ever"),
     ] as [(InboxSystem.Mistake, String)])
   fileprivate func `a mistake is found`(mistake: InboxSystem.Mistake, reason: String) async {
-    let isWithin = [.visitEntersFromWithin, .lateVisitForgetsWhoWaits, .lateVisitWaitsForWhatIsKnown].contains(mistake)
+    let isWithin = [.visitEntersFromWithin, .pendingRequestForgetsWhoWaits, .pendingRequestWaitsForWhatIsKnown]
+      .contains(mistake)
     let within: [Int: [Call]] = isWithin ? [1: [.visit]] : [:]
     let clients: [[Call]] = [[.dispatch(1), .dispatch(2), .untilIdle], [.dispatch(3), .visit]]
     let refused: [[Call]] = [[.dispatch(1), .dispatch(2)], [.send(4)], [.end(3)]]

@@ -3,7 +3,7 @@
 ///
 /// The clock and the effect know of it as soon as it is made: when the effect counts as resting, the clock has been
 /// told of the time.
-struct Alarm: Sendable {
+struct Timeout: Sendable {
   private let clock: ElapsedClock
   private let time: Duration
   private let pause: RunningEffect.Pause

@@ -1,8 +1,8 @@
 /// The outcome of a visit to the executor.
 @usableFromInline enum Visit<Result: Sendable>: Sendable {
   case done(Result)
-  /// The visitor was not let in, and has to wait for its result.
-  case late(LateVisit<Result>)
+  /// The visitor was not let in, and waits for the result of its request.
+  case pending(PendingRequest<Result>)
 }
 
 /// The request of a visitor that arrives while something waits, or from within what the tree is doing: it takes its
@@ -14,9 +14,9 @@
 /// A caller can give up a `send` that waits for the log, or has a limit. Whether its action has been submitted by then,
 /// or is being committed, is known under the lock: the first outcome counts, and the caller is told that one.
 ///
-/// SAFETY: nothing outside the lock changes except the context and `isGivenUpOnCancel`, which are set before the visit
-/// gets its place. The compiler does not check subclasses of `Command`.
-@usableFromInline final class LateVisit<Value: Sendable>: Command, PostponedVisit, @unchecked Sendable {
+/// SAFETY: nothing outside the lock changes except the context and `isGivenUpOnCancel`, which are set before the
+/// request gets its place. The compiler does not check subclasses of `Command`.
+@usableFromInline final class PendingRequest<Value: Sendable>: Command, SubmittingRequest, @unchecked Sendable {
   @usableFromInline typealias Body = @Sendable (isolated any TreeIsolation) throws(StoreError) -> Value
 
   private enum Outcome {
@@ -133,7 +133,7 @@
     end(with: result)
   }
 
-  /// The visit gets no place in the order.
+  /// The request gets no place in the order.
   @usableFromInline func refuse(_ error: StoreError) { end(with: .failure(error)) }
 
   private func end(with result: Result<Value, StoreError>) {
@@ -141,7 +141,7 @@
     waiter?.resume(returning: result)
   }
 
-  /// The result, once the visit's turn has come. To be called once.
+  /// The result, once the request's turn has come. To be called once.
   @usableFromInline func value(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> Value {
     let result = canBeGivenUp ? await resultUnlessGivenUp() : await result()
     return try result.get()

@@ -1,8 +1,8 @@
-/// An object that belongs to the stores of a tree and is notified when one of them ends.
+/// The tasks of a tree's stores, as the tree sees them: notified when a store ends, and asked what runs.
 ///
 /// SAFETY: has no variables; subclasses are responsible for their own. The compiler does not check a class that is not
 /// final.
-@usableFromInline class StoreCompanion: @unchecked Sendable {
+@usableFromInline class TaskRegistry: @unchecked Sendable {
   init() {}
 
   /// A store has ended, and with it every store below it.

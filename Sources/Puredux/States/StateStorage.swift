@@ -1,5 +1,5 @@
 /// The state that a store owns, whatever its type.
-@usableFromInline class AnyOwnState {
+@usableFromInline class AnyStateStorage {
   @inlinable init() {}
 
   /// Drops the state: its store has been released.
@@ -9,20 +9,20 @@
   /// do not capture it: what captures only constants is compiled for these.
   ///
   /// SAFETY: the caller knows that the state is of this type.
-  @unsafe @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> OwnState<Value> {
-    unsafe unsafeDowncast(self, to: OwnState<Value>.self)
+  @unsafe @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> StateStorage<Value> {
+    unsafe unsafeDowncast(self, to: StateStorage<Value>.self)
   }
 }
 
 /// The state that a store owns: a root store's, and the local part of a child store's.
-@usableFromInline final class OwnState<Value>: AnyOwnState {
+@usableFromInline final class StateStorage<Value>: AnyStateStorage {
   // Without the run-time check for overlapping accesses, which costs as much as a small reducer.
   //
-  // SAFETY: reached only from the tree's isolation, where one section is entered at a time (`Tree.enter`), or from the
-  // release of a store for which nothing is in progress (`Tree.release`): proxies check whether it is closed before
-  // reading, and its own members need it to be held. What runs during an access is a reducer, or the deinitializer of
-  // the state being released, and these have no way back in: each request to a tree takes its place in the order or
-  // waits for the executor.
+  // SAFETY: reached only from the tree's isolation, where the reentrancy guard admits one caller at a time
+  // (`Tree.enter`), or from the release of a store for which nothing is in progress (`Tree.release`): proxies check
+  // whether it is closed before reading, and its own members need it to be held. What runs during an access is a
+  // reducer, or the deinitializer of the state being released, and these have no way back in: each request to a tree
+  // takes its place in the order or waits for the executor.
   @usableFromInline @exclusivity(unchecked) var storage: Value?
 
   /// - Parameter value: Nil if it is still to be computed.

@@ -1,6 +1,6 @@
 /// What the stores of a tree have called for each commit, where at least one child store has set that itself since it
 /// was made: one for all, so that those of a path are called from the lowest store up. Lives on the tree's executor.
-final class OnPath<Action: Sendable> {
+final class CommitCallbacks<Action: Sendable> {
   typealias OnCommit = CommitStep<Action>.OnCommit
 
   var root: OnCommit?
@@ -23,7 +23,7 @@ final class OnPath<Action: Sendable> {
   /// Called for every commit, in place of what the stages of the stores say.
   var asOne: OnCommit {
     OnCommit(
-      self, isOfPath: true,
+      self, coversPath: true,
       prepare: { [self] action, node in
         visit(from: node) { $0.prepare?(&action, node) }
         root?.prepare?(&action, node)

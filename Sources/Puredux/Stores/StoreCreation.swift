@@ -2,12 +2,12 @@ import Synchronization
 
 /// The making of a store of a directory. It may wait for other stores of the same directory or of others, and so for
 /// those who make them: here it is found out if they would wait for each other.
-final class StoreMaking: Sendable {
+final class StoreCreation: Sendable {
   /// The one that the current task is part of: a task may outlive it.
-  @TaskLocal private static var ofCurrentTask: StoreMaking?
+  @TaskLocal private static var ofCurrentTask: StoreCreation?
   /// Whom each of those that wait for others waits for, as often as it does. One table for all directories, as makers
   /// of several may wait for each other; only makers that ask for stores lock it.
-  private static let waits = LockedValue<[ObjectIdentifier: [StoreMaking]]>([:])
+  private static let waits = LockedValue<[ObjectIdentifier: [StoreCreation]]>([:])
 
   let key: any Hashable & Sendable
   /// Written under the lock.
@@ -16,7 +16,7 @@ final class StoreMaking: Sendable {
   init(of key: any Hashable & Sendable) { self.key = key }
 
   /// The one that the current task is part of, if it is not over.
-  static var current: StoreMaking? { ofCurrentTask.flatMap { $0.hasEnded ? nil : $0 } }
+  static var current: StoreCreation? { ofCurrentTask.flatMap { $0.hasEnded ? nil : $0 } }
 
   private var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
@@ -37,7 +37,7 @@ final class StoreMaking: Sendable {
   ///
   /// - Returns: Those that would wait for each other: each for the next one, the last for this, which is the first. Nil
   ///   if there are none.
-  func wait(for other: StoreMaking) -> [StoreMaking]? {
+  func wait(for other: StoreCreation) -> [StoreCreation]? {
     Self.waits.withLock { waits in
       if hasEnded { return nil }
       if let path = Self.path(from: other, to: self, in: waits) { return [self] + path.dropLast() }
@@ -47,8 +47,8 @@ final class StoreMaking: Sendable {
   }
 
   /// It does not any more, of as many times as it did.
-  func waitNoMore(for other: StoreMaking) {
-    let gone = Self.waits.withLock { waits -> StoreMaking? in
+  func waitNoMore(for other: StoreCreation) {
+    let gone = Self.waits.withLock { waits -> StoreCreation? in
       guard let index = waits[ObjectIdentifier(self)]?.firstIndex(where: { $0 === other }) else { return nil }
       return waits[ObjectIdentifier(self)]?.remove(at: index)
     }
@@ -56,9 +56,9 @@ final class StoreMaking: Sendable {
   }
 
   private static func path(
-    from start: StoreMaking, to end: StoreMaking, in waits: [ObjectIdentifier: [StoreMaking]]
-  ) -> [StoreMaking]? {
-    var previous: [ObjectIdentifier: StoreMaking] = [:]
+    from start: StoreCreation, to end: StoreCreation, in waits: [ObjectIdentifier: [StoreCreation]]
+  ) -> [StoreCreation]? {
+    var previous: [ObjectIdentifier: StoreCreation] = [:]
     var seen: Set = [ObjectIdentifier(start)]
     var next = [start]
     while let maker = next.popLast() {

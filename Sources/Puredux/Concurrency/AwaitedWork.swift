@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// It goes along with commits, as the tree knows that of the one that it makes, and with effects, in their revocation.
 /// Who asks for none carries none.
-@usableFromInline final class Errand: Sendable {
+@usableFromInline final class AwaitedWork: Sendable {
   /// What knows the effects that belong to it.
   let owner: any AnyObject & Sendable
   /// The caller's own part, and those of effects and actions.
@@ -46,15 +46,15 @@ import Synchronization
   }
 }
 
-extension Errand {
+extension AwaitedWork {
   /// An effect, or an action that is to be committed. Over at the latest when nobody holds it.
   final class Part: Sendable {
-    let errand: Errand
+    let awaitedWork: AwaitedWork
     private let isOver = Atomic(false)
 
-    fileprivate init(of errand: Errand) { self.errand = errand }
+    fileprivate init(of awaitedWork: AwaitedWork) { self.awaitedWork = awaitedWork }
 
-    func end() { if !isOver.exchange(true, ordering: .acquiringAndReleasing) { errand.leave() } }
+    func end() { if !isOver.exchange(true, ordering: .acquiringAndReleasing) { awaitedWork.leave() } }
 
     deinit { end() }
   }
