@@ -412,7 +412,7 @@ private struct Summarizing: Sendable {
         core.withLock { $0 }?.perform { tree in
           // In the turn: what is committed before it is not overdue any more.
           let overdue = self.sending.withLock { $0.outbox.last(before: now - limit) }
-          if let overdue { self.sequencer.refuseVisits(.outcomeUnknown, through: overdue) }
+          if let overdue { self.sequencer.refuseRequests(.outcomeUnknown, through: overdue) }
         }
       }
       pump()

@@ -115,7 +115,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   }
 
   /// Those who wait for what has been submitted here, up to that, wait no more. What was submitted stays.
-  func refuseVisits(_ error: StoreError, through id: UInt64) {
+  func refuseRequests(_ error: StoreError, through id: UInt64) {
     var place = head
     while place < pending.count, let next = pending[place]?.id, next <= id {
       let request = pending[place]?.request.take()
