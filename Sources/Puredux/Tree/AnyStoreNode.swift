@@ -4,28 +4,28 @@
   var parentNode: (any AnyStoreNode)? { get }
   /// Whether this store or one above it is closed, at least to all but its own effects.
   var isClosed: Bool { get }
-  /// Whether it, or what it is a view of, is below `AnySource.greatestLevel`, and so closed from the start.
+  /// Whether the store or view lies below `AnySource.greatestLevel`, and so is closed from the start.
   var isTooDeep: Bool { get }
   /// A view of this store that is too deep.
   func makeTooDeepView() -> any AnyStoreNode
-  /// Whether nothing gets into it any more, not even from its own effects.
+  /// Whether the store accepts nothing any more, not even from its own effects.
   var hasEnded: Bool { get }
   /// The task-local values that are set now, if the tree carries any.
   var carriedContext: CarriedValues.Context? { get }
-  /// What `dispatch` answers while the tree takes nothing.
+  /// The answer of `dispatch` while the tree takes no actions.
   var refusal: DispatchResult? { get }
-  /// Gives a command its place in the order, whatever has ended.
+  /// Gives a command its place in the order, even if the store has ended.
   func place(_ command: Command)
   /// Like `enqueue`, for an effect, which may be let in when others are not.
   func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
-  /// Whether it refuses a caller: an effect that it waits for is not refused.
+  /// Whether the store refuses a caller. It does not refuse an effect that it waits for.
   func refuses(_ effect: RunningEffect?) -> Bool
 
   /// The task registry of the tree's stores; made when it is first needed.
   func taskRegistry(orMake make: (TaskPriority?) -> TaskRegistry) -> TaskRegistry
   var existingTaskRegistry: TaskRegistry? { get }
 
-  /// Whether what is being committed has been submitted before, as the order comes from elsewhere. On the executor.
+  /// Whether the action being committed was submitted before, as the order comes from elsewhere. On the executor.
   var commitsSubmitted: Bool { get }
 
   /// Calls a closure that makes a commit, as part of awaited work if there is any. Of nested calls the outermost
@@ -46,12 +46,13 @@
   /// How many actions the tree has committed.
   var commitCount: Int { get }
 
-  /// Returns when nothing waits in the tree: what was requested before is done, and what that has requested in turn.
+  /// Returns when nothing waits in the tree: all earlier requests are done, and the requests that they have made in
+  /// turn.
   func untilQuiet(isolation: isolated (any Actor)?) async
 }
 
 extension AnyStoreNode {
-  /// What a caller is told whom the store refuses.
+  /// The error for a caller that the store refuses.
   @usableFromInline var errorWhenClosed: StoreError { isTooDeep ? .tooDeep : .terminated }
   @usableFromInline var resultWhenClosed: DispatchResult { isTooDeep ? .tooDeep : .terminated }
 

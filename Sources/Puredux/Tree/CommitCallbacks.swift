@@ -1,18 +1,19 @@
-/// What the stores of a tree have called for each commit, where at least one child store has set that itself since it
-/// was made: one for all, so that those of a path are called from the lowest store up. Lives on the tree's executor.
+/// The commit callbacks of a tree's stores, once a child store has set its own after it was made, or a caller waits for
+/// an action: one object for all stores, so that the callbacks of a path are called from the lowest store up. Lives on
+/// the tree's executor.
 final class CommitCallbacks<Action: Sendable> {
   typealias OnCommit = CommitStep<Action>.OnCommit
 
   var root: OnCommit?
-  /// In place of what these stores were made with; nil if nothing is called for them any more.
+  /// In place of the callbacks that these stores were made with; nil if nothing is called for a store any more.
   var ofChildren: [ObjectIdentifier: OnCommit?] = [:]
 
-  /// Who waits for an action that passes a store.
+  /// The callers that wait for an action that passes a store.
   var watches: [ObjectIdentifier: Watch] = [:]
 
   struct Watch {
     let store: StoreNode<Action>
-    /// Given each such action, until it returns true.
+    /// Given each action that passes the store, until it returns true.
     let isOver: (Action) -> Bool
   }
 
@@ -20,7 +21,7 @@ final class CommitCallbacks<Action: Sendable> {
 
   init(root: OnCommit?) { self.root = root }
 
-  /// Called for every commit, in place of what the stages of the stores say.
+  /// Called for every commit, in place of the callbacks in the stores' stages.
   var asOne: OnCommit {
     OnCommit(
       self, coversPath: true,

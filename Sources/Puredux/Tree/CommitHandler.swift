@@ -1,14 +1,14 @@
-/// What handles an action before its commit, in one store, and what comes behind it: a middleware, as the tree sees it.
-/// Lives on the tree's executor.
+/// A middleware, as the tree sees it: handles an action of one store before its commit, and leads to the handler behind
+/// it. Lives on the tree's executor.
 @usableFromInline final class CommitHandler<Action: Sendable> {
-  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`; given this object, so that a closure that
-  /// captures nothing but the user's is compiled for that, the store that the action was given to, and the stages that
-  /// the action passes.
+  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`. Also given this object, so that a closure
+  /// that captures only the user's closure is compiled for it; the store that the action was given to; and the stages
+  /// that the action passes.
   @usableFromInline typealias Handle = (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) ->
     Void
 
   @usableFromInline let handle: Handle
-  /// The source of the store that it belongs to.
+  /// The source of the handler's store.
   @usableFromInline let source: AnySource
   @usableFromInline let next: CommitHandler?
 
@@ -25,8 +25,8 @@
     unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, node, stages) }
   }
 
-  /// What happens to an action that is passed on. Not inlined: the closure that calls it is then small enough to copy
-  /// the action once, and not piece by piece.
+  /// Passes an action on to the next handler, or commits it. Not inlined: the closure that calls it is then small
+  /// enough to copy the action once, and not piece by piece.
   @inline(never) @inlinable func pass(_ action: inout Action, _ node: StoreNode<Action>, _ stages: CommitStages<Action>)
   {
     if let next { return next.perform(&action, node, stages) }

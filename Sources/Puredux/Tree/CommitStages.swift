@@ -1,11 +1,12 @@
 import Synchronization
 
-/// What an action of a store passes besides the reducers of its path: what handles it first, what records it, and what
-/// child stores call for it. One object for all actions of the store, as only one of them is on its way at a time.
+/// The stages that an action of a store passes besides the reducers of its path: the handlers before its commit, the
+/// records, and the commit callbacks. One object for all actions of the store, as only one of them is on its way at a
+/// time.
 @usableFromInline final class CommitStages<Action: Sendable> {
   /// `commit`, specialized for the actions; given the store that the action was given to.
   @usableFromInline typealias Commit = (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
-  /// Reduces as the store's step does, and keeps a record of the action that a store was given.
+  /// Reduces as the store's step does, and records the action, with the store that it was given to.
   @usableFromInline typealias Record = (inout Action, StoreNode<Action>) -> Void
 
   // Of this store alone.
@@ -16,7 +17,7 @@ import Synchronization
 
   // Of this store or one above it.
   @usableFromInline let handler: CommitHandler<Action>?
-  /// Whether there is something to call for commits, before and after, and whether a record is kept.
+  /// Whether there are callbacks before commits and after them, and whether records are kept.
   @usableFromInline let prepares: Bool
   @usableFromInline let tells: Bool
   @usableFromInline let records: Bool
@@ -54,14 +55,14 @@ import Synchronization
     records = record != nil || above?.records == true
   }
 
-  /// Whether the stores below pass any of this, too: the last action is the store's own.
+  /// Whether actions of the stores below pass any of these stages, too: the last action is the store's own.
   var reachesDown: Bool { handler != nil || tells || records }
 
   @inlinable static var committing: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void {
     { action, node, stages in stages.commit(&action, from: node) }
   }
 
-  /// Does all that is to be done with an action. Returns why there was no commit.
+  /// Takes an action through all stages. Returns why there was no commit.
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
     begin()
     if ordered != nil { return processInOrder(&action, from: node) }
@@ -87,7 +88,7 @@ import Synchronization
     unsafe node.commit(&action, passing: self)
   }
 
-  /// Commits an action without telling anybody who is told of commits.
+  /// Commits an action without calling the commit callbacks.
   @inlinable func commitQuietly(_ action: inout Action, from node: StoreNode<Action>) {
     hasCommitted.store(true, ordering: .relaxed)
     unsafe node.reduce(&action, passing: self)
@@ -135,7 +136,7 @@ extension StoreNode {
     tree.countCommit()
   }
 
-  /// The same, if there are records.
+  /// Like `reduce`, where records are kept.
   @unsafe @inline(never) @inlinable func reduceAndRecord(_ action: inout Action) {
     climb { node in
       var isRecorded = false
@@ -150,7 +151,7 @@ extension StoreNode {
     }
   }
 
-  /// Calls what the stores of the path have called before their commits.
+  /// Calls the callbacks of the path's stores before a commit.
   @unsafe @inline(never) @inlinable func prepare(_ action: inout Action) {
     climb { node in
       unsafe node.withStages { if $0.onCommit != nil { $0.onCommit?.prepare?(&action, self) } }
@@ -158,7 +159,7 @@ extension StoreNode {
     }
   }
 
-  /// Calls what the stores of the path have called for their commits.
+  /// Calls the callbacks of the path's stores after a commit.
   @unsafe @inline(never) @inlinable func tell(_ action: inout Action) {
     climb { node in
       unsafe node.withStages { stages in

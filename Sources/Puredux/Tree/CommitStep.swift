@@ -10,19 +10,19 @@
   /// Publishes the state that a store owns to the followers of its source.
   @usableFromInline typealias Publish = (AnyStateStorage, AnySource) -> Void
 
-  /// What is called for every commit. A structure, because generic code wraps a bare closure once more, in two objects,
-  /// each time it passes it on.
+  /// The callbacks of a store for every commit. A structure, because generic code wraps a bare closure once more, in
+  /// two objects, each time it passes it on.
   @usableFromInline struct OnCommit {
-    /// Given `about`, so that a closure that captures nothing else but constants is compiled for these.
+    /// Given `about`, so that a closure that otherwise captures only constants is compiled for them.
     @usableFromInline typealias Tell = (AnyObject, inout Action, StoreNode<Action>) -> Void
 
     /// Called before the commit, with the action in place, and the store that it was given to.
     @usableFromInline let prepare: ((inout Action, StoreNode<Action>) -> Void)?
     /// Called after the commit, also with the store that the action was given to.
     @usableFromInline let tell: Tell
-    /// What `tell` is given: the moment of an interceptor.
+    /// Passed to `tell`: the moment of an interceptor, or `CommitCallbacks`.
     @usableFromInline let about: AnyObject
-    /// Whether it calls all that the stores of the path have called.
+    /// Whether it stands for the callbacks of all stores of the path.
     @usableFromInline let coversPath: Bool
 
     @usableFromInline init(
@@ -42,10 +42,10 @@
 
   @usableFromInline let own: AnyStateStorage
   @usableFromInline let reduce: Reduce
-  /// What else is done with an action on the path from here to the root. Nil if there are only reducers.
+  /// The stages on the path from here to the root. Nil if there are only reducers.
   @usableFromInline let stages: CommitStages<Action>?
-  /// The store's source: what a root store publishes to; to end its sequences, and to drop the state of a released
-  /// store.
+  /// The store's source: a root store publishes to it; through it the store's sequences are ended, and the state of a
+  /// released store is dropped.
   @usableFromInline let source: AnySource
   /// The last part of a commit, at the root store. Other stores have none.
   @usableFromInline let publish: Publish?
@@ -63,8 +63,8 @@
 
   @inlinable @inline(__always) borrowing func reduce(_ action: inout Action) { reduce(own, &action) }
 
-  /// Publishes what has been reduced, if there may be followers. What publishes is a closure, so that it is no part of
-  /// the code that commits without followers.
+  /// Publishes the reduced state, if there may be followers: by a closure, so that the code that commits without
+  /// followers does not contain it.
   @inlinable @inline(__always) borrowing func publishIfFollowed() {
     if source.hasChannel { publish?(own, source) }
   }
@@ -88,8 +88,8 @@ extension StoreNode {
 
   /// The turn of a child that follows only a part of this store's state.
   ///
-  /// SAFETY: called from anywhere; what is confined is not looked into here: constants are read, and kept in what will
-  /// be confined itself, the child's step and source.
+  /// SAFETY: called from anywhere; nothing looks into confined values here: constants are read, and kept in the child's
+  /// step and source, which will be confined themselves.
   @usableFromInline func makeTurn() -> PartTurn {
     let top = tree.madeExtras.top {
       var top = self

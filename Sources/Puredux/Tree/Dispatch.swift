@@ -3,11 +3,11 @@ public enum DispatchResult: Sendable, Equatable {
   /// The action has its place in the order and will be committed, unless middleware stops it (G9), or it comes from an
   /// effect with an id that is cancelled before the action's turn (G8).
   case enqueued
-  /// The store follows a log, and what waits for that has reached its bound: the action changes nothing. Try later, or
-  /// `send`, which waits.
+  /// The store follows a log, and what waits for the log has reached its bound: the action changes nothing. Try later,
+  /// or `send`, which waits.
   case overloaded
-  /// The store follows a log, and cannot go on: the action changes nothing. It can still be read; why, `send` throws
-  /// and `statistics` says.
+  /// The store follows a log, and cannot go on: the action changes nothing. The store can still be read; `send` throws
+  /// the reason, and `statistics` has it.
   case stopped
   /// The store is shut down or released, or the dispatching effect is cancelled: the action changes nothing.
   case terminated
@@ -36,7 +36,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
 
   /// An object, so that a target, which is passed to interceptors with each action, is small.
   @usableFromInline final class Mapped: Sendable {
-    /// One closure for both ways, as one of these is made whenever a lifted interceptor is asked.
+    /// One closure for both ways, as a `Mapped` is made whenever a lifted interceptor is asked.
     @usableFromInline let give: @Sendable (Action, DispatchWay) -> DispatchAnswer
     let node: (any AnyStoreNode)?
     let effect: RunningEffect?
@@ -83,7 +83,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
   /// For the state as well there is `EffectContext.run`, whose work is given the store.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, or if the effect is cancelled by its id
-  ///   or the state before the action's turn: it changes nothing then. Everything else as `send` of a store.
+  ///   or the state before the action's turn: the action changes nothing then. Everything else as `send` of a store.
   @inlinable public func send(
     _ action: Action, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -103,7 +103,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// Returns what commits an action in its turn.
+  /// Returns a closure that commits an action in its turn.
   @usableFromInline func prepare(_ action: Action) throws(StoreError) -> ActionCommit {
     switch target {
     case .none: throw .terminated
@@ -119,7 +119,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// What is done with an action that has been mapped to one of this.
+  /// Dispatches or prepares an action that a `Dispatch` for other actions has mapped.
   @usableFromInline func give(_ action: Action, _ way: DispatchWay) -> DispatchAnswer {
     switch way {
     case .dispatch: return .dispatched(self(action))
@@ -128,7 +128,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// The same for actions of another type, which are mapped to actions of the store: for the part of a feature that
+  /// A `Dispatch` for actions of another type, which are mapped to actions of the store: for the part of a feature that
   /// knows only its own actions.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
     Dispatch<Other>(
@@ -152,7 +152,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// The effect that it was made for, if it was.
+  /// The effect that this was made for, if any.
   @usableFromInline var effect: RunningEffect? {
     switch target {
     case .none, .store: nil
@@ -193,8 +193,8 @@ extension StoreNode {
 extension AnyStoreNode {
   /// The commit of an action that an effect waits for: refused if the effect is cancelled before the action's turn.
   ///
-  /// Where the order comes from elsewhere, a commit has two turns: what has been submitted in the first is committed in
-  /// the second, whatever has become of the effect.
+  /// Where the order comes from elsewhere, a commit has two turns: an action that is submitted in the first is
+  /// committed in the second, even if the effect has been cancelled since.
   func prepared(
     by effect: RunningEffect, _ revocation: Revocation?, _ commit: @escaping ActionCommit
   ) throws(StoreError) -> ActionCommit {

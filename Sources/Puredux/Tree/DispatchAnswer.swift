@@ -1,14 +1,14 @@
-/// What has become of an action that a `Dispatch` was given in one of two ways.
+/// The outcome of giving a mapped action in one of the ways of `DispatchWay`.
 @usableFromInline enum DispatchAnswer: Sendable {
   case dispatched(DispatchResult)
   case prepared(ActionCommit)
   case refused(StoreError)
 }
 
-/// What is done with an action that is mapped: it is dispatched, or prepared for a caller that waits for its commit.
+/// The two ways to give a mapped action: to dispatch it, or to prepare it for a caller that waits for its commit.
 @usableFromInline enum DispatchWay: Sendable { case dispatch, prepare }
 
-/// Commits an action on the tree's executor, which is known to run it.
+/// Commits an action. Called on the tree's executor.
 ///
 /// - Parameter isPlaced: Whether the action took its place in the order while the store was open.
 @usableFromInline typealias ActionCommit =

@@ -1,10 +1,10 @@
 /// The requests that wait for their turn in a tree's one order (G1): a pure state machine, run under the requests'
 /// lock.
 ///
-/// Whoever requests something of an idle tree schedules one drain; everything requested until that drain has ended is
-/// part of its work. A *visitor* is a `send` or a read on its way to the executor: while one is expected, a drain that
-/// has used up its quantum does not queue up again before the visitor has arrived, so that no flood can keep a visitor
-/// out (G10).
+/// The caller that requests something of an idle tree schedules one drain; everything requested until that drain has
+/// ended is part of its work. A *visitor* is a `send` or a read on its way to the executor: while one is expected, a
+/// drain that has used up its quantum does not queue up again before the visitor has arrived, so that no flood can keep
+/// a visitor out (G10).
 @usableFromInline struct Inbox<Waiter> {
   @usableFromInline enum Phase: Equatable, Sendable {
     /// Nothing waits, and no drain is scheduled or running.
@@ -33,7 +33,7 @@
     case again
     /// There is more, and a visitor on its way will schedule a drain for it.
     case leftToVisitor
-    /// Nothing is left; these waited for that.
+    /// Nothing is left; these waiters waited for that.
     case idle(ContiguousArray<Waiter>)
   }
 

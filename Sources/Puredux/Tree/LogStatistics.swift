@@ -2,12 +2,12 @@
 public struct LogStatistics: Sendable, Hashable {
   /// What a store that follows a log is doing.
   public enum Phase: Sendable, Hashable {
-    /// It replays the log: so far of so many positions. On an engine where trees share positions, such as NATS, those
-    /// of others are among them.
+    /// It replays the log: so far of so many positions. On an engine where trees share positions, such as NATS, the
+    /// positions of other trees are among them.
     case recovering(UInt64, of: UInt64)
-    /// It applies what comes.
+    /// It applies the entries that come.
     case following
-    /// The log takes or delivers nothing for now. Reads go on; what is accepted waits.
+    /// The log takes or delivers nothing for now. Reads go on; accepted actions wait.
     case waiting(LogTrouble)
     /// It takes nothing and applies nothing any more.
     case stopped(LogStop)
@@ -26,17 +26,17 @@ public struct LogStatistics: Sendable, Hashable {
   /// its own.
   public var pendingActions: Int
   public var pendingBytes: Int
-  /// How many actions were skipped, as it was decided of their entries (`OrderedLog.skip`), and entries that have none
-  /// that can be read.
+  /// How many actions were skipped, as their entries were decided to be (`OrderedLog.skip`), and entries without any
+  /// action that can be read.
   public var skipped: UInt64
-  /// How many actions could not be encoded, were too large, or were refused by the log. Who sends one is told;
+  /// How many actions could not be encoded, were too large, or were refused by the log. The sender of one is told;
   /// `dispatch` has answered by then.
   public var rejected: UInt64
   /// How many snapshots could not be saved here, as the state could not be encoded, or the log did not keep them. As
   /// long as none can be, opening takes longer and longer, and the log is not truncated.
   public var failedSnapshots: UInt64 = 0
-  /// The number of the epoch that the position is of; 0 where none has begun. A copy of a log, or what a backup was
-  /// restored to, is another epoch: the same position means something else there (`OrderedLog.beginEpoch`).
+  /// The number of the epoch that the position is of; 0 where none has begun. A copy of a log, or a log restored from a
+  /// backup, is another epoch: the same position means something else there (`OrderedLog.beginEpoch`).
   public var epoch: UInt64 = 0
 
   public init(
@@ -60,6 +60,6 @@ public enum LogTrouble: Sendable, Hashable {
   case unavailable
   /// There is no room left where it is stored.
   case full
-  /// It refuses what waits, which it may have taken in an earlier attempt.
+  /// It refuses the actions that wait, which it may have taken in an earlier attempt.
   case refused
 }

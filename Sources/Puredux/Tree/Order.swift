@@ -1,15 +1,15 @@
 /// The order in which the actions of a tree are committed, where it comes from elsewhere than the tree's inbox.
 ///
-/// What a store is given takes its place in the inbox as ever. In its turn it passes the middleware of the child stores
-/// on its path, and the root's admission, and is *submitted*; it is committed when the order has it so. What comes
-/// behind it and goes by what has been committed, such as a read or the end of a store, waits until then.
+/// An action takes its place in the inbox as ever. In its turn it passes the middleware of the child stores on its
+/// path, and the root's admission, and is *submitted*; it is committed when the order says so. Requests behind it that
+/// depend on its commit, such as a read or the end of a store, wait until then.
 ///
 /// Called on the tree's executor, within its reentrancy guard (`Tree.enter`), unless a requirement says otherwise.
 @usableFromInline package protocol Order<Action>: AnyObject, Sendable {
   associatedtype Action: Sendable
 
-  /// Does what is to be done with an action that a store is given: has it pass the store's middleware, or commits it.
-  /// Returns why it was not committed.
+  /// Processes an action that a store is given: passes it through the store's middleware to be submitted, or commits
+  /// it. Returns why it was not committed.
   func process(_ action: inout Action, _ passage: Passage<Action>) -> StoreError?
 
   /// Submits an action, as a store's middleware passes it on.
@@ -18,22 +18,22 @@
   /// Has a request submit its action.
   func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation)
 
-  /// Has a closure called when all that has been submitted is committed; false where all of it is.
+  /// Has a closure called when all submitted actions are committed; false, without calling it, if they already are.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool
 
   /// Whether an action that was submitted here is being committed.
   var isCommitting: Bool { get }
 
-  /// Whether what is committed now was in the order when the store was opened.
+  /// Whether the action being committed was in the order when the store was opened.
   var isReplaying: Bool { get }
 
   /// The root store has ended.
   func rootEnded(on tree: isolated any TreeIsolation)
 
-  /// The root store has been closed, but what it accepted may still have to be committed. From anywhere.
+  /// The root store has been closed, but actions that it accepted may still have to be committed. From anywhere.
   func rootClosed()
 
-  /// What `dispatch` answers while nothing is taken. From anywhere.
+  /// The answer of `dispatch` while no actions are taken; nil while they are. From anywhere.
   var refusal: DispatchResult? { get }
 
   /// How many requests may wait for their turn before `dispatch` is refused. From anywhere.
@@ -45,25 +45,25 @@
 
 /// A request that submits an action in its turn, and is performed when that action is committed.
 @usableFromInline package protocol SubmittingRequest: AnyObject, Sendable {
-  /// Runs it, and ends it unless the closure says that it is carried out later.
+  /// Runs the request, and ends it unless `isKept` says that it is performed later.
   func attempt(on tree: isolated any TreeIsolation, isKept: () -> Bool)
 
-  /// What it has submitted can be taken back when its caller gives it up: the closure does, or returns that it is too
-  /// late.
+  /// The submitted action can be withdrawn when the caller gives the request up: `withdraw` does so, or returns false
+  /// if it is too late.
   func canBeWithdrawn(by withdraw: @escaping @Sendable () -> Bool)
 
   func perform(on tree: isolated any TreeIsolation)
 
-  /// Ends it with an error.
+  /// Ends the request with an error.
   func refuse(_ error: StoreError)
 }
 
-/// Where an action comes from that is submitted, and what it carries along. Not generic, so that no type is looked up
-/// at run time for the queue of them.
+/// Where a submitted action comes from, and what it carries along. Not generic, so that a queue of these looks up no
+/// type at run time.
 package struct Origin {
   fileprivate let node: any AnyStoreNode
   fileprivate let context: CarriedValues.Context?
-  /// Of what a caller waits for besides.
+  /// The action's part of the work that a caller waits for, if one does.
   fileprivate let part: AwaitedWork.Part?
 
   /// Gives the action to its store once more, to be committed now.
@@ -77,10 +77,10 @@ package struct Origin {
 }
 
 extension CommitStages {
-  /// What the actions of a tree pass whose order comes from elsewhere.
+  /// The further stages of a tree whose order comes from elsewhere.
   @usableFromInline final class Ordered {
     let order: any Order<Action>
-    /// The middleware of the root store but for its admission, which decides when the action has come back.
+    /// The middleware of the root store, but for its admission: it decides when the action has come back.
     let middleware: CommitHandler<Action>?
 
     init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?) {
@@ -118,7 +118,7 @@ extension CommitStages {
     return stages.end()
   }
 
-  /// Of the action that is being submitted.
+  /// The origin of the action that is being submitted.
   package var origin: Origin {
     // SAFETY: stages are passed only on the tree's executor.
     Origin(node: node, context: node.carriedContext, part: unsafe node.tree.awaitedWorkOfExecutor?.enter())
@@ -126,7 +126,7 @@ extension CommitStages {
 }
 
 extension Tree {
-  /// A command that waits for what has been submitted before it, where the order comes from elsewhere.
+  /// The command, which waits for the actions submitted before it where the order comes from elsewhere.
   nonisolated func behindCommits(_ command: Command) -> Command {
     guard let order else { return command }
     return .closure { tree in

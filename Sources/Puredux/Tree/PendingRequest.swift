@@ -31,7 +31,7 @@
 
     var outcome = Outcome.none
     var stage = Stage.placed
-    /// Takes back what has been submitted, if that is possible.
+    /// Withdraws the submitted action, if that is possible.
     var withdraw: (@Sendable () -> Bool)?
 
     var isOver: Bool {
@@ -41,7 +41,7 @@
       }
     }
 
-    /// Returns who is to be told. Of several outcomes the first counts.
+    /// Returns the waiter to resume. Of several outcomes the first counts.
     mutating func end(with result: Result<Value, StoreError>) -> Waiter<Result<Value, StoreError>>? {
       switch outcome {
       case .none: outcome = .known(result)
@@ -58,7 +58,7 @@
   /// The visitor's task-local values, if the tree carries any.
   var context: CarriedValues.Context?
   private let progress = LockedValue(Progress())
-  /// Whether it waits for the commits of what was asked before it, where those come later.
+  /// Whether it waits for the commits of earlier requests, where these commit later than in their turns.
   let isOrdered: Bool
   /// Whether it commits an action, which its caller may give up, and is not just a read.
   let isSend: Bool
@@ -67,7 +67,7 @@
   var isGivenUpOnCancel = false
 
   /// - Parameters:
-  ///   - isOrdered: Whether it waits for the commits of what was asked before it, where those come later.
+  ///   - isOrdered: Whether it waits for the commits of earlier requests, where these commit later than in their turns.
   ///   - isSend: Whether it commits an action.
   ///   - limit: When its caller gives it up.
   @usableFromInline init(
@@ -98,8 +98,8 @@
     if canBeGivenUp { progress.withLock { $0.withdraw = withdraw } }
   }
 
-  /// From anywhere. Whoever waits for it waits no more, unless its action is being committed. If its turn has not come,
-  /// it does nothing in its turn; if what it has submitted can be taken back, it is.
+  /// From anywhere. The caller waits no more, unless the action is being committed. If the request's turn has not come,
+  /// it does nothing in its turn; if its submitted action can be withdrawn, it is.
   private func giveUp() {
     let withdraw = progress.withLock { $0.isOver ? nil : $0.withdraw }
     let isWithdrawn = withdraw?() == true
@@ -165,7 +165,7 @@
     isolation: isolated (any Actor)? = #isolation
   ) async -> Result<Value, StoreError> {
     let timer = limit.map { limit in
-      // Detached: what it does is nothing of the caller's.
+      // Detached: the timer is no part of the caller's work.
       Task.detached {
         await limit.clock.wait(until: limit.time)
         if !Task.isCancelled { self.giveUp() }

@@ -19,7 +19,7 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
     case made(Digest)
   }
 
-  /// Stands for a text within this process: of two texts, these are the same by chance once in 2^128.
+  /// Stands for a text within this process: two texts have the same digest by chance once in 2^128.
   struct Digest: Hashable {
     private let first: Int
     private let second: Int
@@ -88,7 +88,7 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
       text.reserveCapacity(literalCapacity + 16 * interpolationCount)
     }
 
-    /// Not `String`, which a reason that is a literal could not be made of.
+    /// Not `String`: a reason that is a literal could not be made from one.
     public typealias StringLiteralType = StaticString
 
     public mutating func appendLiteral(_ literal: StaticString) {

@@ -1,7 +1,7 @@
 /// The requests that wait in a tree's inbox.
 @usableFromInline struct Requests<Action: Sendable>: Sendable {
-  /// Requests that are performed one after the other: the actions side by side, and the runs that say what they are
-  /// given to, and which commands come between them.
+  /// Requests that are performed one after the other: the actions side by side, and the runs that say which stores they
+  /// are given to, and which commands come between them.
   @usableFromInline struct Batch: Sendable {
     @usableFromInline var actions = ContiguousArray<Action>()
     @usableFromInline var runs = Runs()
@@ -18,17 +18,17 @@
     }
   }
 
-  /// An idle inbox keeps room for fewer actions than this, and likewise the batch: for 128 KB each. What a flood took
-  /// is freed.
+  /// An idle inbox and an empty batch each keep room for fewer actions than this, which take 128 KB. The memory of a
+  /// flood is freed.
   @inlinable static var greatestKept: Int { max(1, 131_072 / MemoryLayout<Action>.stride) }
 
   @usableFromInline var inbox = Inbox<Waiter<Void>>()
   @usableFromInline var waiting = Batch()
-  /// The store that the last of them is given to, which its run holds, so that the identity is no other's; nil if that
-  /// is a command, or nothing waits in this segment.
+  /// The store of the last request, which its run holds, so that no other object has its identity; nil if the last
+  /// request is a command, or nothing waits in this segment.
   @usableFromInline var last: ObjectIdentifier?
-  /// What came before those, in segments, so that nothing of a flood is moved once there is much of it. Empty if
-  /// nothing waits.
+  /// The requests before `waiting`, in segments, so that no part of a flood is moved once it is large. Empty if nothing
+  /// waits.
   @usableFromInline var full = ContiguousArray<Batch>()
 
   @inlinable init() {}
@@ -57,7 +57,7 @@
     return inbox.request()
   }
 
-  /// Whether one more action would have the others moved, and there are many of them.
+  /// Whether one more action would move the others, and they are many.
   @inlinable var isSegmentFull: Bool {
     let count = waiting.actions.count
     return count == waiting.actions.capacity && count >= Self.greatestKept
@@ -72,9 +72,9 @@
   }
 
   /// Each segment has room for four times as many as the one before, up to 128 times `greatestKept`: there are few of
-  /// them. Those before the first of the largest are together smaller than that, so that the C library keeps the memory
-  /// of one flood for the next: it gives back what exceeds twice the largest block that was freed. Not specialized, as
-  /// it is called once in thousands of requests; likewise `takeSegment`.
+  /// them. The segments before the first of the largest are together smaller than that one, so that the C library keeps
+  /// the memory of one flood for the next: it gives back what exceeds twice the largest block that was freed. Not
+  /// specialized, as it is called once in thousands of requests; nor is `takeSegment`.
   @usableFromInline mutating func beginSegment() {
     let factor = 1 << min(2 * (full.count + 1), 7)
     var segment = Batch()
@@ -85,8 +85,8 @@
     full.append(segment)
   }
 
-  /// Moves what waits, or the first full segment of it, into a finished batch; true if there is more. What is not a
-  /// full segment takes the batch's storage in return.
+  /// Moves the waiting requests, or their first full segment, into a finished batch; true if there are more. Without a
+  /// full segment, `waiting` takes the batch's storage in return.
   @inlinable mutating func take(into batch: inout Batch) -> Bool {
     if !full.isEmpty { return takeSegment(into: &batch) }
     if waiting.isEmpty { return false }

@@ -1,5 +1,5 @@
-/// What the actions side by side are given to, each store held once for the consecutive actions from it, and the
-/// commands between them.
+/// The stores that the actions of a batch are given to, each held once for its consecutive actions, and the commands
+/// between them.
 ///
 /// Independent of the type of the actions, so that it is compiled once.
 @usableFromInline struct Runs: Sendable {
@@ -8,7 +8,7 @@
     @usableFromInline var object: any AnyObject & Sendable
     /// How many actions come before it.
     @usableFromInline let start: Int32
-    /// How many commands come before it; if it is a command itself, the complement of that.
+    /// How many commands come before it; if it is a command itself, the complement of that number.
     @usableFromInline let commands: Int32
 
     @inlinable var isCommand: Bool { commands < 0 }
@@ -19,14 +19,14 @@
     static let marker = Performed()
   }
 
-  /// As for the actions: 128 KB.
+  /// As many as fit into 128 KB, like `Requests.greatestKept`.
   static var greatestKept: Int { 131_072 / MemoryLayout<Run>.stride }
 
   @usableFromInline var all: ContiguousArray<Run> = []
 
   @inlinable init() {}
 
-  /// Whether one more would have the others moved, and there are many of them.
+  /// Whether one more run would move the others, and they are many.
   var isFull: Bool { all.count == all.capacity && all.count >= Self.greatestKept }
 
   @inlinable var isEmpty: Bool { all.isEmpty }
@@ -53,25 +53,25 @@
         object: command, start: Int32(truncatingIfNeeded: start), commands: ~Int32(truncatingIfNeeded: commandCount)))
   }
 
-  /// Where the actions of a run end, of so many.
+  /// Where the actions of a run end, of `count` actions.
   @inlinable func end(of place: Int, in count: Int) -> Int { place + 1 < all.count ? Int(all[place + 1].start) : count }
 
   @usableFromInline mutating func removeAll() {
-    // What a flood took is freed.
+    // The memory of a flood is freed.
     all.removeAll(keepingCapacity: all.capacity <= 64)
   }
 
-  /// The node of the tree that has these requests.
+  /// The node of a run, in the tree that has these requests.
   ///
-  /// SAFETY: called for what is no command, with the actions of that tree. `isCommand` tells the two apart, as there
-  /// are fewer than 2^31 commands in a segment: `isFull`.
+  /// SAFETY: called for a run that is no command, with the type of that tree's actions. `isCommand` tells commands and
+  /// other runs apart, as there are fewer than 2^31 commands in a segment: `isFull`.
   @unsafe @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
     unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
   }
 
   /// Performs a command, once, and lets go of it: a subscription must not be kept alive after its sequence is gone.
   ///
-  /// SAFETY: called for commands.
+  /// SAFETY: called for runs that are commands.
   @unsafe @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {
     var command = unsafe unsafeDowncast(all[place].object, to: Command.self)
     all[place].object = Performed.marker

@@ -33,18 +33,18 @@ public enum LogStop: Sendable, Hashable, Codable {
   /// skipped (`OrderedLog.skip`).
   case undecodable(position: UInt64)
   /// The entry at that position has newer rules than this program knows (`LogOptions.rules`), or the log is sealed
-  /// there for such.
+  /// there for newer rules.
   case newerRules(position: UInt64)
-  /// The entry at that position has older rules than this program knows (`LogOptions.oldestRules`), and no snapshot of
-  /// behind it is there.
+  /// The entry at that position has older rules than this program knows (`LogOptions.oldestRules`), and there is no
+  /// snapshot of a later position.
   case olderRules(position: UInt64)
   /// Two processes of this program have died while they replayed the entry at that position: it traps the reducer, or
-  /// never ends. Nothing behind it is applied, until it is decided that it is skipped, or another version of the
+  /// never ends. Nothing behind it is applied until it is decided that the entry is skipped, or another version of the
   /// program comes.
   case poisoned(position: UInt64)
-  /// The entry at that position is under this store's number as a writer, and none that it has given to the log: the
-  /// process is a clone of another one, or has one (a virtual machine that was copied while it ran). What was on its
-  /// way is `StoreError.outcomeUnknown`. Opened anew, the store has another number.
+  /// The entry at that position carries this store's number as a writer, but this store has not given it to the log:
+  /// the process is a clone of another one, or has one (a virtual machine that was copied while it ran). Actions that
+  /// were on their way are `StoreError.outcomeUnknown`. Opened anew, the store has another number.
   case cloned(position: UInt64)
   /// The log is damaged, or no longer has what this replica needs next.
   case unreadable(position: UInt64)

@@ -9,8 +9,9 @@ import Synchronization
   @usableFromInline let parent: StoreNode?
   @usableFromInline let step: Confined<CommitStep<Action>>
   /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
-  /// the third, whether it is given an action at its end; in the fourth, whether dispatching asks more of the tree; in
-  /// the fifth, whether it is too deep; in 16 more, how many stores there are above; from the 25th on, its number.
+  /// the third, whether it is given an action at its end; in the fourth, whether dispatching needs more than a place in
+  /// the order (`needsPlacing`); in the fifth, whether it is too deep; in 16 more, how many stores there are above;
+  /// from the 25th on, its number.
   @usableFromInline let bits: Atomic<UInt64>
 
   @usableFromInline init(
@@ -30,7 +31,7 @@ import Synchronization
   /// A store that is too deep (`AnySource.greatestLevel`), or a view of one that is: closed from the start, and on the
   /// path of no other store.
   ///
-  /// - Parameter above: What it was to lie below.
+  /// - Parameter above: The store that it was to lie below.
   @usableFromInline init(tooDeepUnder above: StoreNode, isView: Bool, showing source: Confined<AnySource>) {
     tree = above.tree
     parent = above.isTooDeep ? above.parent : above
@@ -46,11 +47,11 @@ import Synchronization
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere, or it is too
-  /// deep.
+  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere, or the store is
+  /// too deep.
   @inlinable var needsPlacing: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
-  /// Not inlined, so that what passes the action by its address has it written to memory only here.
+  /// Not inlined, so that only here the action is written to memory, to be passed by its address.
   @inline(never) @inlinable func dispatchAside(_ action: Action) -> DispatchResult { dispatchSpecially(action) }
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
@@ -62,7 +63,7 @@ import Synchronization
     return isAccepted ? .enqueued : resultWhenClosed
   }
 
-  /// What `dispatch` answers while the tree takes nothing.
+  /// The answer of `dispatch` while the tree takes no actions.
   @usableFromInline var refusal: DispatchResult? { needsPlacing ? tree.order?.refusal : nil }
 
   /// The task-local values that are set now, if the tree carries any.
@@ -119,8 +120,8 @@ import Synchronization
     if isGivenLast { keepLast() }
   }
 
-  /// The store is about to be closed: stores below it have to look for that from now on. Whoever has been refused sees
-  /// the count, too.
+  /// The store is about to be closed: from now on the stores below it look at the stores above them. A caller that has
+  /// been refused sees the count, too.
   @inlinable func countClosed() {
     if !isClosedHere { tree.closedCount.wrappingAdd(1, ordering: .relaxed) }
   }
@@ -137,11 +138,11 @@ import Synchronization
   /// Whether the store itself is closed to all but its own effects.
   var isFinishingHere: Bool { bits.load(ordering: .relaxed) & 2 != 0 }
 
-  /// Whether the store has ended: nothing gets into it any more.
+  /// Whether the store has ended: it accepts nothing any more.
   @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
 
-  /// Whether a caller is refused. The only callers let into a closed store are the effects that it waits for: those of
-  /// the store itself or one below it, and likewise for each closed store above.
+  /// Whether a caller is refused. The only callers let into a closed store are the effects that it waits for: the
+  /// effects of the store itself or one below it. This holds for each closed store on the path.
   ///
   /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func refuses(_ effect: RunningEffect? = nil) -> Bool {
@@ -216,8 +217,8 @@ import Synchronization
 
   @usableFromInline var commitCount: Int { tree.commitCount.load(ordering: .relaxed) }
 
-  /// In rounds, as what is committed may request more: until a round commits nothing, and nothing waits after it. Each
-  /// takes its turn, so that a cancelled caller gets away from a chain of requests that has no end.
+  /// In rounds, as a commit may request more, until a round commits nothing, and nothing waits after it. Each round
+  /// takes its turn, so that a cancelled caller gets away from an endless chain of requests.
   @usableFromInline func untilQuiet(isolation: isolated (any Actor)?) async {
     var commits: Int
     repeat {

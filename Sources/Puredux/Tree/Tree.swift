@@ -19,7 +19,7 @@ import Synchronization
     @inlinable static var owesDrain: ReentrancyGuard { ReentrancyGuard(rawValue: 2) }
   }
 
-  /// Where the executor does not go step by step.
+  /// The quantum on an executor that does not go step by step.
   static var greatestQuantum: UInt16 { 1024 }
 
   // In an order that leaves no gaps: most of an idle store's memory is its tree.
@@ -78,13 +78,13 @@ import Synchronization
       requests: Requests()
     ) { tree, quantum in
       tree.drain(quantum)
-      // Visitors are never let in, so that what they ask for takes its place in the order.
+      // Visitors are never let in, so that their requests take their places in the order.
       tree.isBusy.store(true, ordering: .relaxed)
     }
     isBusy.store(true, ordering: .relaxed)
   }
 
-  /// The initializer that the others call. Not specialized, and so given what would look up types.
+  /// The initializer that the others call. Not specialized, and so given the values whose creation would look up types.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: (any Order<Action>)?, requests: Requests<Action>,
@@ -102,7 +102,7 @@ import Synchronization
     }
   }
 
-  /// Numbered from one.
+  /// The number of a new child store, counted from one.
   @usableFromInline nonisolated func nextChildNumber() -> Int {
     madeExtras.childCount.wrappingAdd(1, ordering: .relaxed).newValue
   }
@@ -152,8 +152,8 @@ import Synchronization
 
   /// Performs a command at once if nothing waits; only on the executor.
   ///
-  /// Where the order comes from elsewhere, a visitor is let in like this: what it asks for is performed later, and it
-  /// has to wait for that in any case. False if it has not been performed.
+  /// Where the order comes from elsewhere, a visitor is let in like this: its request is performed later, so that the
+  /// visitor waits in any case. False if the command has not been performed.
   nonisolated func performInTurn(
     _ command: Command, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> Bool {
@@ -178,7 +178,7 @@ import Synchronization
     }
   }
 
-  /// Gives a command its place in the order, whatever has ended.
+  /// Gives a command its place in the order, even if its store has ended.
   nonisolated func place(_ command: Command) {
     if withRequests({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
   }
@@ -214,7 +214,7 @@ import Synchronization
   /// this is done at once, without a task.
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
-    // What it shows goes with the last who holds it: an anchor of it may have children made.
+    // Its state is released with the last reference to it: an anchor of the store may still make children.
     if node.isTooDeep { return }
     let way = withRequests { requests -> ReleaseWay in
       let isIdle = requests.inbox.phase == .idle && order == nil
@@ -270,7 +270,7 @@ import Synchronization
   @inline(__always) @inlinable func leave() {
     let phase = reentrancyGuard.load(ordering: .relaxed)
     reentrancyGuard.store([], ordering: .relaxed)
-    // An executor that runs jobs as they are enqueued runs this one here.
+    // An executor that runs jobs as they are enqueued runs this drain here.
     if phase != .entered { scheduleDrain() }
   }
 
@@ -371,8 +371,8 @@ import Synchronization
     unsafe runs.perform(at: run, on: self)
   }
 
-  /// Commits consecutive actions from one store, in place. What a commit without stages needs is looked up once for all
-  /// of them.
+  /// Commits consecutive actions from one store, in place. Whether there are stages, and the callback, are looked up
+  /// once for all of them.
   @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
     let onCommit = onCommit
     let hasStages = node.step.withValue(on: self) { $0.stages != nil }
@@ -411,9 +411,9 @@ import Synchronization
 
   /// Runs a closure on the executor after everything that was requested before.
   ///
-  /// If something waits, or the visitor comes from within what the tree is doing, what `pending` makes takes its place
-  /// in the order instead, unless the store that it is meant for is closed: the requests of others are never performed
-  /// in the visitor's task, under its task-local values.
+  /// If something waits, or the visitor comes from within the tree's own work, the request that `pending` makes takes
+  /// its place in the order instead, unless its store is closed: the requests of others are never performed in the
+  /// visitor's task, under its task-local values.
   ///
   /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func run<Result: Sendable>(
@@ -456,7 +456,7 @@ import Synchronization
     if let request = try await sendNow(&action, from: node) { try await request.value() }
   }
 
-  /// Returns what the visitor has to wait for, if it is not let in.
+  /// Returns the request that the visitor waits for, if it is not let in.
   ///
   /// - Parameter action: In place, as to `commit`.
   @inlinable func sendNow(
@@ -512,7 +512,8 @@ import Synchronization
     }
   }
 
-  /// Like `accept`, for callers that are on the executor unknown to the compiler, which is checked at run time.
+  /// Like `accept`, for callers of which the compiler does not know that they are on the executor: this is checked at
+  /// run time.
   ///
   /// - Parameter isPlaced: Whether the action took its place in the order while the store was open, so that it is
   ///   committed whatever has become of the store since.
@@ -533,7 +534,8 @@ import Synchronization
     departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
   }
 
-  /// A visitor is on the executor. If something is done there, or waits, it is not let in, and its visit has ended.
+  /// A visitor is on the executor. If the tree is at work, or something waits, it is not let in, and its visit has
+  /// ended.
   @inline(__always) @inlinable func enterOnVisit() -> Bool {
     let isIn = !isBusy.load(ordering: .acquiring) && enter()
     if !isIn { endVisit() }
@@ -552,18 +554,18 @@ import Synchronization
     ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
   }
 
-  /// What is called for every commit.
+  /// The callbacks for every commit.
   @inlinable var onCommit: CommitStep<Action>.OnCommit? { unsafe onCommitOfExecutor }
 
-  /// The same, for closures that the tree calls on its executor. SAFETY: they have to run there.
+  /// The same, for closures that the tree calls on its executor. SAFETY: the closures have to run there.
   @unsafe @inlinable nonisolated var onCommitOfExecutor: CommitStep<Action>.OnCommit? {
     extras.withObject { extras in unsafe extras.onExecutor.unconfined.onCommit } ?? nil
   }
 
-  /// Has the root store's `onCommit` called for every commit later in the order, or a child store's for each that
-  /// passes that store, in place of what was called before.
+  /// Sets a store's callbacks from its place in the order on, in place of earlier ones: the root store's are called for
+  /// every commit, a child store's for each that passes the store.
   ///
-  /// - Parameter work: Begins at that place, too, and ends when something else replaces it.
+  /// - Parameter work: Begins at that place, too, and ends when the next call for the store replaces it.
   @usableFromInline nonisolated func tell(
     _ onCommit: Confined<CommitStep<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
@@ -579,8 +581,8 @@ import Synchronization
     _ = enqueue(behindCommits(setting), for: node)
   }
 
-  /// Passes each action that is committed from its place in the order on, and passes a store, to a closure, until that
-  /// returns true. False if the store is closed.
+  /// Passes each action that is committed from this place in the order on, and that passes the store, to a closure,
+  /// until the closure returns true. False if the store is closed.
   nonisolated func watch(
     _ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool
   ) -> Bool {

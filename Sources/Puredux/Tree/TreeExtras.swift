@@ -1,21 +1,21 @@
 import Synchronization
 
 extension Tree {
-  /// What a tree may never need.
+  /// The parts of a tree that many trees never need.
   @usableFromInline final class Extras: Sendable {
-    /// What lives on the tree's executor.
+    /// The extras that live on the tree's executor.
     ///
     /// SAFETY: confined, and so reached only from the tree's isolation, where the reentrancy guard admits one caller at
-    /// a time (`Tree.enter`); an access copies a value out, sets it, or exchanges one in a dictionary. What that
-    /// replaces is held beyond the access, so that nothing of the user's is released, and so run, within one.
+    /// a time (`Tree.enter`); an access copies a value out, sets it, or exchanges one in a dictionary. The replaced
+    /// value is held beyond the access, so that nothing of the user's is released, and so run, within one.
     @usableFromInline final class OnExecutor {
       /// The awaited work that the commit in progress is part of.
       @exclusivity(unchecked) fileprivate var awaitedWork: AwaitedWork?
       /// Called for every commit.
       @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
-      /// What the stores of the path have called, once a child store has set that itself.
+      /// The callbacks of all stores, once a child store has set its own or a caller waits for an action.
       private var callbacks: CommitCallbacks<Action>?
-      /// What goes on for as long as a store's own is called.
+      /// The work of each store, for as long as the callbacks that were set with it are called.
       private var works: [ObjectIdentifier: TreeWork] = [:]
 
       init() {}
@@ -39,7 +39,7 @@ extension Tree {
 
       private var madeCallbacks: CommitCallbacks<Action> {
         if let callbacks = callbacks { return callbacks }
-        // Holds what is called until now.
+        // Takes over the callbacks that were called until now.
         let made = unsafe CommitCallbacks(root: onCommit)
         callbacks = made
         unsafe onCommit = made.asOne
@@ -65,7 +65,7 @@ extension Tree {
         withExtendedLifetime(watch) {}
       }
 
-      /// Returns what it replaces.
+      /// Returns the work that it replaces.
       func exchangeWork(of node: StoreNode<Action>, with work: TreeWork?) -> TreeWork? {
         let replaced = works[ObjectIdentifier(node)]
         if replaced != nil || work != nil { works[ObjectIdentifier(node)] = work }
@@ -135,7 +135,7 @@ extension Tree {
 extension Tree {
   @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
 
-  /// Whether dispatching asks more of it than a place in the order.
+  /// Whether dispatching needs more than a place in the order.
   @usableFromInline nonisolated var needsPlacing: Bool {
     extras.withObject { $0.carried != nil || $0.order != nil } ?? false
   }
