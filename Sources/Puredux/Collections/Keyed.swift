@@ -7,11 +7,11 @@
 ///
 ///     for await room in hotel.scope(to: \.rooms, at: 12).states() { … }  // This room only.
 ///
-/// It knows which of its keys have been written, so that a commit costs the followers of those, and nothing of the
-/// others. Its order is that in which the keys came: the same wherever the same was done, as a replicated reducer
-/// needs it: an ordered dictionary. Reading, writing and removing take constant time, amortized; but the first write
-/// beside a copy that is held, be it by a history or by who follows the whole state, copies the entries. Two of them
-/// are equal if they have equal values at the same keys in the same order.
+/// It knows which of its keys have been written, so that a commit costs only the followers of these keys. It is an
+/// ordered dictionary: its keys are in the order in which they came, which is the same wherever the same was done, as a
+/// replicated reducer needs it. Reading, writing and removing take constant time, amortized; but the first write beside
+/// a held copy, be it in a history or with a follower of the whole state, copies the entries. Two collections are equal
+/// if they have equal values at the same keys in the same order.
 ///
 /// Beside its values it keeps the keys of its last writes: at least 64, and at most 128 or four times as many as there
 /// are values.
@@ -29,7 +29,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
   /// Where the entries of the keys are.
   @usableFromInline var places: [Key: Int] = [:]
-  /// In the order in which they came; those that were removed are swept from time to time.
+  /// In the order in which they came; removed ones are swept from time to time.
   @usableFromInline var entries: ContiguousArray<Entry> = []
   @usableFromInline var writes = KeyedWrites<Key>()
 
@@ -40,7 +40,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     for (key, value) in pairs { self[key] = value }
   }
 
-  /// Values that know their keys. Later ones replace earlier ones with the same.
+  /// Values that know their keys. Later values replace earlier ones with the same key.
   @inlinable public init(_ values: some Sequence<Value>) where Value: Identifiable, Value.ID == Key {
     for value in values { self[value.id] = value }
   }
@@ -70,20 +70,20 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// The value of a key, or what it is to begin with. Changed in place.
+  /// The value of a key, or a default that it begins with. Changed in place.
   @inlinable public subscript(key: Key, default makeValue: @autoclosure () -> Value) -> Value {
     get { self[key] ?? makeValue() }
     _modify {
       let place = places[key]
       if place != nil { writes.note(key, count: count) }
-      // What has a place is there.
+      // A key that has a place has a value.
       yield &entries[place ?? append(makeValue(), for: key)].value!
     }
   }
 
   @inlinable func has(_ key: Key) -> Bool { places[key] != nil }
 
-  /// Those of the keys that are there, in order.
+  /// The given keys that have values, in order.
   @inlinable func inOrder(_ keys: Set<Key>) -> [Key] {
     keys.compactMap { places[$0] }.sorted().map { entries[$0].key }
   }
@@ -92,7 +92,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @inlinable mutating func change(_ key: Key, _ change: (inout Value) -> Void) -> Bool {
     guard let place = places[key] else { return false }
     writes.note(key, count: count)
-    // What has a place is there.
+    // A key that has a place has a value.
     change(&entries[place].value!)
     return true
   }

@@ -1,4 +1,4 @@
-/// What is shown like a dictionary, and has an order.
+/// A collection that is shown like a dictionary, and has an order.
 package protocol OrderedByKeys {}
 
 extension Keyed: OrderedByKeys {}

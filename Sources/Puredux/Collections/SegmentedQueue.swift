@@ -26,7 +26,7 @@
     count += 1
   }
 
-  /// The first grows with its elements, as most queues never have another.
+  /// The first segment grows with its elements, as most queues never have another.
   @inline(never) @inlinable mutating func appendSegment() {
     var segment: ContiguousArray<Element?> = []
     if !segments.isEmpty { segment.reserveCapacity(segmentLength) }

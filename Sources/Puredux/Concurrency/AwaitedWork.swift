@@ -1,14 +1,14 @@
 import Synchronization
 
-/// What a caller waits for besides the commit of an action: the effects that this begins, the actions that they
-/// dispatch, the effects of those, and so on.
+/// The work that a caller waits for besides the commit of an action: the effects that the commit begins, the actions
+/// that they dispatch, the effects of those, and so on.
 ///
-/// It goes along with commits, as the tree knows that of the one that it makes, and with effects, in their revocation.
-/// Who asks for none carries none.
+/// Commits carry it, as the tree knows the awaited work of the commit in progress, and effects do, in their revocation.
+/// Without a caller that waits, nothing is carried.
 @usableFromInline final class AwaitedWork: Sendable {
-  /// What knows the effects that belong to it.
+  /// The object that knows the effects that belong to this work.
   let owner: any AnyObject & Sendable
-  /// The caller's own part, and those of effects and actions.
+  /// How many parts are not over: the caller's own, and those of effects and actions.
   private let parts = LockedValue(1)
   private let cancelled = Atomic(false)
   private let outcome = FirstOutcome<Void>()
@@ -19,7 +19,7 @@ import Synchronization
   var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
   func cancel() { cancelled.store(true, ordering: .releasing) }
 
-  /// Something more belongs to it. Nil if it is over.
+  /// Adds a part. Nil if the work is over.
   func enter() -> Part? {
     let isOpen = parts.withLock { parts in
       if parts > 0 { parts += 1 }
@@ -39,8 +39,8 @@ import Synchronization
 
   /// Returns when all is over.
   ///
-  /// - Parameter effect: The effect whose work the current task does, if it does any. It rests meanwhile, as those that
-  ///   it waits for speak for themselves.
+  /// - Parameter effect: The effect whose work the current task does, if it does any. It rests meanwhile, as the
+  ///   effects that it waits for speak for themselves.
   func untilOver(of effect: RunningEffect?, isolation: isolated (any Actor)? = #isolation) async {
     _ = await outcome.value(of: effect, for: .time)
   }

@@ -8,14 +8,13 @@ import Synchronization
   import Android
 #endif
 
-/// A lock for what takes a few nanoseconds most of the time. A thread that finds it taken spins, then yields, and then
+/// A lock for operations that mostly take a few nanoseconds. A thread that finds it taken spins, then yields, and then
 /// sleeps for a moment at a time.
 ///
 /// It is released by a plain store, as there is nobody to be woken. A `Mutex` needs a second atomic read-modify-write
 /// for that, which is a quarter of a dispatch, and threads that meet at one go to the kernel (`Docs/Performance.md`,
-/// both threads). In return it neither hands a waiting thread's priority to its holder, nor lets threads in by turns,
-/// nor notices one that takes it twice. It has no queue that a flood could fill: whoever looks while it is free gets
-/// in.
+/// both threads). In return there is no priority inheritance, it is not fair, and not recursion-checked. It has no
+/// queue that a flood could fill: a thread that looks while the lock is free gets in.
 ///
 /// As all of it is inlined, the optimizer may release what a body returns, and nobody uses, before the lock is: so
 /// nothing is returned whose release runs the user's code. What holds such values is a `LockedValue` (`releasingOutside`).

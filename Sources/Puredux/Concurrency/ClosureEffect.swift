@@ -5,7 +5,8 @@
 final class ClosureEffect: RunningEffect, @unchecked Sendable {
   typealias Body = @Sendable (RunningEffect) async -> Void
 
-  /// Nil once it has begun: whoever keeps the effect, as a `Dispatch` does, does not keep what its work has captured.
+  /// Nil once it has begun: an object that keeps the effect, such as a `Dispatch`, does not keep what its work has
+  /// captured.
   private var body: Body?
 
   init(of runner: any Host, _ body: @escaping Body) {

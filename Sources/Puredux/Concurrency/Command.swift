@@ -7,7 +7,7 @@
 
   @usableFromInline func perform(on tree: isolated any TreeIsolation) {}
 
-  /// Called instead if nobody else holds it.
+  /// Called in place of `perform` if nothing else holds the command.
   func performUnheld(on tree: isolated any TreeIsolation) { perform(on: tree) }
 }
 

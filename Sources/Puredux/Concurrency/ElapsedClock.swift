@@ -9,7 +9,7 @@ package struct ElapsedClock: Sendable {
   package init(_ clock: some Clock<Duration>) {
     let start = clock.now
     let elapsed = { @Sendable in
-      // A clock that is set by hand may show any time. What is added to this one's does not overflow.
+      // A clock that is set by hand may show any time. It is limited, so that adding a duration does not overflow.
       min(max(start.duration(to: clock.now), .longest * -1_000), .longest * 1_000)
     }
     self.elapsed = elapsed
@@ -20,7 +20,7 @@ package struct ElapsedClock: Sendable {
     } else if clock is ContinuousClock || clock is SuspendingClock {
       wall = { .now }
     } else {
-      // Somebody's clock goes as fast as it goes.
+      // A user's clock sets the pace of the time of day, too.
       wall = { [start = WallTime.now] in start + elapsed() }
     }
   }
@@ -38,13 +38,13 @@ package struct ElapsedClock: Sendable {
     await waitAnnounced(until: time, in: effect)
   }
 
-  /// Tells the clock of a sleep that is about to begin: of each one that is announced, once.
+  /// Tells the clock of a sleep that is about to begin, once for each.
   func announce(until time: Duration) { announce?(time) }
 
   func waitAnnounced(until time: Duration, in effect: RunningEffect? = nil) async {
     let pause = RunningEffect.Pause(for: .time) { _ in elapsed() < time }
     await withTaskCancellationHandler {
-      // Not before: whoever cancels the effect ends the pause, and what is cancelled does not rest.
+      // Not before the handler is set: cancelling the effect ends the pause, as a cancelled effect does not rest.
       if let effect, effect.isHere { effect.pauses(by: pause) }
       do {
         try await sleep(time)
@@ -91,6 +91,6 @@ extension Duration {
   /// A duration that every clock can add to its time: about a hundred years.
   package static var longest: Duration { .seconds(100 * 365 * 86_400) }
 
-  /// A duration as it is taken from users, who may give any: less than none is none, and more than the longest is that.
+  /// A duration from a user, who may give any: a negative one counts as zero, one above the longest as the longest.
   package var clamped: Duration { min(max(self, .zero), .longest) }
 }

@@ -34,7 +34,7 @@ final class FirstOutcome<Value: Sendable>: Sendable {
   ///
   /// - Parameters:
   ///   - effect: The effect whose work the current task does, if it does any: it rests meanwhile.
-  ///   - cause: What it is seen to wait for.
+  ///   - cause: The cause of the effect's pause.
   func value(
     of effect: RunningEffect?, for cause: RunningEffect.Pause.Cause, isolation: isolated (any Actor)? = #isolation
   ) async -> Outcome {

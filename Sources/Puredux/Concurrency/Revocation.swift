@@ -8,7 +8,7 @@ import Synchronization
 @usableFromInline class Revocation: @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)
-  /// That of the whole effect, if this is only of a part of its work.
+  /// The revocation of the whole effect, if this one is of a part of its work.
   private final let whole: Revocation?
   /// What the effect and the actions that it dispatches are part of, if a caller waits for it. Set before this is
   /// shared.

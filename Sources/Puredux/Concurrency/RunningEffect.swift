@@ -1,14 +1,14 @@
 import Synchronization
 
 /// An effect that runs, is about to, or has run: identifies the tasks that are part of it. An object and not just an
-/// address, as an address is reused. What it does is up to the classes that inherit from it.
+/// address, as an address is reused. Its work is defined by subclasses.
 ///
-/// SAFETY: what changes is atomic, or behind the lock. The compiler does not check a class that can be inherited from.
+/// SAFETY: variables are atomic, or behind the lock. The compiler does not check a class that can be inherited from.
 @usableFromInline class RunningEffect: @unchecked Sendable {
   private struct Contents {
     /// The effects that its runner is part of, because they made the store.
     var outer: [RunningEffect] = []
-    /// How often pauses are held back, and the newest of those that are.
+    /// How many calls hold pauses back, and the newest pause that is held back.
     var holdCount = 0
     var newest: Pause?
   }
@@ -27,7 +27,7 @@ import Synchronization
 
   init(of runner: any Host) { self.runner = runner }
 
-  /// Does the work, in the current task and as `current`, and tells the runner; once. This one has none to do.
+  /// Does the work, in the current task and as `current`, and tells the runner; once. This class has no work to do.
   func run() async {
     if begins() { runner.ended(self) }
   }
@@ -58,7 +58,7 @@ import Synchronization
 
   /// Reports that it waits for something.
   final func pauses(by pause: Pause) {
-    // What it replaces is released outside the lock.
+    // The replaced pause is released outside the lock.
     let (isHeld, replaced) = contents.withLock { contents -> (Bool, Pause?) in
       guard contents.holdCount > 0 else { return (false, nil) }
       defer { contents.newest = pause }
@@ -72,7 +72,7 @@ import Synchronization
   final func holdPauses() { contents.withLock { $0.holdCount += 1 } }
 
   final func releasePauses() {
-    // Held until the newest has been told, so that none overtakes it.
+    // Pauses are held back until the newest has been reported, so that none overtakes it.
     while let newest = contents.withLock({ contents in
       if contents.holdCount == 1, let newest = contents.newest.take() { return newest }
       contents.holdCount -= 1
@@ -121,11 +121,11 @@ extension RunningEffect {
     }
 
     let cause: Cause
-    /// Whether the effect still has to wait, as far as can be seen now. By the time that this has acquired a lock, the
-    /// pause may be over, and what the lock protects gone.
+    /// Whether the effect still has to wait, as far as can be seen now. By the time that the closure has acquired a
+    /// lock, the pause may be over, and the value behind the lock gone.
     let isPending: @Sendable (Pause) -> Bool
     private let isOver = Atomic(false)
-    /// What `look` found.
+    /// Whether `look` has found that its time has come.
     private let isDue = Atomic(false)
 
     init(for cause: Cause, while isPending: @escaping @Sendable (Pause) -> Bool) {
@@ -142,7 +142,7 @@ extension RunningEffect {
 
     var hasEnded: Bool { isOver.load(ordering: .acquiring) }
 
-    /// Checks whether its time has come: for good, as one who looked before may write after one who looked later.
+    /// Checks whether its time has come. Sticky: a stale reader must not reset it.
     func look() { if !isPending(self) { isDue.store(true, ordering: .relaxed) } }
 
     @usableFromInline func end() { isOver.store(true, ordering: .releasing) }

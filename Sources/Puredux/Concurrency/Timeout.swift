@@ -1,5 +1,5 @@
-/// Waits, until a time by a clock, beside what an effect or any other task does. What is to be done at that time is up
-/// to whoever made it.
+/// A time limit, by a clock, beside the work of an effect or of any other task. Its owner does what is to be done when
+/// it is over.
 ///
 /// The clock and the effect know of it as soon as it is made: when the effect counts as resting, the clock has been
 /// told of the time.
@@ -9,7 +9,7 @@ struct Timeout: Sendable {
   private let pause: RunningEffect.Pause
   private let effect: RunningEffect?
 
-  /// - Parameter effect: The effect that does it. Nil if none does.
+  /// - Parameter effect: The effect that does the work. Nil if none does.
   init(after limit: Duration, by clock: ElapsedClock, of effect: RunningEffect?) {
     let time = clock.now + min(limit, .longest)
     self.clock = clock
@@ -23,7 +23,7 @@ struct Timeout: Sendable {
   /// Returns when the time has come, or the current task is cancelled. To be called once.
   func wait() async { await clock.waitAnnounced(until: time) }
 
-  /// What was to be done at that time has been, or is no longer to be done.
+  /// The owner has done what was to be done at that time, or no longer has to.
   func end() {
     pause.end()
     effect?.ended(pause)

@@ -8,15 +8,15 @@
   import Darwin
 #endif
 
-/// A time of day and year, as everybody means it: what an instant of a `ContinuousClock`, which tells nothing in
-/// another process, is not. It can be part of a state or an action, and means the same after a restart.
+/// A time of day and year. Unlike an instant of a `ContinuousClock`, it means the same in every process, and after a
+/// restart: it can be part of a state or an action.
 ///
 ///     try await auction.send(.open(until: auction.now + .seconds(3600)))
 ///
-/// Of a date of Foundation: `WallTime(since1970: .seconds(date.timeIntervalSince1970))`, and
+/// From a date of Foundation: `WallTime(since1970: .seconds(date.timeIntervalSince1970))`, and
 /// `Date(timeIntervalSince1970: time.since1970 / .seconds(1))` is the way back.
 public struct WallTime: Sendable, Hashable, Comparable {
-  /// Leap seconds are not counted. Up to 100,000 years before or after: what is farther away counts as that.
+  /// Leap seconds are not counted. Up to 100,000 years before or after: a time farther away counts as that.
   public let since1970: Duration
 
   public init(since1970: Duration) {
