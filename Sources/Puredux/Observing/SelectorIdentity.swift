@@ -15,19 +15,19 @@
     kind = .object(Object())
   }
 
-  /// That of one key of a collection.
+  /// The identity of one key of a collection.
   @usableFromInline init(key: some Hashable & Sendable) {
     kind = .key(key)
   }
 
-  /// That of all the keys of a collection.
+  /// The identity of all keys of a collection.
   @usableFromInline static let byKey = SelectorIdentity()
 
   @usableFromInline init(_ keyPath: any AnyKeyPath & Sendable) {
     kind = .keyPath(keyPath)
   }
 
-  /// That of a part that is compared.
+  /// The identity of a part that is compared.
   @usableFromInline init(part keyPath: any AnyKeyPath & Sendable) {
     kind = .part(keyPath)
   }

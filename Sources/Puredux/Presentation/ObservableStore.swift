@@ -10,11 +10,11 @@ import Observation
 ///
 /// Reading a property of the state through it, as in `cart.items`, observes that property: the reader is notified when
 /// it changes, and not when anything else does. That holds for stored `Equatable` properties of a structure, and for
-/// what is read of them (`cart.items.count`, `cart.items[2]` observe `items`), and for `state` itself if it is
-/// `Equatable`. Anything else counts as changed at every new state: a property of another type; and what the state
-/// computes, such as an element (`list[2]`) or a property with a getter or an observer, as that may not be there in
-/// another state. Nothing is computed but where it is read. What costs much, or is to be observed on its own, belongs
-/// into a projection.
+/// values that are read through them (`cart.items.count`, `cart.items[2]` observe `items`), and for `state` itself if
+/// it is `Equatable`. Anything else counts as changed at every new state: a property of another type; and what the
+/// state computes, such as an element (`list[2]`) or a property with a getter or an observer, as that may not be there
+/// in another state. Nothing is computed unless it is read. A value that costs much, or is to be observed on its own,
+/// belongs into a projection.
 ///
 /// A new state takes time for each stored property that has been read since it last changed, and for nothing else.
 ///
@@ -22,7 +22,7 @@ import Observation
 /// alive, and stays at the last state when the store ends. The counterpart of SwiftRex's observable view model.
 @MainActor @dynamicMemberLookup
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
-  /// Something that is observed. Its state is compared only where that cannot trap: for stored properties, which every
+  /// An observed property. Its values are compared only where that cannot trap: for stored properties, which every
   /// state has.
   private struct Property {
     let isSame: (State, State) -> Bool
@@ -37,13 +37,13 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   private nonisolated let earlyRegistrar = ObservationRegistrar()
   private let connection = Subscription.Holder()
   private var current: State
-  /// The next state, while it is being announced, and what has been read too early since.
+  /// The next state, while it is being announced, and the properties that have been read too early since.
   private var announced: State?
   private var early: [PartialKeyPath<ObservableStore>: Property] = [:]
-  /// What has been read since it was last announced: stored properties, of which a type has as many as it has, the
+  /// The properties that have been read since they were last announced: stored ones, whose number the type limits, the
   /// state itself, and `computed`.
   private var observed: [PartialKeyPath<ObservableStore>: Property] = [:]
-  /// Stands for all that is not stored in the state: who reads some of it is notified of every state.
+  /// Stands for everything that is not stored in the state: its readers are notified of every state.
   private var computed: Void { () }
 
   /// Follows a store, from an initial state that is shown until the store's own has come.
@@ -110,7 +110,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private func update(_ state: State) {
     let changed = observed.filter { !$0.value.isSame(current, state) }
-    // Who still wants to know reads it again, where it is announced or later.
+    // A reader that is still interested reads the property again, when it is announced or later.
     for path in changed.keys { observed[path] = nil }
     announced = state
     for property in changed.values { property.willSet(self, registrar) }

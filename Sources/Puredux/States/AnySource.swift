@@ -1,19 +1,19 @@
-/// What can be asked of a source, whatever the type of its states.
+/// A source, whatever the type of its states.
 ///
-/// What passes from one source to the next does so in loops here, each step being a method that returns where to
-/// continue.
+/// What goes from source to source does so in loops here: each step is a method that returns the source to continue
+/// with.
 @usableFromInline class AnySource {
   /// The edge to the source that it takes its states from; nil for a root store's.
   @usableFromInline final let edge: AnyEdge?
-  /// What the store that this is the source of owns; nil if this is a view of a store.
+  /// The state storage of the store that this is the source of; nil for a view of a store.
   @usableFromInline final let own: AnyStateStorage?
-  /// How many stores, parts, scopes and projections there are above: at most `greatestLevel`, and one more of
-  /// what is too deep. A child of a part counts as one with it.
+  /// How many stores, parts, scopes and projections there are above: at most `greatestLevel`, and one more for a source
+  /// that is too deep. A child of a part counts as one with it.
   @usableFromInline final let level: Int
   /// Its followers, and the sources that selectors have made of it. Made with the first of either.
   @usableFromInline final let channel = Lazy<AnyChannel>()
-  /// Whether there may be anything to publish to, which every commit checks of the root store's. Never true of a root
-  /// store that has neither been followed nor had a scope by a key path or a selector, or a part by a key path.
+  /// Whether there may be followers to publish to: every commit checks this of the root store's source. Never true of a
+  /// root store that has neither been followed nor had a scope by a key path or a selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
   @inlinable init(edge: AnyEdge?, own: AnyStateStorage?, level: Int) {

@@ -4,7 +4,7 @@
 /// publication goes straight to the waiting consumers. `Cursors` decides what is kept and read. States that are no
 /// longer needed are handed back as garbage, so that they are released outside the lock.
 ///
-/// Compiled once, except for what publishes a state or takes one.
+/// Compiled once, except for the functions that publish a state or take one.
 @usableFromInline struct Backlog: @unchecked Sendable {
   // SAFETY: all that is kept are states of the source, which are `Sendable`.
   @usableFromInline var cursors = Cursors()
@@ -60,7 +60,7 @@
     let isKept = cursors.publish(waking: &woken)
     if !cursors.withRoom.isEmpty { keepForOldest(state) }
     guard isKept else { return nil }
-    // What every commit does beside stalled subscribers that keep the newest states.
+    // The case of every commit beside stalled subscribers that keep the newest states.
     if cursors.drops == 1, cursors.dropsOwn.isEmpty, !kept.isEmpty {
       cursors.dropped()
       return kept.replaceFirst(appending: state)
@@ -93,7 +93,7 @@
       close(id, garbage: &garbage)
       return .end
     case .own:
-      // Whatever the cursors know of, the backlog has: here and below.
+      // The backlog has every state that the cursors point to: here and below.
       return .state(Shared.state(of: own.popFirst(of: id)!))
     case .kept(let offset, let takesOut):
       let state: State? = takesOut ? kept.popFirst() : kept.state(at: offset)
@@ -192,7 +192,7 @@ extension Backlog {
 
     @usableFromInline var description: String { "\(state)" }
 
-    /// SAFETY: a backlog makes what it keeps for its cursors from its own states.
+    /// SAFETY: a backlog makes the boxes that it keeps for its cursors from its own states.
     @usableFromInline static func state(of shared: AnyObject) -> State {
       unsafe unsafeDowncast(shared, to: Shared.self).state
     }

@@ -1,4 +1,4 @@
-/// What is kept for a subscriber that is slower than the commits.
+/// Which states are kept for a subscriber that is slower than the commits.
 @usableFromInline enum Buffering: Equatable, Sendable {
   case unbounded
   case newest(Int32)

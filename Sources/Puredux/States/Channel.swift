@@ -22,8 +22,8 @@ import Synchronization
   /// access check.
   @usableFromInline final let subscribed = Atomic(false)
 
-  // What belongs to the source, without the run-time checks for overlapping accesses, which cost more than what most
-  // sources do.
+  // The source's own variables, without the run-time checks for overlapping accesses, which cost more than the work of
+  // most sources.
   //
   // SAFETY: reached through the source, which lives on its tree's executor, where the reentrancy guard admits one
   // caller at a time (`Tree.enter`); or from the release of a store for which nothing is in progress (`Tree.release`).
@@ -56,9 +56,9 @@ import Synchronization
   final func beginPause(
     of effect: RunningEffect, for cause: RunningEffect.Pause.Cause, at cursor: Int, as consumer: AnyWaiter
   ) -> RunningEffect.Pause {
-    // Does not capture the cursor's holder, which the closure's caller must not be the one to release. The cursor is
-    // given up under the lock and after the pause has ended, as its holder lives until then: if it has not, it is still
-    // there.
+    // Does not capture the cursor's holder, as the caller of the closure must not be the one to release it. The holder
+    // lives until the pause has ended, and gives the cursor up after that, under the lock: while the pause has not
+    // ended, the cursor is there.
     let pause = RunningEffect.Pause(for: cause) { [self] pause in
       backlog.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
     }

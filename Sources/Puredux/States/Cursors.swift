@@ -72,7 +72,7 @@
     /// The group of the newest cursors (`NewestPlaces`), or zero.
     var group: Int32
 
-    /// Whether there are none.
+    /// Whether no cursors stand here.
     var isBlank: Bool { holders == 0 && group == 0 }
   }
 
@@ -90,7 +90,7 @@
   /// The number of cursors that have not ended.
   @usableFromInline private(set) var subscriberCount = 0
   @usableFromInline private(set) var isFinished = false
-  /// Oldest cursors that have room.
+  /// The `.oldest` cursors that have room.
   @usableFromInline private(set) var withRoom: ContiguousArray<Int> = []
 
   /// The positions of the first state that is kept, and behind the last.
@@ -108,7 +108,7 @@
   private var unboundedAtEnd = 0
   private var newest = NewestPlaces()
   /// Newest cursors that have not read the state they were subscribed at, by the end of the backlog at which that state
-  /// is past their limit; and some for which it is.
+  /// is past their limit; and some for which that end has come.
   private var expiring: [Int: ContiguousArray<Int>] = [:]
   private var expired: ContiguousArray<Int> = []
 
@@ -210,8 +210,8 @@
     return true
   }
 
-  /// Whether a state that nobody stands before is kept in place of the first, and nothing else changes: what stalled
-  /// cursors that keep the newest states come to. All marks are blank, and so remain as they are.
+  /// Whether the new state merely takes the place of the first, with no cursor before it: the case of stalled cursors
+  /// that keep the newest states. All marks are blank, and so remain as they are.
   private var movesOn: Bool {
     markedCount == 0 && newest.sliding.largest == marks.count && expiring.isEmpty && expired.isEmpty
   }
@@ -373,7 +373,7 @@
     updateMark(at: position) { $0.holders += number }?.holders ?? 0
   }
 
-  /// Changes a mark; returns what it is then.
+  /// Changes a mark, and returns the changed one.
   @discardableResult private mutating func updateMark(at position: Int, _ change: (inout Mark) -> Void) -> Mark? {
     marks.update(position - start) { mark in
       guard var changed = mark else { return nil }
@@ -546,7 +546,7 @@
   /// Inlined, as the whole of this value would be copied for each call otherwise.
   @inline(__always) private var isFirstNeededNoMore: Bool {
     guard start < end else { return false }
-    // Looked at first: mostly, this is what keeps it.
+    // Checked first: mostly, this is what keeps the first state.
     if newest.sliding.largest >= end - start { return false }
     guard let first = marks[0], first.holders == 0 else { return false }
     return newest.behind == 0 || newest.largestLimit(atFirst: first.group) < end - start

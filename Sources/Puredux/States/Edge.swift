@@ -31,7 +31,7 @@
   }
 
   @usableFromInline final let upstream: Source<Input>
-  /// Given the source below, when that is about to be attached.
+  /// Makes the function that receives states for the source below, when that is about to be attached.
   private let connect: (AnySource) -> Receive?
   private var attachment: Attachment?
 

@@ -1,5 +1,5 @@
-/// Passes every state of a source to a closure, in commit order, on the tree's executor: the effects of a state are
-/// decided by this. It cannot itself be followed.
+/// Passes every state of a source to a closure, in commit order, on the tree's executor: this decides the effects of a
+/// state. It cannot itself be followed.
 @usableFromInline final class Follower<State: Sendable>: AnySource {
   /// Nil once nothing is passed on any more.
   private var follow: StateFollowing<State>?
@@ -31,7 +31,7 @@
   }
 }
 
-/// What is done with the states of a source.
+/// The closures that a follower passes the states of its source to.
 @usableFromInline struct StateFollowing<State> {
   @usableFromInline let tell: (State) -> Void
   /// There is no state at present: an optional scope is nil.

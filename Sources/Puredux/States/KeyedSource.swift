@@ -7,7 +7,7 @@
 
   /// The sources of single keys that are attached.
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
-  /// What has been passed on; nil if there was no collection.
+  /// The writes that have been passed on; nil if there was no collection.
   @usableFromInline var passed: KeyedWrites<Key>.Mark?
 
   @inlinable init(of upstream: Source<Collection>) {
@@ -26,11 +26,11 @@
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
     guard let written else {
-      // It is not known which: all that are followed.
+      // The written keys are not known: all followed keys are passed on.
       for attachments in followers.values { Self.pass(collection, to: attachments) }
       return
     }
-    // One write is what most commits are.
+    // Most commits are one write.
     if written.count == 1, let key = written.first { return pass(key, of: collection) }
     var done: Set<Key> = []
     for key in written where done.insert(key).inserted { pass(key, of: collection) }
@@ -112,13 +112,13 @@ extension Confined {
   @inlinable func value<Key: Hashable & Sendable, Element: Sendable>(
     at key: Key
   ) -> Confined<Source<Element?>> where Value == Source<Keyed<Key, Element>> {
-    // One for all keys.
+    // One source for all keys.
     let all = channelOfSource.selectors { SelectorCache() }.source(of: .byKey) {
       map { KeyedSource(of: $0) as Source<Keyed<Key, Element>> }
     }
     return all.channelOfSource.selectors { SelectorCache() }.source(of: SelectorIdentity(key: key)) {
       all.map { all in
-        // Nothing else has that identity.
+        // No other source has that identity.
         guard let all = all as? KeyedSource<Key, Element> else { return .scope(of: all) { .some($0[key]) } }
         return .value(at: key, of: all)
       }

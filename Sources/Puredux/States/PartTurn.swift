@@ -1,12 +1,12 @@
-/// Has a child store that follows a part of its parent's state publish the commits on its own path, too: those leave
-/// the part as it is, as a rule. Not specialized: it is a small part of what such a commit costs.
+/// Has a child store that follows a part of its parent's state publish the commits on its own path, too, as these
+/// mostly leave the part as it is. Not specialized: it is a small part of the cost of such a commit.
 @usableFromInline final class PartTurn {
-  /// The child's, which keeps this object.
+  /// The child's source, which keeps this object.
   @usableFromInline unowned var source: AnySource?
-  /// The root store's, which publishes first.
+  /// The root store's source, which publishes first.
   private let top: AnySource
   private var isOpen = false
-  /// The one that was opened before it, further down on the path.
+  /// The turn that was opened before this one, further down on the path.
   private var below: PartTurn?
 
   @usableFromInline init(under top: AnySource) { self.top = top }
@@ -36,8 +36,8 @@
 }
 
 extension AnySource {
-  /// A root store has published: children of a part that are on the path do, those next to the root first. In a loop,
-  /// as there may be a thousand.
+  /// A root store has published: now the children of a part that are on the path do, those next to the root first. In a
+  /// loop, as there may be a thousand.
   @usableFromInline final func endTurns() {
     channel.withObject { channel in
       var next = channel.turns

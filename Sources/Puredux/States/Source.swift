@@ -39,8 +39,8 @@ import Synchronization
     withChannel { channel in
       if channel.hasSubscribers { channel.publish(state) }
       if unsafe channel.attachments.isEmpty { return }
-      // Moved out and back, which counts no references. Sources attach and detach in commands, which are sections of
-      // their own, so that none does meanwhile.
+      // Moved out and back, which counts no references. Sources attach and detach in commands, which the reentrancy
+      // guard keeps out meanwhile.
       var attachments = ContiguousArray<Edge<State>.Attachment>()
       unsafe swap(&attachments, &channel.attachments)
       Self.pass(state, to: attachments)

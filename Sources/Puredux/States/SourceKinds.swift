@@ -1,16 +1,17 @@
 // The kinds of sources.
 
 extension Source {
-  /// A root store's: its state is what the store owns.
+  /// A root store's source: its state is the one that the store owns.
   @inlinable static func root(_ own: StateStorage<State>) -> Source {
     Source(own: own, level: 0) { body in
       if let state = own.value { body(state) }
     }
   }
 
-  /// A child store's: its parent's state and its own, composed.
+  /// A child store's source: its parent's state and its own, composed.
   ///
-  /// - Parameter turn: Where the parent's states are only those of a part, with which it counts as one level.
+  /// - Parameter turn: Given where the parent's states are only those of a part, with which the child counts as one
+  ///   level.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
     of parent: Source<Parent>, owning own: StateStorage<Local>, turn: PartTurn? = nil,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
@@ -183,7 +184,7 @@ extension Confined {
 }
 
 extension Confined where Value: AnySource {
-  /// Whether what is made of it is too deep.
+  /// Whether a source made of it is too deep.
   ///
   /// SAFETY: reads a constant.
   @inlinable var isLowest: Bool { unsafe unconfined.level >= AnySource.greatestLevel }
@@ -195,7 +196,7 @@ extension Confined where Value: AnySource {
 }
 
 extension Confined {
-  /// What a scope or a projection shows that is too deep.
+  /// The source of a scope or a projection that is too deep.
   @usableFromInline static func absent<State: Sendable>() -> Confined where Value == Source<State> {
     Confined(storing: Source(level: AnySource.greatestLevel + 1) { _ in })
   }

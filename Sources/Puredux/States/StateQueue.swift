@@ -34,7 +34,7 @@
     return unsafe unsafeDowncast(states, to: States<State>.self).queue[offset]
   }
 
-  /// Takes out so many of the first states, and copies so many from an offset on: all of them have to be there.
+  /// Takes out the `first` states, and copies `more` states from an offset on: all of them have to be there.
   @inlinable mutating func take<State>(
     _ first: Int, copying more: Int, from offset: Int, into taken: inout ContiguousArray<State>
   ) {
@@ -44,7 +44,7 @@
     for offset in offset..<offset + more { taken.append(states.queue[offset]!) }
   }
 
-  /// Moves so many of the first states to the end of another queue.
+  /// Moves a number of the first states to the end of another queue.
   mutating func move(_ number: Int, to other: inout StateQueue) {
     let number = min(number, count)
     guard number > 0 else { return }
@@ -66,7 +66,7 @@
     return unsafe unsafeDowncast(states, to: States<State>.self)
   }
 
-  /// States of its own: a copy of those that are shared, or none yet.
+  /// Makes an unshared object: a copy of the shared states, or an empty one.
   @inline(never) @inlinable mutating func makeUnique<State>(of type: State.Type) -> States<State> {
     let made = States<State>()
     if let states { made.queue = unsafe unsafeDowncast(states, to: States<State>.self).queue }

@@ -5,8 +5,8 @@
   /// Drops the state: its store has been released.
   func release() {}
 
-  /// The state that a store owns, for closures that are given what they were made for, as those of a commit are. They
-  /// do not capture it: what captures only constants is compiled for these.
+  /// The storage by its type, for closures that are always given the storage that they were made for, as those of a
+  /// commit are. They do not capture it: a closure that captures only constants is compiled for them.
   ///
   /// SAFETY: the caller knows that the state is of this type.
   @unsafe @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> StateStorage<Value> {

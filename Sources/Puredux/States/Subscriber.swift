@@ -4,8 +4,8 @@
 /// backlog. Those states belong to the sequence, and are shared by all that iterate it. As a command, it is its own
 /// activation.
 ///
-/// Compiled once, whatever the type of the states, except for what takes a state. SAFETY: its users ask only for states
-/// of its source's type: it was made for a source of them.
+/// Compiled once, whatever the type of the states, except for the functions that take a state. SAFETY: its users ask
+/// only for states of its source's type: it was made for a source of them.
 @usableFromInline final class Subscriber: Command, @unchecked Sendable {
   let source: Confined<AnySource>
   /// Accepts commands for the source's tree.
@@ -100,7 +100,7 @@
 
   /// What there is to read now.
   @inline(never) @inlinable func take<State>() -> Backlog.Taken<State> {
-    // Most of the time that is all.
+    // Mostly, this is enough.
     if let state: State = ahead.withLock({ $0.popFirst() }) { return .state(state) }
     return takeAhead { [cursor] backlog, ahead, garbage in
       backlog.takeAhead(cursor, limit: StatesAhead.limit(of: State.self), into: &ahead, garbage: &garbage)
@@ -124,7 +124,7 @@
     }
   }
 
-  /// If the task is an effect's own, that waits for a state until one is handed over.
+  /// If the current task does an effect's work, the effect waits until a state is handed over.
   @usableFromInline func beginPause(of observer: RunningEffect?, as consumer: AnyWaiter) -> RunningEffect.Pause? {
     guard let effect = follower ?? observer, effect.isHere else { return nil }
     return channel.beginPause(of: effect, for: queue.hosts(effect) ? .states : .elements, at: cursor, as: consumer)
