@@ -68,7 +68,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let contents: LockedValue<Contents>
   /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
   @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, StateStorage<State>) -> Void
-  /// `CommitStages.committing`, likewise.
+  /// `CommitStages.committing`, specialized where a history is made, too.
   @usableFromInline let commit: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
 
   /// - Parameter limit: How many commits it keeps; a limit below one counts as one.

@@ -91,7 +91,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     return admission
   }
 
-  /// One by one, those that are asked before the log, or those that are asked at the commit.
+  /// The single middleware that is asked before the log, or that is asked at the commit.
   @usableFromInline static func all(of middleware: [Middleware], areAdmission: Bool) -> [Middleware] {
     middleware.flatMap { middleware in
       if middleware.handle == nil { return all(of: middleware.parts, areAdmission: areAdmission) }

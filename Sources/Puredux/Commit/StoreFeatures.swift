@@ -2,14 +2,14 @@
 /// that it shows differ.
 @usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let initialState: Owned
-  /// What the store does in a commit, made where its reducer is known.
+  /// Reduces in a commit; made where the store's reducer is known.
   @usableFromInline let reduce: @Sendable (AnyStateStorage, inout Action) -> Void
-  /// Of a root store.
+  /// For a root store.
   @usableFromInline let publish: (@Sendable (AnyStateStorage, AnySource) -> Void)?
   /// What each reducer does, for a history. Nil if there is none, or if the store is made with one closure.
   @usableFromInline let steps: History<Owned, Action>.Steps?
   @usableFromInline let middleware: [Middleware<State, Action>]
-  /// Leaves out what the store does not publish. Made where it is known whether there is such a rule.
+  /// Leaves out the states that the store does not publish. Made where it is known whether there is a rule of emission.
   @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
   @usableFromInline let history: History<Owned, Action>?
   /// The action that a child store is given at its end.
@@ -39,7 +39,7 @@
     self.commit = commit
   }
 
-  /// Of a child store.
+  /// For a child store.
   @inlinable init(
     child initialState: Owned, middleware: [Middleware<State, Action>], emission: Emission<State>,
     history: History<Owned, Action>?, last: Action?, reducer: @escaping @Sendable (inout Owned, Action) -> Void
@@ -49,7 +49,7 @@
       publish: nil, commit: CommitStages.committing, reduce: CommitStep.reducing(by: reducer))
   }
 
-  /// Of a child store with several reducers.
+  /// For a child store with several reducers.
   @inlinable init(
     child initialState: Owned, reducers: [Reducer<Owned, Action>], middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?
@@ -70,12 +70,12 @@
     return CommitStages.committing
   }
 
-  /// What the store does in a commit: it takes a state of the type that the closures of the features were made for, and
-  /// gives them this state.
+  /// The step of the store: takes storage of the type that the closures of the features were made for, and gives them
+  /// this storage.
   ///
   /// - Parameters:
-  ///   - turn: If it follows only a part of its parent's state.
-  ///   - parent: Its parent's node, which its own will hold.
+  ///   - turn: The turn of a store that follows only a part of its parent's state.
+  ///   - parent: The node of its parent, which its own node will hold.
   ///   - above: The stages of its parent.
   @inlinable func step(
     _ own: StateStorage<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
@@ -88,7 +88,8 @@
     return fullStep(own, shownBy: source, onCommit: onCommit, turn: turn, under: parent, above: above)
   }
 
-  /// Not specialized, while what the reducers, the middleware and the history do is, where they are made.
+  /// Not specialized, unlike the closures of the reducers, the middleware and the history, which are where they are
+  /// made.
   @usableFromInline func fullStep(
     _ own: StateStorage<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: PartTurn?,
     under parent: StoreNode<Action>?, above: CommitStages<Action>?
@@ -113,7 +114,7 @@
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
 
-  /// Opens a turn for the rest of the commit, too.
+  /// Reduces, and opens a turn for the rest of the commit.
   private static func reducing(
     _ reduce: @escaping @Sendable (AnyStateStorage, inout Action) -> Void, in turn: PartTurn
   ) -> CommitStep<Action>.Reduce {
@@ -125,7 +126,7 @@
 }
 
 extension StoreFeatures where Owned == State {
-  /// Of a root store.
+  /// For a root store.
   @inlinable init(
     root initialState: State, middleware: [Middleware<State, Action>], emission: Emission<State>,
     history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
@@ -135,7 +136,7 @@ extension StoreFeatures where Owned == State {
       publish: Self.publishing, commit: nil, reduce: CommitStep.reducing(by: reducer))
   }
 
-  /// Of a root store with several reducers.
+  /// For a root store with several reducers.
   @inlinable init(
     root initialState: State, reducers: [Reducer<State, Action>], middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<State, Action>?
@@ -147,8 +148,8 @@ extension StoreFeatures where Owned == State {
       publish: Self.publishing, commit: nil, reduce: reducer.changing)
   }
 
-  /// Publishes the state of a root store. SAFETY: `step` gives it what the features are of, and what a root store shows
-  /// is what it owns.
+  /// Publishes the state of a root store. SAFETY: `step` gives it storage and a source of the features' types, and a
+  /// root store shows the state that it owns.
   @inlinable static var publishing: @Sendable (AnyStateStorage, AnySource) -> Void {
     { own, source in
       unsafe source.known(of: State.self).publish(own.known(of: State.self))
@@ -158,8 +159,8 @@ extension StoreFeatures where Owned == State {
 }
 
 extension Reducer {
-  /// What the reducer does with the state that a store owns. SAFETY: `StoreFeatures.step` gives it that, and a history
-  /// is of the same state.
+  /// Applies the reducer to the state that a store owns. SAFETY: `StoreFeatures.step` gives it the storage of that
+  /// state, and a history is of the same state.
   @inlinable var changing: @Sendable (AnyStateStorage, inout Action) -> Void {
     { [change] own, action in unsafe own.known(of: State.self).change { change(&$0, &action) } }
   }
@@ -174,16 +175,16 @@ extension Source {
 }
 
 extension CommitStep {
-  /// Changes the state that a store owns. One function for root and child stores: where there were two, the compiler
-  /// would merge those that are alike, and each call would be two jumps. SAFETY: as for `Reducer.changing`.
+  /// Changes the state that a store owns. One function for root and child stores: with two, the compiler would merge
+  /// equal ones, and each call would be two jumps. SAFETY: as for `Reducer.changing`.
   @inlinable static func reducing<Owned: Sendable>(
     by reducer: @escaping @Sendable (inout Owned, Action) -> Void
   ) -> @Sendable (AnyStateStorage, inout Action) -> Void {
     { own, action in unsafe own.known(of: Owned.self).change { reducer(&$0, action) } }
   }
 
-  /// A root store's, whose order comes from elsewhere: its middleware decides when the action has come back, and its
-  /// admission, and that of the stores below, before it is submitted.
+  /// The step of a root store whose order comes from elsewhere: its middleware decides when the action has come back;
+  /// its admission, and the middleware of the stores below, before the action is submitted.
   @usableFromInline init<State>(
     _ step: consuming CommitStep, in order: any Order<Action>, admission: [Middleware<State, Action>],
     showing source: Source<State>, quiet: CommitHandler<Action>

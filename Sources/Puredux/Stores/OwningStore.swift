@@ -31,9 +31,9 @@ extension OwningStore {
   /// What counts as sleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`,
   /// until its time has come by the clock; what counts as waiting for a state is an observer or an effect that waits in
   /// a sequence it subscribed itself, in its own task and not in a child task. Sleep on a `ManualClock`, a wait at a
-  /// `Gate` and one for a `Subject` of `PureduxTesting` count, too. What waits for anything else runs. What
-  /// the caller is itself part of is not waited for; if effects would wait for each other, or the calling task is
-  /// cancelled, no tasks are waited for. A task at rest speaks for its child tasks.
+  /// `Gate` and one for a `Subject` of `PureduxTesting` count, too. An effect that waits for anything else runs. An
+  /// effect that the caller is itself part of is not waited for; if effects would wait for each other, or the calling
+  /// task is cancelled, no tasks are waited for. A task at rest speaks for its child tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }

@@ -31,7 +31,7 @@ extension Route {
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
       let outcome = await Self.commit(by: commit, of: awaitedWork, on: node, by: effect, isolation: isolation)
       awaitedWork.leave()
-      // Its action may be committed when the log is back, or has been withdrawn: there is nothing to wait for.
+      // The action may be committed when the log is back, or has been withdrawn: there is nothing to wait for.
       switch outcome {
       case .failure(.outcomeUnknown), .failure(.withdrawn): return outcome
       case .failure, .success: break
@@ -46,7 +46,7 @@ extension Route {
     try outcome.get()
   }
 
-  /// What commits an action in its turn, and the effect that gives it, if one does.
+  /// A closure that commits an action in its turn, and the effect that gives the action, if one does.
   func prepared(_ action: Action) throws(StoreError) -> (ActionCommit, by: RunningEffect?) {
     switch target {
     case .direct(let node): (node.commit(of: action), nil)

@@ -81,7 +81,7 @@ extension Route {
 }
 
 extension Route {
-  /// The route of what is too deep.
+  /// The route of a store, scope or projection that is too deep.
   @usableFromInline func tooDeep<Other: Sendable>() -> Route<Other> {
     Route<Other>(
       Route<Other>.Mapped(node: node.isTooDeep ? node : node.makeTooDeepView(), effect: nil) { _ in
@@ -153,7 +153,7 @@ extension Route {
   /// The actions of a projection. In closures, which are specialized where they are made.
   @usableFromInline final class Mapped: Sendable {
     @usableFromInline let node: any AnyStoreNode
-    /// The effect whose route it is, if it is one's.
+    /// The effect whose route this is, if any.
     @usableFromInline let effect: RunningEffect?
     /// The store, if it is given the actions as they are.
     let recipient: StoreNode<Action>?
@@ -162,8 +162,8 @@ extension Route {
     /// Maps an action at once, and returns a closure that commits it on the executor.
     @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> ActionCommit
 
-    /// Not inlined: what passes an action by its address would have it written to memory before every dispatch, also
-    /// where it is passed otherwise.
+    /// Not inlined: otherwise the action would be written to memory, to be passed by its address, before every
+    /// dispatch, also where it is passed otherwise.
     @inline(never) @inlinable func dispatchMapped(_ action: Action) -> DispatchResult { dispatch(action) }
 
     @usableFromInline init(

@@ -6,14 +6,14 @@
   /// The states that the store publishes.
   @usableFromInline let published: Confined<Source<State>>
 
-  /// For the child stores of a part, and for what is too deep.
+  /// For the child stores of a part, and for stores that are too deep.
   @inlinable init(node: StoreNode<Action>, part: Confined<Source<State>>) {
     self.node = node
     source = part
     published = part
   }
 
-  /// What is not specialized of making a store.
+  /// The part of making a store that is not specialized.
   @usableFromInline init<Owned>(
     node: StoreNode<Action>, source: Confined<Source<State>>, published: Confined<Source<State>>,
     history: History<Owned, Action>?
@@ -27,7 +27,7 @@
     _ = node.effects.atEnd(of: node) { history.detach(node) }
   }
 
-  /// Likewise, of a root store.
+  /// The same, for a root store.
   @usableFromInline init(
     root step: consuming CommitStep<Action>, shownBy source: Source<State>, tree: Tree<Action>,
     emitting: (@Sendable (Source<State>) -> Source<State>)?, history: History<State, Action>?
@@ -187,7 +187,7 @@
         return false
       }
       tasks.addTask {
-        // Its last action may have effects, which count. A log that is away may keep it for long.
+        // The store's last action may have effects, which count. A log that is away may keep that action for long.
         await untilCommitted(isolation: nil)
         await finishEffects()
         return true
@@ -201,8 +201,8 @@
     guard let effects = node.existingEffects else { return await close(cancelling: false, isolation: nil) }
     effects.finishBegan(of: node)
     let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
-    // A call that cannot wait leaves the end to one that does. It does not wait for that end either, even if it could
-    // by now: the other call may wait for the effect that this one is part of.
+    // A call that cannot wait leaves the end to a call that does. It does not wait for that end either, even if it
+    // could by now: the other call may wait for the effect that this one is part of.
     let isLast = effects.finishEnded(of: node)
     guard isOver || isLast else { return }
     await close(cancelling: false, isolation: nil)
@@ -215,13 +215,13 @@
 extension StoreCore {
   package var order: (any Order<Action>)? { node.tree.order }
 
-  /// Does something on the tree's executor, after everything that was asked before.
+  /// Calls a closure on the tree's executor, after everything that was requested before.
   package func perform(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
     node.tree.place(.closure(body))
   }
 
-  /// The same, and returns when it is done. The effects that it begins, and does not cancel again, are started at its
-  /// end.
+  /// The same, and returns when the closure has. The effects that it begins, and does not cancel again, are started at
+  /// its end.
   package func turn(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) async {
     await node.tree.performInOrder(.closure { [node] tree in node.effects.startingLater { body(tree) } })
   }

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// The making of a store of a directory. It may wait for other stores of the same directory or of others, and so for
-/// those who make them: here it is found out if they would wait for each other.
+/// The creation of a store of a directory. It may wait for other stores, of the same directory or of others, and so for
+/// their creations: here it is found out if creations would wait for each other.
 final class StoreCreation: Sendable {
-  /// The one that the current task is part of: a task may outlive it.
+  /// The creation that the current task is part of: a task may outlive it.
   @TaskLocal private static var ofCurrentTask: StoreCreation?
-  /// Whom each of those that wait for others waits for, as often as it does. One table for all directories, as makers
+  /// By creation, the creations that it waits for, each as often as it does. One table for all directories, as makers
   /// of several may wait for each other; only makers that ask for stores lock it.
   private static let waits = LockedValue<[ObjectIdentifier: [StoreCreation]]>([:])
 
@@ -15,15 +15,15 @@ final class StoreCreation: Sendable {
 
   init(of key: any Hashable & Sendable) { self.key = key }
 
-  /// The one that the current task is part of, if it is not over.
+  /// The creation that the current task is part of, if it is not over.
   static var current: StoreCreation? { ofCurrentTask.flatMap { $0.hasEnded ? nil : $0 } }
 
   private var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
-  /// Makes the store, as a part of this.
+  /// Makes the store, as a part of this creation.
   func run<Root>(_ make: () async throws -> Root) async throws -> Root {
     defer {
-      // What it held is released outside the lock.
+      // The removed list is released outside the lock.
       let gone = Self.waits.withLock { waits in
         isOver.store(true, ordering: .relaxed)
         return waits.removeValue(forKey: ObjectIdentifier(self))
@@ -33,10 +33,11 @@ final class StoreCreation: Sendable {
     return try await Self.$ofCurrentTask.withValue(self) { try await make() }
   }
 
-  /// From now on this waits for another one, unless that would wait for this.
+  /// Notes that this creation waits for another one, unless the other one waits for this one, directly or through
+  /// others.
   ///
-  /// - Returns: Those that would wait for each other: each for the next one, the last for this, which is the first. Nil
-  ///   if there are none.
+  /// - Returns: The cycle of creations that would wait for each other: this one first, each for the next one, and the
+  ///   last for this one. Nil if there is none.
   func wait(for other: StoreCreation) -> [StoreCreation]? {
     Self.waits.withLock { waits in
       if hasEnded { return nil }
@@ -46,7 +47,7 @@ final class StoreCreation: Sendable {
     }
   }
 
-  /// It does not any more, of as many times as it did.
+  /// Takes back one call of `wait(for:)`.
   func waitNoMore(for other: StoreCreation) {
     let gone = Self.waits.withLock { waits -> StoreCreation? in
       guard let index = waits[ObjectIdentifier(self)]?.firstIndex(where: { $0 === other }) else { return nil }
@@ -74,14 +75,14 @@ final class StoreCreation: Sendable {
   }
 }
 
-/// What a maker of a `StoreDirectory` is told that asks for a store, in its own task or in others that it has made, but
-/// not in a detached one, if that could not be made before its own is: they would wait for each other for ever.
+/// Thrown to a maker of a `StoreDirectory` that asks, in its own task or in others that it has made, but not in a
+/// detached one, for a store that cannot be made before the maker's own: they would wait for each other for ever.
 ///
-/// A maker that does not catch it fails with it, and so do those of the others that wait for its store, and everybody
-/// else who has asked for one of them. Who asks later tries again.
+/// A maker that does not catch it fails with it, and so do the other makers that wait for its store, and all callers
+/// that have asked for one of these stores. A caller that asks later tries again.
 public struct StoreDirectoryCycle: Error, CustomStringConvertible {
-  /// The keys of the stores, each of which is needed to make the one before; the first is needed for the last. The
-  /// first is that of the maker that is told. They are of one directory, or of several.
+  /// The keys of the stores, of one directory or of several: the first is that of the maker that gets this error; each
+  /// further store is needed to make the one before it, and the first to make the last.
   public let keys: [any Hashable & Sendable]
 
   public var description: String {

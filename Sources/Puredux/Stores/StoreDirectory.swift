@@ -6,16 +6,16 @@
 ///     }
 ///     try await rooms.withStore(17) { room in try await room.send(.say("Hello")) }
 ///
-/// A store is made once, however many ask for it at the same time. If making it fails, those who asked are told, and
-/// who asks later tries again. It is held while somebody uses it (`withStore`, or a handle of `open`), while one of its
-/// sequences or observers is subscribed, and while it has effects in progress. When that has not been so for the idle
-/// limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store that has
-/// been shut down otherwise, or that follows a log and has stopped, is made anew, too.
+/// A store is made once, however many ask for it at the same time. If making it fails, the callers that asked get the
+/// error, and a later call tries again. It is held while somebody uses it (`withStore`, or a handle of `open`), while
+/// one of its sequences or observers is subscribed, and while it has effects in progress. When that has not been so for
+/// the idle limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store
+/// that has been shut down otherwise, or that follows a log and has stopped, is made anew, too.
 ///
 /// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that:
-/// those that nobody uses at once, even if they are followed or have effects in progress; one that a handle keeps when
-/// nobody holds the handle any more; and one that is just being made when it has been, of which the task is cancelled.
-/// A maker or an effect that holds the directory keeps it: let it hold it weakly, or call `shutdown`.
+/// unused stores at once, even if they are followed or have effects in progress; a store that a handle keeps, when
+/// nobody holds the handle any more; and one that is just being made, when it has been made, after its task is
+/// cancelled. A maker or an effect that holds the directory keeps it: let it hold it weakly, or call `shutdown`.
 ///
 /// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
@@ -26,15 +26,15 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// - Parameters:
   ///   - idleLimit: How long a store is kept that nobody needs. Zero or less keeps none; more than a hundred years
   ///     counts as a hundred years.
-  ///   - countLimit: If there are more stores than that, those go at once that have not been needed for longest: two
-  ///     are looked at whenever one is made, or is used no more. Those that are needed stay, however many they are, and
-  ///     are looked at again after the idle limit.
+  ///   - countLimit: If there are more stores than that, the stores that have not been needed for longest go at once:
+  ///     two are looked at whenever a store is made, or is used no more. Stores that are needed stay, however many they
+  ///     are, and are looked at again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
   ///   - make: Makes the store of a key. Not called for one key twice at a time, in a task of its own: without the
-  ///     task-local values of who asks, and on to its end if nobody waits any more, as others may ask soon. It may ask
-  ///     for other stores, of this directory or of another one; if these cannot be made without its own, that throws
-  ///     `StoreDirectoryCycle`.
+  ///     task-local values of the caller, and on to its end if nobody waits any more, as others may ask soon. It may
+  ///     ask for other stores, of this directory or of another one; if these cannot be made without its own, that
+  ///     throws `StoreDirectoryCycle`.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
@@ -104,7 +104,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
 
   /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
   /// are being made are cancelled, and awaited; called by one of them, or by one that they wait for, this returns at
-  /// once. What is asked for later is refused.
+  /// once. Later calls are refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 
   deinit {
@@ -113,7 +113,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
 }
 
 extension StoreDirectory {
-  /// The stores of a directory, and what becomes of them.
+  /// The stores of a directory, each with its phase.
   actor Table {
     private struct Entry {
       enum Phase {
@@ -126,14 +126,14 @@ extension StoreDirectory {
       var phase: Phase
       /// How many use it.
       var useCount = 0
-      /// Another one with each use, so that an end of idleness is told from the one before.
+      /// A new number with each use, so that one idle period is told from the one before.
       var generation: Int
       var waiters: [Int: Waiter] = [:]
     }
 
     private struct Waiter {
       let continuation: CheckedContinuation<Root, any Error>
-      /// The one that it is part of, if it asks for a store to make another one.
+      /// The creation that the waiter is part of, if it asks for a store to make another one.
       let maker: StoreCreation?
     }
 
@@ -152,7 +152,7 @@ extension StoreDirectory {
     private var entries: [Key: Entry] = [:]
     private var idle = Queue<Idle>()
     private var sweeper: Task<Void, Never>?
-    /// How many there are that are not being shut down, and how many of them are just being looked at for that.
+    /// How many stores are not being shut down, and how many of these are just being examined for letting go.
     private var keptCount = 0
     private var leavingCount = 0
     private var hasEnded = false
@@ -177,7 +177,7 @@ extension StoreDirectory {
 
     var keys: [Key] { Array(entries.keys) }
 
-    /// How many times are noted at which stores were not used any more.
+    /// How many ends of a use are noted.
     var idleCount: Int { idle.count }
 
     /// How many wait for the store of a key.
@@ -188,7 +188,7 @@ extension StoreDirectory {
     func shutdown() async {
       hasEnded = true
       var closing: [Task<Void, Never>] = []
-      // Who makes a store does not wait for itself, nor for others who make one and wait for that.
+      // A maker does not wait for itself, nor for other makers that wait for it.
       let caller = StoreCreation.current
       var makers: [StoreCreation] = []
       var isAwaited = false
@@ -214,12 +214,13 @@ extension StoreDirectory {
       }
     }
 
-    /// Waits for what others make or shut down, for a caller that is part of an effect: it does not wait for itself,
-    /// nor for effects that would wait for it, as `RootStore.shutdown` finds that out.
+    /// Waits for a store that others make or shut down, for a caller that is part of an effect: the caller does not
+    /// wait for itself, nor for effects that would wait for it, which `RootStore.shutdown` finds out.
     private func untilClosed(_ key: Key) async {
       if case .opening(let task, _) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
-      // In a task of the caller's that is not cancelled with it: that would cut short what others let finish.
+      // In a task of the caller's that is not cancelled with it: a cancellation would cut short effects that another
+      // call lets finish.
       await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
       if store.hasNoTasks { await task.value }
     }
@@ -291,9 +292,9 @@ extension StoreDirectory {
 
     private func open(_ key: Key, for waiters: [Int: Waiter]) {
       let maker = StoreCreation(of: key)
-      // It waits for nobody yet.
+      // The new creation waits for no other yet, so that this closes no cycle.
       for waiter in waiters.values { _ = waiter.maker?.wait(for: maker) }
-      // Detached: nothing is made under the task-local values of who happens to ask first.
+      // Detached: no store is made under the task-local values of the first caller.
       let task = Task.detached { [make] in
         let result: Result<Root, any Error>
         do {
@@ -363,7 +364,7 @@ extension StoreDirectory {
 
     // MARK: Letting go
 
-    /// Nobody holds the directory any more: nobody can ask.
+    /// Nobody holds the directory any more, so that no call can follow.
     func abandon() {
       isAbandoned = true
       idle = Queue()
@@ -382,11 +383,11 @@ extension StoreDirectory {
       letGoOfTooMany()
     }
 
-    /// - Parameter pause: How much later than that it is to be looked at.
+    /// - Parameter pause: How much later than after the idle limit it is to be looked at.
     private func appendIdle(_ key: Key, pause: Duration = .zero) {
       guard let entry = entries[key] else { return }
       idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
-      // Most of them may be idle no more: there is one for each time that a store was not used.
+      // Most entries may be obsolete: there is one for each time that a use of a store ended.
       if idle.count > 2 * entries.count + 64 {
         for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
       }
@@ -398,9 +399,9 @@ extension StoreDirectory {
       }
     }
 
-    /// Lets go of those whose time is over.
+    /// Lets go of the stores whose idle time is over.
     ///
-    /// - Returns: How long it is until the next one's is; nil if there is none.
+    /// - Returns: How long it is until the next store's is; nil if there is none.
     private func sweep() async -> Duration? {
       while let first = idle.isEmpty ? nil : idle[0] {
         let rest = first.time + idleLimit - time.now

@@ -28,7 +28,7 @@ public struct StoreOptions: Sendable {
     self.carrying = carrying
   }
 
-  /// What the tasks of a tree's stores belong to; nil where nothing differs from what is made when it is first needed.
+  /// The task registry for a tree with these options; nil if it is the one that is made when it is first needed.
   @usableFromInline func taskRegistry(trunk: EffectRunner? = nil) -> TaskRegistry? {
     TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: trunk)
   }

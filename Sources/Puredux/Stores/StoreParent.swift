@@ -51,7 +51,7 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
 
   /// A part of the state.
   ///
-  /// - Parameter value: Computes it where it is too deep to follow the state.
+  /// - Parameter value: Computes the part where it is too deep to follow the state.
   @inlinable func part<Part: Sendable>(
     _ make: (Confined<Source<State>>) -> Confined<Source<Part>>, _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {

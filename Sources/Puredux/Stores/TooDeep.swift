@@ -1,8 +1,8 @@
 // Stores, parts, scopes and projections below `AnySource.greatestLevel`: they are closed from the start.
 
 extension StoreNode {
-  /// What is made of a state, once, in the tree's order: what a store or a part shows that is too deep to follow the
-  /// state.
+  /// The source of a value that is made of a state once, in the tree's order: for a store or a part that is too deep to
+  /// follow the state.
   @usableFromInline func constant<State: Sendable, Value: Sendable>(
     of source: Confined<Source<State>>, _ make: @escaping @Sendable (State) -> Value
   ) -> Confined<Source<Value>> {
@@ -34,7 +34,7 @@ extension StoreCore {
   ) -> StoreCore<Composed, Action> {
     let source = node.constant(of: source) { stateMapping($0, initialState) }
     let child = StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 })
-    // Its sequences end, unless other stores have it, too.
+    // The history's sequences end, unless other stores have the history, too.
     history?.attach(child)
     history?.detach(child)
     return StoreCore<Composed, Action>(node: child, part: source)

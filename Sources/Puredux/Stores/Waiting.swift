@@ -85,7 +85,7 @@ extension StoreType {
     let ending = node.effects.atEnd(of: node) { outcome.end(with: .failure(StoreError.terminated)) }
     defer {
       node.effects.forget(ending)
-      // The number is that of no other until this has its place in the order.
+      // Held, so that no other object has its number until this command has its place in the order.
       withExtendedLifetime(outcome) { node.tree.stopWatching(as: number) }
     }
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
