@@ -15,13 +15,13 @@ struct Fold: Equatable, Sendable {
   private var fingerprint: UInt64 = 0
   /// How many actions have been committed.
   private(set) var commits: UInt64 = 0
-  /// How many could not be decoded, and entries that are none.
+  /// How many actions could not be decoded, and records that are no entries.
   private(set) var skipped: UInt64 = 0
   /// The rules of the last seal: an entry of rules before these is void.
   private(set) var sealedRules: UInt32 = 0
   /// The newest rules of an entry that was applied.
   private(set) var rules: UInt32 = 0
-  /// The entries that were skipped, as that was decided.
+  /// The entries that were skipped by decision.
   private(set) var decided: Set<UInt64> = []
   /// The number of the last epoch; 0 before any.
   private(set) var epoch: UInt64 = 0
@@ -33,16 +33,16 @@ struct Fold: Equatable, Sendable {
   private struct Writer: Equatable {
     /// The number of its last action that was committed or skipped.
     var last: UInt64
-    /// Where that was.
+    /// The position of that action.
     var position: UInt64
   }
 
   /// What is to be done with an action of an entry.
   enum Verdict: Equatable {
     case commit
-    /// It was there before.
+    /// The action was there before.
     case repeated
-    /// One of its writer's is missing before it, and will come, and this one again behind it.
+    /// An earlier action of its writer is missing: it will come, and this one again behind it.
     case early
     /// As `early`, but nothing is known of the writer: its first action has not come, or so many others have written
     /// since that it was forgotten and has to begin anew.
@@ -103,7 +103,7 @@ struct Fold: Equatable, Sendable {
     nextMark = (nextMark + 1) % Self.markLimit
   }
 
-  /// The state is as another program has hashed it, or none has: this one's hash takes its place.
+  /// The state was hashed by another program, or by none: this program's hash takes the place.
   mutating func restate(_ fingerprint: UInt64?) {
     self.fingerprint = fingerprint ?? 0
     if !marks.isEmpty { marks[(nextMark + Self.markLimit - 1) % Self.markLimit].fingerprint = self.fingerprint }
@@ -114,13 +114,13 @@ struct Fold: Equatable, Sendable {
     marks.first { $0.position == position && $0.fingerprint != 0 }?.fingerprint
   }
 
-  /// What is told to others.
+  /// The mark that entries carry, for other replicas to compare.
   var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain, fingerprint: fingerprint) }
 
-  /// Whether somebody who had applied as much as that had come to the same; true where that is not known any more. An
-  /// entry that was applied there and is not here is missing here.
+  /// Whether a replica that had come to a mark had applied the same as this one; true where that is not known any more.
+  /// An entry that was applied there and not here is missing here.
   ///
-  /// - Parameter isInState: Whether the state is compared, too, where both know its fingerprint.
+  /// - Parameter isInState: Whether the state is compared, too, where both replicas know its fingerprint.
   func agrees(with seen: LogEntry.Mark, inState isInState: Bool = true) -> Bool {
     if seen.position > position { return false }
     // The first mark that is not before it, from the oldest on.
@@ -167,7 +167,7 @@ extension Fold {
   /// The newest format of snapshots.
   static let newestFormat: UInt8 = 3
 
-  /// The first format of snapshots that has all of it.
+  /// The first format of snapshots that can hold all of this fold.
   var format: UInt8 { epoch > 0 ? 3 : sealedRules > 0 || rules > 0 || !decided.isEmpty ? 2 : 1 }
 
   init?(_ reader: inout ByteReader, format: UInt8) {
@@ -207,7 +207,7 @@ extension Fold {
 // MARK: In a copy of the log
 
 extension Fold {
-  /// The positions that a snapshot has, in order: its own, those of the writers, and of what was skipped.
+  /// The positions that a snapshot has, in order: its own, those of the writers, and those of the skipped entries.
   var positions: [UInt64] { Set(writers.values.map(\.position)).union(decided).union([position]).sorted() }
 
   /// A hash that tells its position and order from others of the same log.
@@ -217,7 +217,7 @@ extension Fold {
     return fold.chain
   }
 
-  /// The same at other positions, in the same order; nil where one of them is not there.
+  /// The same fold at other positions, in the same order; nil where one of them is not there.
   func moved(_ place: (UInt64) -> UInt64?) -> Fold? {
     guard let position = place(position) else { return nil }
     var moved = self
@@ -236,7 +236,7 @@ extension Fold {
     return moved
   }
 
-  /// What an entry makes of it, whoever can decode its actions: of the order, and not of what was decided or sealed.
+  /// Follows the order of an entry, without decoding its actions, and without what was decided or sealed.
   mutating func follow(_ record: LogRecord) {
     if case .entry(let header, let actions) = LogEntry.decode(record.bytes) {
       for number in header.first..<header.first + UInt64(actions.count) {

@@ -1,14 +1,14 @@
 public import Puredux
 import Synchronization
 
-/// Used in turns only.
+/// How far the log has been applied. Used in turns only.
 private struct Applying {
   var fold: Fold
   var bytesSinceSnapshot = 0
   var isSaving = false
   /// The position of the last snapshot that was saved here, or begun with.
   var lastSnapshot: UInt64 = 0
-  /// The position that the store is up to date at.
+  /// The position at which the store is up to date.
   var goal: UInt64
   let start: UInt64
   /// The entries that are skipped, as far as is known, and where that was decided.
@@ -20,19 +20,20 @@ private struct Applying {
   /// The entry whose last action is being applied, with which the store may end.
   var ending: (outline: Outline, isSkipped: Bool)?
 
-  /// Whether a snapshot may be begun with: behind the decisions that it obeys, as states before are not compared.
+  /// Whether a snapshot of the present state may be begun with: it lies behind the decisions that it obeys, as states
+  /// before them are not compared.
   var canSave: Bool { canSave(at: fold.position) }
   func canSave(at position: UInt64) -> Bool {
     position >= max(goal, decisions.values.max() ?? 0) && obeys(at: position)
   }
 
-  /// Whether the state at a position is without the entries of which it is known that they are skipped.
+  /// Whether the state at a position is without all entries that are known to be skipped.
   func obeys(at position: UInt64) -> Bool {
     decisions.keys.allSatisfy { $0 > position || fold.decided.contains($0) }
   }
 
-  /// Whether the state at a position is to be that of who has written an entry: where an entry has been skipped, and
-  /// the decision had not come yet, others had applied it.
+  /// Whether the state at a position has to be the one that another writer had there: not between a skipped entry and
+  /// its decision, where others had applied the entry.
   func compares(stateAt position: UInt64) -> Bool {
     decisions.isEmpty || !decisions.contains { $0.key <= position && position < $0.value }
   }
@@ -44,14 +45,14 @@ private struct Applying {
   }
 }
 
-/// What an apply cannot go on behind by itself.
+/// Why applying cannot go on by itself.
 private enum Interruption: Sendable {
   case failure(Outline.Failure, position: UInt64)
-  /// It was decided at a position that an entry is skipped which has been applied here.
+  /// The entry at a position has been applied here, and it was decided at another one that the entry is skipped.
   case overruled(position: UInt64, by: UInt64)
-  /// The log was sealed for rules that this program does not know, and this is the last of what it knows.
+  /// The log was sealed for rules that this program does not know, and this is the last position that it may apply.
   case sealed(position: UInt64)
-  /// An entry stands in for what only a snapshot has, which the store has not begun with.
+  /// A stand-in for an entry that only a snapshot has, and the store has not begun with that snapshot.
   case truncated(position: UInt64)
 }
 
@@ -73,7 +74,7 @@ private struct Outline: Sendable {
     case newerFormat
   }
 
-  /// Why it, or one of its actions, is not for this program.
+  /// Why this program cannot apply the entry, or one of its actions.
   enum Failure: Sendable {
     case newerSchema
     case newerRules
@@ -91,15 +92,16 @@ private struct Outline: Sendable {
   var own: [ArraySlice<UInt8>] = []
 }
 
-/// What is known of the log, and what is on its way there. Not generic, so that no type is looked up at run time.
+/// What is known of the log, and the actions that are on their way there. Not generic, so that no type is looked up at
+/// run time.
 private struct Sending {
   var outbox: Outbox
-  /// The number that entries carry: at random.
+  /// The random number of this writer, which its entries carry.
   var writer: UInt64
   var seen: LogEntry.Mark
   /// The last position that is known to exist.
   var head: UInt64
-  /// The rules that are written: the program's, or those that the log is sealed for, where it knows them.
+  /// The rules that are written: the program's, or those that the log is sealed for, where the program knows them.
   var rules: UInt32
   var phase: LogStatistics.Phase
   var hasEnded = false
@@ -116,33 +118,33 @@ private struct Sending {
   var deliveryTrouble: LogTrouble?
   /// How many actions could not be given to the log.
   var rejected: UInt64 = 0
-  /// How many snapshots could not be saved, and whether that has been told since one was.
+  /// How many snapshots could not be saved, and whether that has been reported since one was saved.
   var failedSnapshots: UInt64 = 0
   var isSnapshotFailureTold = false
   var endingLimit: Task<Void, Never>?
   var recovery: CheckedContinuation<Void, any Error>?
   var recovered: Result<Void, any Error>?
-  /// Who waits for a position to be applied.
+  /// The callers that wait for a position to be applied.
   var arrivals: [(position: UInt64, continuation: CheckedContinuation<Void, Never>)] = []
-  /// Who follows the phase.
+  /// The followers of the phase.
   var observers: [Int: AsyncStream<LogStatistics.Phase>.Continuation] = [:]
   var nextObserver = 0
 }
 
-/// Who writes the summary, and what is kept, as far as is known.
+/// The writer of the summary, and the kept summary, as far as it is known.
 private struct Summarizing: Sendable {
-  /// The one that writes, as long as something has been applied that has not been looked at.
+  /// The task that writes, as long as something has been applied that it has not looked at.
   var writer: Task<Void, Never>?
   var isDue = false
-  /// Whether what was kept before this store has been looked at.
+  /// Whether the summary that was kept before this store has been looked at.
   var hasLooked = false
   var kept: (position: UInt64, bytes: [UInt8])?
-  /// Whether it has been told that none can be written, since one was.
+  /// Whether it has been reported, since one was written, that none can be.
   var isFailureTold = false
 }
 
-/// What ties a tree to its log: gives the log what the tree's stores accept, and has committed what comes back. A thin
-/// shell around `Outbox`, `Fold` and `Sequencer`.
+/// Ties a tree to its log: gives the log the actions that the tree's stores accept, and has the actions that come back
+/// committed. A thin shell around `Outbox`, `Fold` and `Sequencer`.
 ///
 /// It holds the tree, and the tree holds it, until the root store has ended.
 @usableFromInline final class Following<State: Sendable, Action: Sendable>: Order {
@@ -161,9 +163,9 @@ private struct Summarizing: Sendable {
   private let core = LockedValue<StoreCore<State, Action>?>(nil)
   private let sequencer = Sequencer<Action>()
   private let applying: LockedValue<Applying>
-  /// For as long as it recovers.
+  /// Kept for as long as the store recovers.
   private let recovery: LockedValue<RecoveryMark?>
-  /// What `dispatch` asks: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
+  /// Read by `dispatch`: 0 where actions are taken, 1 at the bound, 2 where the store has stopped.
   private let admission = Atomic<UInt8>(0)
 
   init(
@@ -247,7 +249,7 @@ private struct Summarizing: Sendable {
           }
         }
       }
-      // Later, so that the log is to have what a snapshot is of. A server of a cluster may lag.
+      // Read after the snapshot, so that the log has what the snapshot is of, unless a server of a cluster lags.
       let head = try await log.head()
       if let position = newest?.fold.position, position > head {
         throw LogError.unavailable("The log ends at \(head), and there is a snapshot of what it had up to \(position).")
@@ -263,8 +265,8 @@ private struct Summarizing: Sendable {
     do throws(LogError) {
       return try await snapshots.newest()
     } catch {
-      // One that cannot be read is none. Of one that cannot be reached this is not known; and where there is one of
-      // another log, so may be its entries.
+      // A snapshot that cannot be read counts as none. Of one that cannot be reached this is not known; and where there
+      // is a snapshot of another log, the entries may be that log's, too.
       switch error {
       case .unavailable, .damaged, .removed: throw error
       case .full, .inUse, .refused, .truncated: return nil
@@ -331,16 +333,16 @@ private struct Summarizing: Sendable {
     return true
   }
 
-  /// Who waits behind what has been withdrawn, and behind nothing else, goes on.
+  /// Requests that wait behind withdrawn actions, and behind nothing else, go on.
   private func endWithdrawn(on tree: isolated any TreeIsolation) {
     let first = sending.withLock { $0.outbox.first }
     sequencer.endWithdrawn(before: first ?? .max, on: tree)
   }
 
-  /// Gives the log what may go to it. One at a time does, as entries are to be appended in order.
+  /// Gives the log the entries that may go to it. One call at a time does, as entries are to be appended in order.
   private func pump() {
     while true {
-      // The clock is somebody's code, which is not called under the lock.
+      // The clock is the user's code, which is not called under the lock.
       let now = clock.now
       let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark, UInt32)? in
         // A replica that has stopped writes nothing more: what it has applied may be wrong.
@@ -395,7 +397,7 @@ private struct Summarizing: Sendable {
     pump()
   }
 
-  /// Tries again what has failed or is missing, as long as something waits.
+  /// Sends failed and missing entries again, as long as something waits.
   private func watch() async {
     while await clock.sleep(for: options.retryInterval) {
       let now = clock.now
@@ -410,7 +412,7 @@ private struct Summarizing: Sendable {
       if isOver { return }
       if let limit = options.sendLimit {
         core.withLock { $0 }?.perform { tree in
-          // In the turn: what is committed before it is not overdue any more.
+          // In the turn: an action that is committed before it is not overdue any more.
           let overdue = self.sending.withLock { $0.outbox.last(before: now - limit) }
           if let overdue { self.sequencer.refuseRequests(.outcomeUnknown, through: overdue) }
         }
@@ -469,7 +471,7 @@ private struct Summarizing: Sendable {
 
   private func follow() async {
     var hasFailed = false
-    // Until when it last had something of the log, as far as it has been seen.
+    // How far the log was applied when that was last looked at, and when it last got further.
     var latest = (position: applying.withLock { $0.fold.position }, time: clock.now)
     while !Task.isCancelled, let core = core.withLock({ $0 }) {
       let delivery = sending.withLock { sending in
@@ -494,8 +496,8 @@ private struct Summarizing: Sendable {
         return await core.turn { self.stop(.removed, on: $0) }
       case .truncated, .damaged, .refused, .inUse:
         let position = applying.withLock { $0.fold.position } &+ 1
-        // A replica that lags behind a truncation is to be opened anew, and that is all. Of anything else an operator
-        // has to know.
+        // A replica that lags behind a truncation is to be opened anew, and that is all. An operator has to know of any
+        // other failure.
         switch problem {
         case .truncated, .deathOfProcess: break
         default: options.reporting(.stopped(problem.of(log.name)))
@@ -505,7 +507,7 @@ private struct Summarizing: Sendable {
       case .unavailable, .full:
         let position = applying.withLock { max($0.fold.position, $0.searched) }
         if position > latest.position { latest = (position, clock.now) }
-        // Who opens the store does not wait longer than that; it makes no difference once it is open.
+        // The caller that opens the store does not wait longer than that; it makes no difference once it is open.
         if clock.now - latest.time >= options.openingLimit { endRecovery(problem) }
         await core.turn { tree in
           self.sending.withLock { $0.deliveryTrouble = problem.trouble }
@@ -542,7 +544,7 @@ private struct Summarizing: Sendable {
   private enum Ending {
     /// The store needs no more.
     case over
-    /// What it could not go on behind is resolved: it begins again behind what has been applied.
+    /// The interruption is resolved: following begins again behind the last entry that has been applied.
     case resolved
     case failed(LogError)
   }
@@ -567,8 +569,8 @@ private struct Summarizing: Sendable {
     return Task.isCancelled ? .over : .failed(.unavailable("The log's entries have come to an end."))
   }
 
-  /// Looks for what has been decided of the entries that are replayed, before they are: one that ends every process
-  /// that applies it is not applied.
+  /// Looks for the decisions about the entries that are to be replayed, before any is: one that ends every process that
+  /// applies it is then skipped, and not applied.
   private func findDecisions() async throws {
     let (searched, goal) = applying.withLock { ($0.searched, $0.goal) }
     guard searched < goal else { return }
@@ -576,7 +578,7 @@ private struct Summarizing: Sendable {
       let found = Self.decisions(in: records)
       guard let last = records.last?.position else { continue }
       applying.withLock { applying in
-        // One of an entry that lies in the snapshot, and was not skipped there, is met in its place.
+        // A decision about an entry that lies in the snapshot, and was not skipped there, is met in its place.
         applying.decisions.merge(
           found.filter { $0.key > applying.start || applying.fold.decided.contains($0.key) }
         ) { $1 }
@@ -587,7 +589,7 @@ private struct Summarizing: Sendable {
     if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
   }
 
-  /// The entries that it is decided to skip, and where that is.
+  /// The entries that records decide to skip, each with the position of its decision.
   private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
     var found: [UInt64: UInt64] = [:]
     for record in records where LogEntry.isDecision(record.bytes) {
@@ -607,14 +609,14 @@ private struct Summarizing: Sendable {
       let isOpening = sending.withLock { $0.recovered == nil }
       applying.withLock { applying in
         applying.decisions.merge(found.filter { $0.key >= position }) { $1 }
-        // Whoever opens the store may have a snapshot of it saved then.
+        // Up to date only behind the decisions: a snapshot may be saved once the store is opened.
         if isOpening { applying.goal = max(applying.goal, found.values.max() ?? 0) }
       }
       if found[position] != nil { return .resolved }
       switch failure {
       case .newerSchema: await core.turn { self.stop(.newerSchema(position: position), on: $0) }
       case .newerRules:
-        // Behind a seal: what comes before is all that this program is asked for.
+        // Behind a seal, this program is asked for no more than the entries before it.
         if applying.withLock({ $0.fold.sealedRules > options.newestKnownRules }) {
           await saveSealed(through: applying.withLock { $0.fold.position })
         }
@@ -640,8 +642,8 @@ private struct Summarizing: Sendable {
     return .over
   }
 
-  /// What has been decided behind a position, as far as the log goes now: the entries that are skipped, and where that
-  /// was decided.
+  /// The decisions behind a position, as far as the log goes now: the skipped entries, each with the position of its
+  /// decision.
   private func decisions(behind position: UInt64) async throws -> [UInt64: UInt64] {
     let head = try await log.head()
     var found: [UInt64: UInt64] = [:]
@@ -653,7 +655,8 @@ private struct Summarizing: Sendable {
     return found
   }
 
-  /// Off the tree's executor. The actions of all entries are one behind the other; what could not be decoded is nil.
+  /// Off the tree's executor. The actions of all entries are one behind the other; an action that could not be decoded
+  /// is nil.
   private func decode(_ records: [LogRecord]) -> ([Outline], [Action?]) {
     let (goal, decisions) = applying.withLock { ($0.goal, $0.decisions) }
     let writer = sending.withLock { $0.writer }
@@ -692,7 +695,7 @@ private struct Summarizing: Sendable {
       case .entry(let header, let encoded):
         kind = .entry(header)
         if header.writer == writer { own = encoded }
-        // To decode is the program's code as well.
+        // Decoding runs the program's code as well.
         if record.position <= goal { recovery?.begin(record.position) }
         for bytes in encoded {
           do {
@@ -712,7 +715,7 @@ private struct Summarizing: Sendable {
     return (outlines, decoded)
   }
 
-  /// Returns what it could not go on behind, if it could not.
+  /// Returns the interruption, if there is one.
   private func apply(
     _ outlines: [Outline], _ actions: [Action?], of core: StoreCore<State, Action>,
     on tree: isolated any TreeIsolation
@@ -755,7 +758,7 @@ private struct Summarizing: Sendable {
       case .decision(let skipped):
         guard skipped < position else { break }
         let isObeyed = applying.withLock { applying in
-          // One that is not obeyed keeps snapshots from being saved.
+          // A decision that is not obeyed keeps snapshots from being saved.
           if applying.decisions[skipped] == nil { applying.decisions[skipped] = position }
           return applying.fold.decided.contains(skipped)
         }
@@ -795,7 +798,7 @@ private struct Summarizing: Sendable {
     }
     endWithdrawn(on: tree)
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
-    // Who waits for a seal is told by the stop, when there is a snapshot.
+    // The caller that waits for a seal is told by the stop, when there is a snapshot.
     if case .sealed = interruption { return interruption }
     tellArrivals()
     progress(on: tree)
@@ -833,21 +836,22 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// Whether the log is sealed for rules that this program does not know, and it has all that it may apply: what was in
-  /// the log when it was opened is looked at to its end, as of what comes behind the seal only decisions count.
+  /// Whether the log is sealed for rules that this program does not know, and the store has all that it may apply: the
+  /// entries that were in the log when the store was opened are looked at to the end, as behind the seal only decisions
+  /// count.
   private func isOver(at position: UInt64) -> Bool {
     applying.withLock { max($0.fold.sealedRules, $0.fold.rules) > options.newestKnownRules && position >= $0.goal }
   }
 
-  /// Whether anything of an entry is to be committed: all of one that is repeated has been, or was skipped. One of
-  /// which that is not known counts.
+  /// Whether any action of an entry is to be committed: all actions of a repeated entry have been committed or skipped.
+  /// An entry of which that is not known counts as one with such an action.
   private func isToBeCommitted(_ outline: Outline) -> Bool {
     guard case .entry(let header) = outline.kind else { return true }
     return applying.withLock { $0.fold.takes(header.first, count: UInt64(outline.actionCount), of: header.writer) }
   }
 
-  /// Whether an entry is another writer's, or what this store has given to the log. An entry under its number that it
-  /// has not given is one of a clone of the process: it takes another number, if nothing of its own is on its way.
+  /// Whether an entry is another writer's, or one that this store has given to the log. Any other entry under this
+  /// store's number is by a clone of the process: the store takes another number, if nothing of its own is on its way.
   private func isNoClones(_ outline: Outline, _ header: LogEntry.Header) -> Bool {
     sending.withLock { sending in
       if header.writer != sending.writer || sending.outbox.hasGiven(outline.own, from: header.first) { return true }
@@ -858,14 +862,14 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// Whether the state is hashed in an entry by the function that this replica has.
+  /// Whether the state that an entry tells of was hashed by the function that this replica has.
   private func attests(_ header: LogEntry.Header) -> Bool {
     fingerprint != nil && header.fingerprintVersion == options.fingerprintVersion
   }
 
   /// Whether the writer of an entry had come to the same as this replica, as far as that is remembered. The states are
-  /// compared where the same function has hashed both; of what an older version of this library has written that is
-  /// known only of those that run at the same time.
+  /// compared where the same function has hashed both; of entries by an older version of this library, that is known
+  /// only where the versions run at the same time.
   private func agrees(with header: LogEntry.Header, at position: UInt64, isSkipped: Bool) -> Bool {
     let seen = header.seen
     let (inOrder, inState, here) = applying.withLock { applying in
@@ -878,14 +882,14 @@ private struct Summarizing: Sendable {
         inState ? nil : applying.fold.fingerprint(at: seen.position)
       )
     }
-    // That its writer had seen other entries than there are is decided with it.
+    // A decision to skip the entry covers that its writer had seen other entries than there are.
     if inOrder ? inState : isSkipped { return true }
     let states = inOrder ? here.map { LogReport.Fingerprints(here: $0, there: seen.fingerprint) } : nil
     options.reporting(.diverged(key: log.name, position: seen.position, entry: position, states: states))
     return false
   }
 
-  /// Inlined, so that what the types are is looked up once for all entries.
+  /// Inlined, so that types are looked up once for all entries.
   @inline(__always) private func apply(
     _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, _ now: Duration,
     of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
@@ -895,11 +899,11 @@ private struct Summarizing: Sendable {
       if verdict == .commit, action == nil { applying.fold.skip() }
       return verdict
     }
-    // The id of one of those that wait here.
+    // The id of the action, if it is one that waits here.
     let own = sending.withLock { sending -> UInt64? in
       guard writer == sending.writer else { return nil }
       switch verdict {
-      // One that has been committed here before, and forgotten since, is none of those that wait.
+      // An action that has been committed here before, and forgotten since, is none of those that wait.
       case .commit where sending.outbox.isEmpty || number != sending.outbox.firstPending: break
       case .commit:
         let id = sending.outbox.applied(at: now)
@@ -1017,11 +1021,11 @@ private struct Summarizing: Sendable {
     // Reported where more is known.
     case .diverged, .undecodable, .olderRules, .poisoned, .cloned, .unreadable, .removed: break
     }
-    // Nobody has died of what it stops at.
+    // No process has died of the entry that this stops at.
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
     admission.store(2, ordering: .relaxed)
     enter(.stopped(reason), on: tree)
-    // What was on its way may be committed elsewhere.
+    // Actions that were on their way may be committed elsewhere.
     sequencer.giveUpAll(on: tree)
     tellArrivals()
     endRecovery(options.opensWhereStopped ? nil : StoreError.stopped(reason))
@@ -1069,8 +1073,8 @@ private struct Summarizing: Sendable {
     endRecovery(StoreError.terminated)
   }
 
-  /// At the end of a store that hashes its state: an entry without actions says what the last ones have led to, as no
-  /// other one does, so that the next program is compared with that as well. What is not there does no harm.
+  /// At the end of a store that hashes its state: an entry without actions has the fingerprint of the last state, as no
+  /// other entry has, so that the next program is compared with that as well. If it does not arrive, that does no harm.
   private func attest() {
     guard fingerprint != nil, applying.withLock({ $0.isUnattested && $0.canSave }) else { return }
     let header = sending.withLock { sending -> LogEntry.Header? in
@@ -1097,12 +1101,13 @@ private struct Summarizing: Sendable {
     return found.withLock { $0 }
   }
 
-  /// Where the snapshots that there are have been left aside, what has been replayed takes their place.
+  /// Where existing snapshots have been left aside, a snapshot of what has been replayed takes their place.
   @usableFromInline func replaceSnapshots() async throws {
     guard options.ignoresSnapshots, !hasStopped, let states, let snapshots = log.snapshots,
       var content = try await content()
     else { return }
-    // A newer one that the log has all of is replaced by as new a one: the log may be truncated behind it.
+    // A newer snapshot, of entries that the log has, is replaced by one that is as new: the log may be truncated behind
+    // it.
     while let newest = try await Self.readable(in: snapshots), newest.position > content.fold.position,
       try await newest.position <= log.head()
     {
@@ -1114,7 +1119,7 @@ private struct Summarizing: Sendable {
     applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
   }
 
-  /// The newest snapshot; none where what is kept is not this log's.
+  /// The newest snapshot; nil where the one that is kept is not this log's.
   private static func readable(in snapshots: any SnapshotStore) async throws(LogError) -> LogSnapshot? {
     do throws(LogError) {
       return try await snapshots.newest()
@@ -1194,7 +1199,7 @@ private struct Summarizing: Sendable {
     if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
     let position = try await log.append(.init(rules: rules, time: LogEntry.now, reason: reason))
     await untilApplied(position)
-    // Where this program does not know the new rules, it stops there, and has saved one by then.
+    // A program that does not know the new rules stops at the seal, and has saved a snapshot by then.
     if isOver(at: position) { await untilApplied(.max) }
     if let saved = try? await snapshots.newest(), saved.position >= position,
       (try? SnapshotContent(saved.bytes, by: states)) != nil
@@ -1205,7 +1210,7 @@ private struct Summarizing: Sendable {
     return position
   }
 
-  /// Of the last that this program may apply.
+  /// Saves a snapshot of the last entry that this program may apply.
   private func saveSealed(through position: UInt64) async {
     guard let (snapshots, states) = try? keptSnapshots(), let content = try? await content(),
       content.fold.position == position, applying.withLock({ $0.obeys(at: position) })
@@ -1231,7 +1236,7 @@ private struct Summarizing: Sendable {
     else {
       throw LogError.refused("The snapshot at position \(newest.position) cannot be decoded.")
     }
-    // A server of a cluster may lag; and what is not applied here is nobody's to remove here.
+    // A server of a cluster may lag; and entries that are not applied here are not to be removed here.
     guard position <= applying.withLock({ $0.fold.position }) else {
       throw LogError.unavailable("The store is behind the snapshot at position \(position).")
     }
@@ -1242,13 +1247,14 @@ private struct Summarizing: Sendable {
   func eraseNow() async throws -> UInt64 {
     let (snapshots, states) = try keptSnapshots()
     let position = try await saveSnapshotNow(in: snapshots, by: states)
-    // What is kept is looked at, and may be newer.
+    // The snapshot that is kept is looked at, and may be newer.
     guard let newest = try await snapshots.newest(), newest.position >= position,
       let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position
     else { throw LogError.unavailable("The snapshot at position \(position) is not there.") }
-    // Of that position or later, so that none of before it is kept any more, whoever still has one on its way.
+    // A summary of that position or later, so that no earlier one is kept any more, even if a writer still has one on
+    // its way.
     if let error = await keepSummary(always: true) { throw error }
-    // The last entry of a log stays: one without actions, so that it is none of those that are to go.
+    // The last entry of a log stays: one without actions is added, so that none of those that are to go is the last.
     let header = sending.withLock { sending in
       LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
@@ -1293,26 +1299,26 @@ private struct Summarizing: Sendable {
     }
     sending.withLock { $0.isSnapshotFailureTold = false }
     await keepSummary()
-    // Behind the one before, so that a replica that lags a little still finds what it needs.
+    // Behind the snapshot before, so that a replica that lags a little still finds what it needs.
     let before = applying.withLock { applying in
       defer { applying.lastSnapshot = max(applying.lastSnapshot, position) }
       return applying.lastSnapshot
     }
-    // What is kept is looked at: nothing goes that could not be begun behind.
+    // The snapshot that is kept is looked at: no entries go unless a store can begin behind them.
     guard options.truncatesBehindSnapshots, before > 0, before < position, let newest = try? await snapshots.newest(),
       newest.position >= before, let kept = try? SnapshotContent(newest.bytes, by: states),
       kept.fold.position == newest.position, newest.position <= sending.withLock({ $0.head })
     else { return }
-    // What is not truncated now is with the next snapshot.
+    // Entries that are not truncated now are with the next snapshot.
     try? await log.truncate(through: before)
   }
 
-  /// A snapshot is a cache, and the next one may succeed; but where none does, somebody has to know.
+  /// A snapshot is a cache, and the next one may succeed; but where none does, an operator has to know.
   private func snapshotFailed(_ error: LogError) {
     let isPassing = Self.isPassing(error)
     let isTold = sending.withLock { sending in
       sending.failedSnapshots += 1
-      // One that passes by itself is only counted.
+      // A failure that passes by itself is only counted.
       defer { if !isPassing { sending.isSnapshotFailureTold = true } }
       return isPassing || sending.isSnapshotFailureTold
     }
@@ -1339,7 +1345,7 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// Until nothing has been applied since the summary was looked at.
+  /// Runs until nothing has been applied since the summary was looked at.
   private func keepSummaries(isOpening: Bool) async {
     var waits = !isOpening
     while true {
@@ -1358,7 +1364,8 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// Writes the summary of what has been applied, where it is not what is kept. Returns why the log did not take it.
+  /// Writes the summary of what has been applied, where it differs from the one that is kept. Returns why the log did
+  /// not take it.
   @discardableResult private func keepSummary(always: Bool = false) async -> LogError? {
     guard summary != nil, let core = core.withLock({ $0 }) else { return nil }
     guard let summaries = log.summaries else {
@@ -1366,7 +1373,7 @@ private struct Summarizing: Sendable {
       return nil
     }
     if !summarizing.withLock({ $0.hasLooked }), !always {
-      // What cannot be read is written over.
+      // A summary that cannot be read is written over.
       let kept = try? await summaries.kept()
       summarizing.withLock { summarizing in
         if !summarizing.hasLooked { summarizing.kept = kept.map { ($0.position, $0.bytes) } }
@@ -1410,7 +1417,7 @@ private struct Summarizing: Sendable {
     return (position, value)
   }
 
-  /// At the end: begins to write the summary of the last state, which nobody waits for but who closes the log.
+  /// At the end: begins to write the summary of the last state, which only the caller that closes the log waits for.
   private func keepLastSummary(on tree: isolated any TreeIsolation) {
     guard summary != nil, let summaries = log.summaries, let core = core.withLock({ $0 }) else { return }
     let position = applying.withLock { $0.fold.position }
@@ -1436,7 +1443,7 @@ private struct Summarizing: Sendable {
 
   private func noteSummary(_ kept: (position: UInt64, bytes: [UInt8])?) {
     summarizing.withLock { summarizing in
-      // Two may be on their way: for the interval, and for a snapshot.
+      // Two summaries may be on their way: for the interval, and for a snapshot.
       if let kept, let known = summarizing.kept, known.position > kept.position { return }
       summarizing.kept = kept
       summarizing.hasLooked = true

@@ -122,8 +122,8 @@ extension RootStore {
     }
   }
 
-  /// What the store does with its log: the present phase, and then each change, in order; for who falls behind the
-  /// newest only. Ends behind `.ended`; at once where the store follows no log.
+  /// What the store does with its log: the present phase, and then each change, in order; a consumer that falls behind
+  /// gets the newest only. Ends behind `.ended`; at once where the store follows no log.
   ///
   ///     for await phase in board.logPhases() { readiness.set(phase == .following) }
   ///
@@ -179,7 +179,7 @@ extension RootStore {
   ///
   /// - Parameters:
   ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.
-  ///   - reason: For who reads the log.
+  ///   - reason: For readers of the log.
   /// - Returns: The position of the seal, when there is a snapshot of it. Waits while the log is away.
   /// - Throws: As `saveSnapshot()`. Where it throws what the log threw for the seal, that may be there or not.
   @discardableResult

@@ -2,7 +2,7 @@
 /// wrote them.
 enum LogEntry {
   struct Header: Equatable, Sendable {
-    /// One process's run of one store: a number that it has drawn.
+    /// The random number of one process's run of one store.
     var writer: UInt64
     /// The number of the first action, counted from one.
     var first: UInt64
@@ -31,7 +31,7 @@ enum LogEntry {
     var reason: String
   }
 
-  /// The end of what was written under rules before these: behind it an entry of such rules is void.
+  /// The end of the entries under rules before these: behind it an entry of older rules is void.
   struct Seal: Equatable, Sendable {
     var rules: UInt32
     /// When it was made, in seconds since 1970.
@@ -48,9 +48,9 @@ enum LogEntry {
     var reason: String
   }
 
-  /// Of entries of actions without more.
+  /// The format of entries of actions without more.
   private static let format: UInt8 = 1
-  /// Of entries of several sorts, which the versions that know format 1 alone take for those of a newer one.
+  /// The format of entries of several sorts, which versions that know format 1 alone take for entries of a newer one.
   private static let sortedFormat: UInt8 = 2
   private enum Sort: UInt8 {
     /// Actions, and which function has computed the fingerprint.
@@ -131,11 +131,11 @@ enum LogEntry {
     case standIn(UInt64, moment: UInt64)
     /// A later version of this library has written it.
     case newerFormat
-    /// It is none.
+    /// The bytes are no entry.
     case unreadable
   }
 
-  /// Whether it begins as a decision: without looking at all of it.
+  /// Whether an entry begins as a decision, without looking at all of it.
   static func isDecision(_ bytes: [UInt8]) -> Bool {
     bytes.count > 5 && bytes[3] == sortedFormat && bytes[4] == Sort.skipping.rawValue && bytes.starts(with: kind)
   }
@@ -216,7 +216,7 @@ enum LogEntry {
   // MARK: At other positions
 
   /// The same entry, with the position of what its writer had seen, or of the entry that is skipped, as it is in a copy
-  /// of the log. Bytes without one are as they were.
+  /// of the log. Bytes without such a position are as they were.
   static func moved(_ bytes: [UInt8], to position: UInt64) -> [UInt8] {
     guard bytes.count > 5 else { return bytes }
     let offset: Int

@@ -32,8 +32,8 @@ public struct LogOptions: Sendable {
   /// How long a summary that has changed may wait to be written: it is written once in that time at most, and with each
   /// snapshot, and when the store ends. Less than a millisecond counts as a millisecond.
   public var summaryInterval = Duration.seconds(1)
-  /// Whether the log is truncated, with each snapshot, behind the one before. What those do not have is gone then; and
-  /// a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
+  /// Whether the log is truncated, with each snapshot, behind the one before. What the snapshots do not have of those
+  /// entries is gone then; and a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
   public var truncatesBehindSnapshots = false
   /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`,
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
@@ -68,20 +68,20 @@ public struct LogOptions: Sendable {
     print("Puredux: \(report)", to: &errors)
   }
 
-  /// Called before each entry that is replayed, with its position, on the tree's executor: for who watches a replay.
+  /// Called before each entry that is replayed, with its position, on the tree's executor: for watching a replay.
   package var replaying: (@Sendable (UInt64) -> Void)?
 
-  /// The number of the store as a writer, in place of one at random: for who plays a machine that was cloned.
+  /// The number of the store as a writer, in place of one at random: for playing a machine that was cloned.
   package var writer: UInt64?
 
   public init() {}
 
   var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }
 
-  /// What is written where the log is sealed for rules that the program knows.
+  /// The rules that are written where the log is sealed for rules that the program knows.
   func rules(behindSeal sealed: UInt32) -> UInt32 { max(rules, min(sealed, newestKnownRules)) }
 
-  /// With times that can be computed with.
+  /// The same options, with times that can be computed with.
   var clamped: LogOptions {
     var options = self
     options.sendLimit = sendLimit?.clamped

@@ -102,7 +102,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension LogError {
-  /// With the key of the log in its text, for who reads it beside those of others.
+  /// The error with the key of the log in its text, for readers of several logs' errors.
   func of(_ key: String?) -> LogError {
     guard let key else { return self }
     let text = "The log \"\(key)\": \(text)"

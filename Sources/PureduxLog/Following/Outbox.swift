@@ -14,7 +14,7 @@ struct Outbox {
   }
 
   private struct Item {
-    /// Counts all that are taken; the number in the log is another one.
+    /// Counts all actions that are taken; an action's number in the log is another one.
     let id: UInt64
     let bytes: [UInt8]
     /// When it was accepted.
@@ -23,14 +23,14 @@ struct Outbox {
     var mayBeThere = false
   }
 
-  /// An entry that is to be appended: what its outcome is told with, and what is in it.
+  /// An entry that is to be appended: the id that its outcome is told with, and its actions.
   struct Entry {
     let id: Int
     let first: UInt64
     let actions: ArraySlice<[UInt8]>
   }
 
-  /// What an action takes beside its bytes, here and in the tree: about.
+  /// About how many bytes an action takes beside its own, here and in the tree.
   static let overhead = 100
 
   let limits: Limits
@@ -38,18 +38,18 @@ struct Outbox {
   /// Where the first item that has not been applied is.
   private var head = 0
   private var firstNumber: UInt64 = 1
-  /// How many of those are on their way.
+  /// How many items, from `head` on, are on their way.
   private var sentCount = 0
   /// The entries that are on their way, since the last time that all went once more, and the numbers of their actions.
   private var underWay: [Int: Range<UInt64>] = [:]
-  /// Those from before that of which nobody has told what became of them.
+  /// The entries from before that whose outcome has not been told.
   private var outstanding: [Int: Range<UInt64>] = [:]
   private static let outstandingLimit = 64
   /// How many actions go into one entry: fewer where the log has refused one of more.
   private var actionLimit: Int
   private var nextID = 0
   private var lastItem: UInt64 = 0
-  /// How many of the first have been given to the log at some time.
+  /// How many of the first items have been given to the log at some time.
   private var givenCount = 0
   private(set) var bytes = 0
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
@@ -121,7 +121,7 @@ struct Outbox {
     return entry
   }
 
-  /// What the log says of an entry. One of before all went once more says nothing.
+  /// The outcome of an entry, by the log. That of an entry from before all went once more says nothing.
   mutating func ended(_ id: Int, _ error: LogError?, at time: Duration) {
     guard let numbers = underWay.removeValue(forKey: id) else {
       guard let numbers = outstanding.removeValue(forKey: id) else { return }
@@ -151,7 +151,7 @@ struct Outbox {
     guard let first else { return nil }
     removeFirst()
     lastProgress = time
-    // What comes back has arrived, whatever was said of it.
+    // An action that comes back has arrived, whatever the log has said of it.
     trouble = nil
     isRepeating = false
     repeatCount = 0
@@ -190,7 +190,7 @@ struct Outbox {
     return true
   }
 
-  /// All goes once more: something is missing. What is on its way may come all the same; repeats do no harm.
+  /// All goes once more: something is missing. Entries that are on their way may come all the same; repeats do no harm.
   mutating func rewind() {
     sentCount = 0
     outstanding.merge(underWay) { $1 }
@@ -203,7 +203,7 @@ struct Outbox {
     outstanding = [:]
   }
 
-  /// These may be in the log.
+  /// Actions with these numbers may be in the log.
   private mutating func note(_ numbers: Range<UInt64>) {
     for number in numbers where number >= firstNumber && number - firstNumber < UInt64(count) {
       items[head + Int(number - firstNumber)].mayBeThere = true
@@ -224,7 +224,7 @@ struct Outbox {
     return first
   }
 
-  /// One of those that came back was early: something is missing before it. Those that were on their way with it are
+  /// An action that came back was early: something is missing before it. The entries that were on their way with it are
   /// early, too, and say nothing new.
   mutating func foundGap() {
     if !isRepeating { rewind() }

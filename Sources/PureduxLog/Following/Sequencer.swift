@@ -1,10 +1,10 @@
 import Puredux
 
-/// An action that has been submitted and not committed yet. Not generic, so that no type is looked up at run time for
-/// the queue of them.
+/// An action that has been submitted and not committed yet. Not generic, so that a queue of these looks up no type at
+/// run time.
 private struct SubmittedAction {
   let origin: Origin
-  /// What the outbox knows it by: in order.
+  /// Its id in the outbox, which rises from action to action.
   let id: UInt64
   var request: (any SubmittingRequest)?
   var followers: [@Sendable (isolated any TreeIsolation) -> Void] = []
@@ -12,7 +12,7 @@ private struct SubmittedAction {
   var hasMore = false
 }
 
-/// What the stores of a tree have submitted to its log, and has not come back.
+/// The actions that the stores of a tree have submitted to its log, and that have not come back.
 ///
 /// SAFETY: its variables are used on the tree's executor only, in the section of what is done there (`Order`), and each
 /// access is over before anything of the user's is called; an action that an assignment releases cannot come back to
@@ -29,7 +29,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private var failure: StoreError?
   /// Whether the action that middleware has passed on more than once has been committed at least once.
   private var isCommittedInPart = false
-  /// Whether what is committed now was in the log when the store was opened.
+  /// Whether the action being committed was in the log when the store was opened.
   var isReplaying = false
   /// The action that is to be committed now, as it came from the log, until it is.
   private var committing: Action?
@@ -40,7 +40,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Submitting
 
-  /// What a store does with an action: submits it, as its middleware passes it on, or commits the one whose turn it is.
+  /// Processes an action of a store: submits it, as its middleware passes it on, or commits the one whose turn it is.
   func process(
     _ action: inout Action, _ passage: Passage<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
   ) -> StoreError? {
@@ -56,11 +56,11 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
       // Of several, one may have gone to the log.
       if submittedCount == 1, let id = pending[last]?.id { request.canBeWithdrawn { withdraw(id) } }
     }
-    // Who waits for it goes on at its commit.
+    // The sender resumes at the commit.
     return .outcomeUnknown
   }
 
-  /// What middleware passes on has been given to the outbox, which knows it by this, or has not.
+  /// An action that middleware passes on has been given to the outbox, under this id, or has not.
   func submitted(_ outcome: Result<UInt64, StoreError>, _ passage: Passage<Action>) {
     switch outcome {
     case .failure(let error): failure = error
@@ -81,7 +81,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Waiting for commits
 
-  /// Has a closure called when all that has been submitted is committed; false where all of it is.
+  /// Has a closure called when all submitted actions are committed; false, without calling it, if they already are.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
     guard head < pending.count else { return false }
     pending[pending.count - 1]?.followers.append(next)
@@ -96,7 +96,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     return isCommittedInPart ? nil : rejection
   }
 
-  /// Commits what has been submitted here and is not committed yet: the first that has not been withdrawn.
+  /// Commits the first submitted action that is not committed and has not been withdrawn.
   func commit(_ action: Action, _ id: UInt64, on tree: isolated any TreeIsolation) {
     endWithdrawn(before: id, on: tree)
     guard let first = popFirst() else { return }
@@ -107,14 +107,14 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     end(first, on: tree)
   }
 
-  /// What was submitted here before that, and is neither committed nor given up, has been withdrawn.
+  /// The actions that were submitted here before that one, and are neither committed nor given up, have been withdrawn.
   func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
     while head < pending.count, let next = pending[head]?.id, next < id, let first = popFirst() {
       end(first, on: tree)
     }
   }
 
-  /// Those who wait for what has been submitted here, up to that, wait no more. What was submitted stays.
+  /// Refuses the requests that wait for actions submitted here up to that one. The actions stay submitted.
   func refuseRequests(_ error: StoreError, through id: UInt64) {
     var place = head
     while place < pending.count, let next = pending[place]?.id, next <= id {
@@ -124,18 +124,18 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     }
   }
 
-  /// Gives up what has been submitted here: the first that has not been withdrawn.
+  /// Gives up the first submitted action that has not been withdrawn.
   func giveUp(_ id: UInt64, _ error: StoreError, on tree: isolated any TreeIsolation) {
     endWithdrawn(before: id, on: tree)
     _ = giveUpFirst(error, on: tree)
   }
 
-  /// Gives up all that has been submitted here, of which nobody knows what becomes.
+  /// Gives up all submitted actions: nobody knows what becomes of them.
   func giveUpAll(on tree: isolated any TreeIsolation) {
     while giveUpFirst(.outcomeUnknown, on: tree) {}
   }
 
-  /// Gives up the first of what has been submitted here; false where there is nothing.
+  /// Gives up the first submitted action; false where there is none.
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = popFirst() else { return false }
     // Middleware has passed on several actions, of which this is one: those before it may have been committed.

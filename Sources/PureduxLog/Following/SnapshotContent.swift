@@ -11,7 +11,7 @@ struct SnapshotContent<State: Sendable>: Sendable {
   enum Failure: Error {
     case newer
     case undecodable(any Error)
-    /// It is none of this library's.
+    /// It is no snapshot of this library.
     case unreadable
   }
 
@@ -54,7 +54,7 @@ struct EncodedSnapshot: Sendable {
     case snapshot(EncodedSnapshot)
     /// A later version of this library has written it.
     case newer
-    /// It is none of this library's.
+    /// It is no snapshot of this library.
     case unreadable
   }
 
