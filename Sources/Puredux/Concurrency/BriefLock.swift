@@ -17,7 +17,7 @@ import Synchronization
 /// queue that a flood could fill: a thread that looks while the lock is free gets in.
 ///
 /// As all of it is inlined, the optimizer may release what a body returns, and nobody uses, before the lock is: so
-/// nothing is returned whose release runs the user's code. What holds such values is a `LockedValue` (`releasingOutside`).
+/// nothing is returned whose release runs the user's code. Such values are held in a `LockedValue` (`releasingOutside`).
 ///
 /// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
 @usableFromInline struct BriefLock: ~Copyable, Sendable {

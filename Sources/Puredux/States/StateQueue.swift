@@ -1,8 +1,8 @@
 /// States of one type, first in, first out: a `SegmentedQueue` in an object, so that a backlog does not depend on the
 /// type, and is compiled once.
 ///
-/// SAFETY: each queue is used for one type of state only. Only a `Backlog` has queues, and only a `Channel<State>` has a
-/// backlog, which it and its subscribers use for `State`.
+/// SAFETY: each queue is used for one type of state only. Only a `Backlog` has queues, and only a `Channel<State>` has
+/// a backlog, which it and its subscribers use for `State`.
 @usableFromInline struct StateQueue {
   @usableFromInline var states: AnyStates?
   @usableFromInline var count = 0

@@ -18,8 +18,8 @@ public protocol LogDirectory: Sendable {
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error>
 
   /// The summaries of the trees whose keys begin with a text, or of all with `""`: of those that a store has written
-  /// one of (`FollowingOptions.summary`), and that have not been removed. For which keys it is said, in which order, and
-  /// when it is looked for them, is as of `keys(prefix:)`. What is just being saved may come or not.
+  /// one of (`FollowingOptions.summary`), and that have not been removed. For which keys it is said, in which order,
+  /// and when it is looked for them, is as of `keys(prefix:)`. What is just being saved may come or not.
   ///
   /// A summary that cannot be read is left out: opening the tree writes it anew. Throws a `LogError`, at once where the
   /// engine keeps no summaries (`.refused`), as one does by default.
