@@ -16,8 +16,9 @@ import Synchronization
 /// both threads). In return there is no priority inheritance, it is not fair, and not recursion-checked. It has no
 /// queue that a flood could fill: a thread that looks while the lock is free gets in.
 ///
-/// As all of it is inlined, the optimizer may release what a body returns, and nobody uses, before the lock is: so
-/// nothing is returned whose release runs the user's code. Such values are held in a `LockedValue` (`releasingOutside`).
+/// As all of it is inlined, the optimizer may release an unused result of a body before it releases the lock: so a body
+/// returns nothing whose release runs the user's code. Such values are held in a `LockedValue`, and dropped by
+/// `releasingOutside`.
 ///
 /// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
 @usableFromInline struct BriefLock: ~Copyable, Sendable {
