@@ -31,6 +31,7 @@
   @inline(never) @inlinable mutating func made<State>(for type: State.Type) -> States<State> {
     if let states { return unsafe unsafeDowncast(states, to: States<State>.self) }
     let made = States<State>()
+    made.reversed.reserveCapacity(Self.limit(of: type))
     states = made
     return made
   }
