@@ -2,6 +2,7 @@ public import Puredux
 public import PureduxLog
 
 // The parameters of replayed programs before `FollowingOptions`: for the compiler to say what to write in their place.
+// They cannot be called, and do as little as compiles.
 
 extension ReplayedProgram {
   @available(
@@ -13,7 +14,10 @@ extension ReplayedProgram {
     initialState: State, actions: LogCoding<Action>, states: LogCoding<State>?, options: LogOptions = LogOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil, middleware: [Middleware<State, Action>] = [],
     reducers: [Reducer<State, Action>]
-  ) { self.init(initialState: initialState, reducers: reducers, codings: removed()) }
+  ) {
+    self.init(
+      initialState: initialState, reducers: reducers, codings: LogCodings(actions: actions, states: states))
+  }
 
   @available(
     *, unavailable, message: "Give options as one value, 'options: FollowingOptions(log: options, fingerprint: …)'"
@@ -22,7 +26,5 @@ extension ReplayedProgram {
     initialState: State, schema: UInt32 = 1, options: LogOptions = LogOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil, middleware: [Middleware<State, Action>] = [],
     reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) where State: Codable, Action: Codable { self.init(initialState: initialState, reducers: [], codings: removed()) }
+  ) where State: Codable, Action: Codable { self.init(initialState: initialState, reducer: reducer) }
 }
-
-private func removed<Value>() -> Value { fatalError() }

@@ -1,4 +1,5 @@
 // The parameters of root stores before `StoreOptions`: for the compiler to say what to write in their place.
+// They cannot be called, and do as little as compiles.
 
 extension RootStore {
   @available(
@@ -14,7 +15,7 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) { self.init(core: removed()) }
+  ) { self.init(initialState: initialState, reducer: reducer) }
 
   @available(
     *, unavailable,
@@ -30,7 +31,7 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
-  ) { self.init(core: removed()) }
+  ) { self.init(initialState: initialState, reducers: reducers) }
 }
 
 extension StoreFactory {
@@ -47,7 +48,7 @@ extension StoreFactory {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) { self.init(root: removed()) }
+  ) { self.init(initialState: initialState, reducer: reducer) }
 
   @available(
     *, unavailable,
@@ -63,7 +64,7 @@ extension StoreFactory {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
-  ) { self.init(root: removed()) }
+  ) { self.init(initialState: initialState, reducers: reducers) }
 }
 
 @available(
@@ -80,7 +81,9 @@ public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
-) async throws(Failure) -> Result { removed() }
+) async throws(Failure) -> Result {
+  try await withStore(initialState: initialState, reducer: reducer, isolation: isolation, body)
+}
 
 @available(
   *, unavailable,
@@ -96,14 +99,14 @@ public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, isolation: isolated (any Actor)? = #isolation,
   _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
-) async throws(Failure) -> Result { removed() }
+) async throws(Failure) -> Result {
+  try await withStore(initialState: initialState, reducers: reducers, isolation: isolation, body)
+}
 
 extension LogStatistics {
   @available(*, unavailable, message: "Make it with the first eight, and assign 'failedSnapshots' and 'epoch'")
   @_disfavoredOverload public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
     pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0, failedSnapshots: UInt64 = 0, epoch: UInt64 = 0
-  ) { self.init(phase: removed()) }
+  ) { self.init(phase: phase) }
 }
-
-private func removed<Value>() -> Value { fatalError() }

@@ -1,7 +1,7 @@
 public import Puredux
 
 // The parameters of stores that follow a log before `FollowingOptions`: for the compiler to say what to write in their
-// place.
+// place. They cannot be called, and do as little as compiles.
 
 extension RootStore {
   @available(
@@ -21,7 +21,9 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) async throws where State: Codable, Action: Codable { self.init(core: removed()) }
+  ) async throws where State: Codable, Action: Codable {
+    try await self.init(following: log, initialState: initialState, reducer: reducer)
+  }
 
   @available(
     *, unavailable,
@@ -41,7 +43,9 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
-  ) async throws where State: Codable, Action: Codable { self.init(core: removed()) }
+  ) async throws where State: Codable, Action: Codable {
+    try await self.init(following: log, initialState: initialState, reducers: reducers)
+  }
 
   @available(
     *, unavailable,
@@ -61,7 +65,11 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) async throws { self.init(core: removed()) }
+  ) async throws {
+    try await self.init(
+      following: log, initialState: initialState, codings: LogCodings(actions: actions, states: states),
+      reducer: reducer)
+  }
 
   @available(
     *, unavailable,
@@ -81,7 +89,11 @@ extension RootStore {
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
     middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
     history: History<State, Action>? = nil
-  ) async throws { self.init(core: removed()) }
+  ) async throws {
+    try await self.init(
+      following: log, initialState: initialState, reducers: reducers,
+      codings: LogCodings(actions: actions, states: states))
+  }
 
   @available(
     *, unavailable,
@@ -92,7 +104,5 @@ extension RootStore {
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
     reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) { self.init(core: removed()) }
+  ) { self.init(initialState: initialState, reducer: reducer) }
 }
-
-private func removed<State, Action>() -> StoreCore<State, Action> { fatalError() }

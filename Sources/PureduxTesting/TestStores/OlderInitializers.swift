@@ -2,6 +2,7 @@ public import Puredux
 public import Testing
 
 // The parameters of test stores before `TestOptions`: for the compiler to say what to write in their place.
+// They cannot be called, and do as little as compiles.
 
 extension TestStore {
   @available(
@@ -16,7 +17,7 @@ extension TestStore {
     emits: Emission<State> = .always, history: History<State, Action>? = nil, strictness: Strictness = .strict,
     limit: Duration = defaultWaitingLimit, sourceLocation: SourceLocation = #_sourceLocation,
     reducer: @escaping @Sendable (inout State, Action) -> Void
-  ) { self.init(initialState: initialState, reducers: removed()) }
+  ) { self.init(initialState: initialState, reducer: reducer) }
 
   @available(
     *, unavailable,
@@ -30,7 +31,5 @@ extension TestStore {
     carrying: CarriedValues? = nil, middleware: [Middleware<State, Action>] = [],
     emits: Emission<State> = .always, history: History<State, Action>? = nil, strictness: Strictness = .strict,
     limit: Duration = defaultWaitingLimit, sourceLocation: SourceLocation = #_sourceLocation
-  ) { self.init(initialState: initialState, reducers: removed()) }
+  ) { self.init(initialState: initialState, reducers: reducers) }
 }
-
-private func removed<Value>() -> Value { fatalError() }
