@@ -53,8 +53,13 @@
     return element
   }
 
-  /// Puts an element into the place of the only one, which there has to be.
-  @inlinable mutating func replaceOnly(by element: Element) -> Element? {
+  /// Takes out the first element, if there is one, and appends another.
+  @inlinable mutating func replaceFirst(appending element: Element) -> Element? {
+    guard count == 1 else {
+      let first = popFirst()
+      append(element)
+      return first
+    }
     var replaced = Optional(element)
     segments.update(0) { [head] segment in
       if segment != nil { swap(&segment![head], &replaced) }

@@ -102,10 +102,7 @@ extension StateQueue {
     @inline(never) @inlinable func popFirst() -> State? { queue.popFirst() }
 
     @inline(never) @inlinable func replaceFirst(appending state: State) -> State? {
-      if queue.count == 1 { return queue.replaceOnly(by: state) }
-      let first = popFirst()
-      append(state)
-      return first
+      queue.replaceFirst(appending: state)
     }
 
     override func another() -> AnyStates { States() }
