@@ -3,30 +3,30 @@ import Synchronization
 /// What an interceptor sees of the commit that it is asked about. Valid during that call: later it is about another
 /// commit, or none.
 public struct EffectContext<State: Sendable, Action: Sendable> {
-  @usableFromInline let moment: Moment
+  @usableFromInline let commit: CommitContext
 
-  @inlinable init(_ moment: Moment) { self.moment = moment }
+  @inlinable init(_ commit: CommitContext) { self.commit = commit }
 
   /// Of a part of the state.
   ///
   /// - Parameter publishing: Makes the source of the part's states.
   @inlinable init(
-    source: Source<State>, publishing: @escaping Moment.Publishing, store: StoreID, position: Int,
+    source: Source<State>, publishing: @escaping CommitContext.Publishing, store: StoreID, position: Int,
     dispatch: Dispatch<Action>
   ) {
-    moment = Moment(source: source, given: (store, position, dispatch, publishing))
+    commit = CommitContext(source: source, given: (store, position, dispatch, publishing))
   }
 
-  @inlinable var source: Source<State> { moment.source }
+  @inlinable var source: Source<State> { commit.source }
 
   /// The store that the action was given to: the interceptor's own, or one below it.
-  @inlinable public var store: StoreID { moment.given?.store ?? moment.node?.id ?? .root }
+  @inlinable public var store: StoreID { commit.given?.store ?? commit.node?.id ?? .root }
 
   /// The place of the commit in the tree's order, counted from one.
-  @inlinable public var position: Int { moment.given?.position ?? moment.node?.commitCount ?? 0 }
+  @inlinable public var position: Int { commit.given?.position ?? commit.node?.commitCount ?? 0 }
 
   /// Dispatches to the store that the action was given to, at once: the action comes later in the order.
-  @inlinable public var dispatch: Dispatch<Action> { moment.given?.dispatch ?? Dispatch(node: moment.node) }
+  @inlinable public var dispatch: Dispatch<Action> { commit.given?.dispatch ?? Dispatch(node: commit.node) }
 
   /// The state of the interceptor's store right after the commit. In a child store it is composed at each call.
   @inlinable public var state: State {
@@ -45,7 +45,7 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
 extension EffectContext {
   /// A commit that an interceptor is asked about. One object for all commits of a store, as it is asked about only one
   /// at a time: counting the references of a new one for each would double the cost of a commit.
-  @usableFromInline @safe final class Moment {
+  @usableFromInline @safe final class CommitContext {
     @usableFromInline let source: Source<State>
     /// The states that the store publishes, if this is no part's.
     @usableFromInline let published: Confined<Source<State>>?

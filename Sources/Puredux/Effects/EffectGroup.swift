@@ -38,7 +38,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   /// What is known of an effect that has not ended.
-  private struct Standing: Sendable {
+  private struct Status: Sendable {
     let isObserver: Bool
     private(set) var pause: RunningEffect.Pause?
 
@@ -73,7 +73,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private var phase = Phase.unused
   private var isCancelled = false
-  /// The runner has cancelled the effects: until then, those that seem to rest are about to go on.
+  /// The runner has cancelled the effects. Until then, effects that seem to rest are about to go on.
   private var haveBeenCancelled = false
   private var hasRunner = false
   private var pending: ContiguousArray<Effect> = []
@@ -87,9 +87,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var idleWaiters: ContiguousArray<PartialWaiter> = []
   private var idleWaiterCount = 0
   /// The observers among the effects that have not ended, and the effects that wait for something.
-  private var standings: [Int: Standing] = [:]
-  /// What others wait for on behalf of running effects, which then go on.
-  private var alarms: [ObjectIdentifier: (number: Int, alarm: RunningEffect.Pause)] = [:]
+  private var statuses: [Int: Status] = [:]
+  /// The timeouts that other tasks wait for, and the effects that go on when they are due.
+  private var timeouts: [ObjectIdentifier: (number: Int, timeout: RunningEffect.Pause)] = [:]
   private var addedCount = 0
   /// How often an effect has been added, has begun to wait for something, or has ended.
   private(set) var changeCount = 0
@@ -97,8 +97,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private(set) var running = 0
   /// How many have been added and have not ended.
   var unfinishedCount: Int { held.count + pending.count + running }
-  /// How many of those observe.
-  var observerCount: Int { standings.values.count(where: \.isObserver) }
+  /// How many unfinished effects are observers.
+  var observerCount: Int { statuses.values.count(where: \.isObserver) }
 
   enum Addition {
     case refused
@@ -113,7 +113,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
     case .unused, .open:
-      if isObserver { standings[addedCount] = Standing(isObserver: true) }
+      if isObserver { statuses[addedCount] = Status(isObserver: true) }
       addedCount += 1
       changeCount += 1
       phase = .open
@@ -179,7 +179,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     running -= 1
     changeCount += 1
     // Most of the time, there is nothing to look for.
-    let pause = standings.isEmpty ? nil : standings.removeValue(forKey: number)?.pause
+    let pause = statuses.isEmpty ? nil : statuses.removeValue(forKey: number)?.pause
     if partialWaiters.isEmpty, idleWaiters.isEmpty { return (wakeRunner(), [], pause) }
     for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
     for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
@@ -191,20 +191,20 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     _ number: Int, pausesBy pause: RunningEffect.Pause
   ) -> (told: ContiguousArray<EndWaiter>, replaced: RunningEffect.Pause?) {
     changeCount += 1
-    let replaced = standings[number, default: Standing()].pause(by: pause)
+    let replaced = statuses[number, default: Status()].pause(by: pause)
     return (popIdleWaiters(), replaced)
   }
 
-  /// A running effect is made to go on at a time, whatever it waits for: it may rest only until then.
-  mutating func effect(_ number: Int, expects alarm: RunningEffect.Pause) {
+  /// A running effect has a timeout: it may rest only until that is due, whatever it waits for.
+  mutating func effect(_ number: Int, expects timeout: RunningEffect.Pause) {
     changeCount += 1
-    alarms[ObjectIdentifier(alarm)] = (number, alarm)
+    timeouts[ObjectIdentifier(timeout)] = (number, timeout)
   }
 
-  /// An alarm has ended. Returns the waiters that waited only for this.
-  mutating func ended(_ alarm: RunningEffect.Pause) -> ContiguousArray<EndWaiter> {
+  /// A timeout has ended. Returns the waiters that waited only for this.
+  mutating func ended(_ timeout: RunningEffect.Pause) -> ContiguousArray<EndWaiter> {
     changeCount += 1
-    alarms[ObjectIdentifier(alarm)] = nil
+    timeouts[ObjectIdentifier(timeout)] = nil
     return popIdleWaiters()
   }
 
@@ -223,20 +223,20 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// Whether all is idle except what is exempt. What is to be cancelled is not, until it has been.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
     if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
-    if idleness == .nothingRuns, alarms.values.contains(where: { isRinging($0, except: exempt) }) { return false }
-    let known = exempt.isEmpty ? standings.count : standings.count { number, _ in !exempt.contains(number) }
+    if idleness == .nothingRuns, timeouts.values.contains(where: { isDue($0, except: exempt) }) { return false }
+    let known = exempt.isEmpty ? statuses.count : statuses.count { number, _ in !exempt.contains(number) }
     return known == unfinishedCount - exempt.count
-      && standings.allSatisfy { number, standing in exempt.contains(number) || standing.isIdle(idleness) }
+      && statuses.allSatisfy { number, status in exempt.contains(number) || status.isIdle(idleness) }
   }
 
-  private func isRinging(_ alarm: (number: Int, alarm: RunningEffect.Pause), except exempt: Set<Int>) -> Bool {
-    !exempt.contains(alarm.number) && !alarm.alarm.hasEnded && !alarm.alarm.holds
+  private func isDue(_ timeout: (number: Int, timeout: RunningEffect.Pause), except exempt: Set<Int>) -> Bool {
+    !exempt.contains(timeout.number) && !timeout.timeout.hasEnded && !timeout.timeout.holds
   }
 
   var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
   /// What the sleeping effects wait for.
-  var sleeps: [RunningEffect.Pause] { standings.values.compactMap(\.sleep) + alarms.values.map(\.alarm) }
+  var sleeps: [RunningEffect.Pause] { statuses.values.compactMap(\.sleep) + timeouts.values.map(\.timeout) }
 
   /// A waiter no longer waits for all to be idle.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {

@@ -1,13 +1,13 @@
 /// The effects of a part of a state, or of one element: cancelled when that is gone.
 final class EffectOwner: Sendable {
-  /// Kept alive by whoever runs it or has it wait: one that never begins must not be kept alive by this.
+  /// Kept alive by its runner or its scheduler: an effect that never begins must not be kept alive by its owner.
   private struct Member: Sendable {
     weak let effect: IdentifiedEffect?
   }
 
   private struct Members: Sendable {
     var all: [ObjectIdentifier: Member] = [:]
-    /// How many there may be before those that are gone are looked for.
+    /// How many members there may be before released ones are swept out.
     var room = 16
   }
 
@@ -18,7 +18,7 @@ final class EffectOwner: Sendable {
   /// Whether none is in progress, or keeps another from beginning.
   var isOver: Bool { effects.isEmpty }
 
-  // Looked at outside the lock, as whoever holds one for a moment may be the last to do so.
+  // Read outside the lock, as a reference taken for a moment may be the last one, which releases the effect.
   private var effects: [IdentifiedEffect] { members.withLock { $0.all }.values.compactMap(\.effect) }
 
   /// Only on the tree's executor, like `cancel`.

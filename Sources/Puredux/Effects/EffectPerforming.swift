@@ -106,8 +106,8 @@ extension TreeEffects {
     _ effect: IdentifiedEffect, _ id: EffectID, _ policy: EffectPolicy, in slot: EffectSlots.Slot, at now: Duration,
     of node: any AnyStoreNode
   ) {
-    let steps = slot.turns.withLock { turns in
-      turns.add(effect, policy, at: now) {
+    let steps = slot.scheduler.withLock { scheduler in
+      scheduler.add(effect, policy, at: now) {
         IdentifiedEffect { [self] running, timer in await wait(in: slot, by: timer, within: running, of: node) }
       }
     }
@@ -118,11 +118,11 @@ extension TreeEffects {
 
   func cancel(_ id: EffectID, of node: any AnyStoreNode) {
     guard let slot = existingSlots(of: node)?[id] else { return }
-    carryOut(slot.turns.withLock { $0.cancelAll() }, in: slot, of: node)
+    carryOut(slot.scheduler.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
   fileprivate func carryOut(
-    _ steps: [EffectTurns<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
+    _ steps: [EffectScheduler<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
     turnedAway: () -> Void = {}
   ) {
     for step in steps {
@@ -144,7 +144,7 @@ extension TreeEffects {
     await effect.run(within: running, of: node) { [self] in
       // Nothing begins behind it when the store has closed, even if its end has not come to the effects yet.
       let isLast = node.hasEnded
-      carryOut(slot.turns.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
+      carryOut(slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
     }
   }
 
@@ -156,7 +156,7 @@ extension TreeEffects {
     var reached = Duration.zero
     while true {
       let now = max(settings.clock.now, reached)
-      switch slot.turns.withLock({ $0.timerWoke(timer, at: now) }) {
+      switch slot.scheduler.withLock({ $0.timerWoke(timer, at: now) }) {
       case .end: return
       case .run(let effect): return await run(effect, in: slot, within: running, of: node)
       case .sleep(let time):
@@ -169,19 +169,19 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// Cancels effects whose part of the state is gone: for others of their ids it is as if they had never been. All of
-  /// them, before any of those begins in their place. Only on the tree's executor.
+  /// Cancels effects whose part of the state is gone: for other effects with their ids it is as if they had never been.
+  /// All are cancelled before another effect begins in their place. Only on the tree's executor.
   static func cancel(_ effects: [IdentifiedEffect]) {
     let groups = Dictionary(grouping: effects) { $0.slot.map { ObjectIdentifier($0) } }.values
     let slots = groups.compactMap { group -> (slot: EffectSlots.Slot, node: any AnyStoreNode)? in
       guard let slot = group[0].slot, let node = group[0].node else { return nil }
-      node.effects.carryOut(slot.turns.withLock { $0.withdraw(group) }, in: slot, of: node)
+      node.effects.carryOut(slot.scheduler.withLock { $0.withdraw(group) }, in: slot, of: node)
       return (slot, node)
     }
     for effect in effects { effect.cancel() }
     for (slot, node) in slots where !node.hasEnded {
       let now = node.effects.settings.clock.now
-      node.effects.carryOut(slot.turns.withLock { $0.goOn(at: now) }, in: slot, of: node)
+      node.effects.carryOut(slot.scheduler.withLock { $0.goOn(at: now) }, in: slot, of: node)
     }
   }
 
@@ -195,7 +195,7 @@ extension IdentifiedEffect {
       ended()
       leaveOwners()
     }
-    // Whatever has ended: what it dispatched before may still be to be committed, or to be revoked.
+    // What the effect dispatched may still have to be committed, or to be revoked.
     if hasDispatched { node.place(.closure { _ in end() }) } else { end() }
   }
 }

@@ -67,13 +67,13 @@ import Synchronization
     for waiter in outcome?.told ?? [] { waiter.resume(returning: ()) }
   }
 
-  func effect(_ effect: RunningEffect, expects alarm: RunningEffect.Pause) {
-    group.withLock { if !effect.hasEnded { $0.effect(effect.number, expects: alarm) } }
+  func effect(_ effect: RunningEffect, expects timeout: RunningEffect.Pause) {
+    group.withLock { if !effect.hasEnded { $0.effect(effect.number, expects: timeout) } }
   }
 
-  func ended(_ alarm: RunningEffect.Pause) {
+  func ended(_ timeout: RunningEffect.Pause) {
     // Held by the caller, so that it is not released under the lock.
-    for waiter in group.withLock({ $0.ended(alarm) }) { waiter.resume(returning: ()) }
+    for waiter in group.withLock({ $0.ended(timeout) }) { waiter.resume(returning: ()) }
   }
 
   var isRestAwaited: Bool { group.withLock { $0.isRestAwaited } }

@@ -6,7 +6,7 @@
 final class EffectSlots: @unchecked Sendable {
   /// What runs and waits under one id.
   final class Slot: Sendable {
-    let turns = LockedValue(EffectTurns<IdentifiedEffect>())
+    let scheduler = LockedValue(EffectScheduler<IdentifiedEffect>())
   }
 
   private var slots = SweptTable<EffectID, Slot>()
@@ -16,7 +16,7 @@ final class EffectSlots: @unchecked Sendable {
   subscript(id: EffectID) -> Slot? { slots[id] }
 
   func makeSlot(of id: EffectID, at now: Duration) -> Slot {
-    slots.value(of: id, orMake: Slot.init) { slot in slot.turns.withLock { $0.isOver(at: now) } }
+    slots.value(of: id, orMake: Slot.init) { slot in slot.scheduler.withLock { $0.isOver(at: now) } }
   }
 
   /// An effect of the state has begun or ended. Can be called from anywhere.
@@ -30,13 +30,13 @@ final class EffectSlots: @unchecked Sendable {
 
   /// How many tasks run under an id.
   var taskCount: Int {
-    slots.entries.reduce(0) { $0 + $1.value.turns.withLock { $0.taskCount } }
+    slots.entries.reduce(0) { $0 + $1.value.scheduler.withLock { $0.taskCount } }
       + named.withLock { $0.values.reduce(0, +) }
   }
 
   /// How many run or wait under each id.
   var counts: [(name: String, count: Int)] {
-    slots.entries.map { ($0.key, $0.value.turns.withLock { $0.count }) }.filter { $0.1 > 0 }.map {
+    slots.entries.map { ($0.key, $0.value.scheduler.withLock { $0.count }) }.filter { $0.1 > 0 }.map {
       ($0.0.description, $0.1)
     }
       + named.withLock { named in named.map { ($0.key, $0.value) } }

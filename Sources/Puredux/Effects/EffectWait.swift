@@ -38,9 +38,10 @@ extension EffectWait {
   }
 }
 
-/// The waits of effects for the end of others, by the runners of those: a pure state machine, run under a lock.
+/// The waits of effects for the end of other effects, by the runners of the awaited: a pure state machine, run under a
+/// lock.
 struct EffectWaits<Effect: Hashable, Runner: Hashable> {
-  /// An effect that waits, or another one that the same task is part of; and what runs it.
+  /// An effect that waits, or an outer effect of the same task; and its runner.
   typealias Caller = (effect: Effect, runner: Runner)
 
   struct Wait {

@@ -67,7 +67,7 @@
   }
 }
 
-/// The same for a `Keyed`, of which only what was written since is looked at.
+/// What has come, gone and changed in a `Keyed`: only values written since the last look are compared.
 @usableFromInline struct KeyedChanges<Key: Hashable & Sendable, Value: Equatable & Sendable> {
   @usableFromInline var mark = KeyedWrites<Key>.Mark()
   @usableFromInline var current: [Key: Value] = [:]

@@ -30,7 +30,8 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
   /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
   func run(within running: RunningEffect) async {
     guard let work = life.withLock({ $0.work.take() }) else { return }
-    // Not at rest before `cancel` can reach the task: else what is cancelled, but not yet over, would count as rest.
+    // The effect does not rest before `cancel` can reach the task: else a cancelled effect that is not over yet would
+    // count as resting.
     running.holdPauses()
     let task = Task { await work(running, self) }
     life.withLock { $0.task = task }
@@ -44,10 +45,10 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
     life.withLock { $0.task = nil }
   }
 
-  /// It is over: its owners forget it, unless others still wait for the time that it opened. Then it goes with its part
-  /// all the same.
+  /// The effect is over: its owners forget it, unless it opened a throttle window that others still wait for. Then the
+  /// window closes when the effect's part of the state goes.
   func leaveOwners() {
-    if owners.isEmpty || slot?.turns.withLock({ $0.isOpener(self) }) == true { return }
+    if owners.isEmpty || slot?.scheduler.withLock({ $0.isOpener(self) }) == true { return }
     for owner in owners { owner.ended(self) }
   }
 

@@ -72,11 +72,11 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       tell = makeTell(told)
     }
 
-    /// SAFETY: it is called with the moment of the `OnCommit` that it is part of, which `onCommit(showing:)` makes.
+    /// SAFETY: it is called with the commit context of the `OnCommit` that it is part of, which `onCommit(showing:)` makes.
     @inlinable static func telling(_ decide: @escaping Decide) -> Tell {
       { object, action, node in
-        let moment = unsafe unsafeDowncast(object, to: EffectContext<State, Action>.Moment.self)
-        let effect = moment.asking(about: node) { decide(&action, EffectContext(moment)) }
+        let commit = unsafe unsafeDowncast(object, to: EffectContext<State, Action>.CommitContext.self)
+        let effect = commit.asking(about: node) { decide(&action, EffectContext(commit)) }
         if let effect { node.perform(effect) }
       }
     }
@@ -131,7 +131,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?
   ) -> Interceptor {
     Interceptor(asked: {
-      let memory = Kept<Before>()
+      let memory = Box<Before>()
       return Asked(
         prepare: { _, source in
           memory.value = nil
@@ -150,7 +150,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     Interceptor(stateEffects: effects)
   }
 
-  /// The effects of the state in an array, for those that are made together (`Leaseholder.effects`, of `PureduxLog`).
+  /// The effects of the state in an array, for several that are made together (`Leaseholder.effects`, of `PureduxLog`).
   @inlinable public static func effects(ofState effects: [StateEffect<State, Action>]) -> Interceptor {
     Interceptor(stateEffects: effects)
   }
@@ -235,7 +235,8 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     var prepareHere: ((inout Action, StoreNode<Action>) -> Void)?
     if let prepare = asked.prepare { prepareHere = { action, _ in prepare(&action, source) } }
     return CommitStep<Action>.OnCommit(
-      EffectContext<State, Action>.Moment(source: source, published: published), prepare: prepareHere, tell: asked.tell)
+      EffectContext<State, Action>.CommitContext(source: source, published: published), prepare: prepareHere,
+      tell: asked.tell)
   }
 
   /// Runs every action that is an `AsyncAction`.
@@ -251,7 +252,7 @@ extension Interceptor.Asked {
   struct Gone {
     /// Whether there are effects of any part: otherwise no state is read.
     let mayBe: () -> Bool
-    /// Collects the owners of those that are absent from a state.
+    /// Collects the owners of the parts that are absent from a state.
     let collect: (State, inout [EffectOwner]) -> Void
   }
 

@@ -145,7 +145,7 @@ extension Interceptor {
         guard let (id, given) = toPartAction(action) else { return nil }
         var action = given
         let partContext = EffectContext<State, Action>(
-          source: part.source(in: context.source, of: id), publishing: part.publishing(in: context.moment),
+          source: part.source(in: context.source, of: id), publishing: part.publishing(in: context.commit),
           store: context.store, position: context.position, dispatch: context.dispatch.map { toWholeAction(id, $0) })
         guard partContext.current != nil else {
           if liftedPrepare != nil { parts.asked(about: id).prepare?(&action, nil) }
@@ -206,7 +206,7 @@ extension Interceptor {
 
     func asked(about id: ID) -> Asked { areNested ? (parts[id] ?? spare(isTaken: false)).asked : shared }
 
-    /// Who is asked about a part that has no effects becomes that part's own when it has one.
+    /// Reused for parts without effects; handed over when the first effect of a part starts.
     private func spare(isTaken: Bool) -> LiftedPart {
       let spare = spare ?? LiftedPart(asked: makeAsked())
       self.spare = isTaken ? nil : spare
@@ -215,7 +215,7 @@ extension Interceptor {
 
     // MARK: What is gone
 
-    /// Those that may have effects in progress.
+    /// The parts that may have effects in progress.
     var all: [ID: LiftedPart] { parts.entries }
 
     subscript(id: ID) -> LiftedPart? { parts[id] }
@@ -233,7 +233,7 @@ extension Interceptor {
       if areNested, let inner = part.asked.gone, inner.mayBe(), let state = state() { inner.collect(state, &gone) }
     }
 
-    /// Takes out those that are gone, here and below.
+    /// Takes out the parts that are gone, here and below.
     func collectGone(_ gone: inout [EffectOwner], findingBy findAll: () -> Void) {
       if isEmpty { return }
       search += 1
@@ -273,11 +273,11 @@ extension StateEffect {
     all: @escaping @Sendable (Whole) -> All, into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
   ) -> StateEffect<Whole, WholeAction> where All.Element == (ID, State) {
     StateEffect<Whole, WholeAction> { [makeFollowing] sink in
-      let current = Kept<[ID: StateFollowing<State>]>()
+      let current = Box<[ID: StateFollowing<State>]>()
       return StateFollowing { whole in
         let last = current.value.take() ?? [:]
         var new: [ID: StateFollowing<State>] = [:]
-        // The first of several with the same id.
+        // Of several elements with the same id, the first.
         for (id, state) in all(whole) where new[id] == nil {
           let following = last[id] ?? makeFollowing(sink.map(of: id) { toWholeAction(id, $0) })
           new[id] = following
@@ -295,14 +295,14 @@ extension StateEffect {
 /// The source of a part's states, for one store: of the part that was asked for last. It cannot be followed.
 private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
   private let toPart: @Sendable (Whole, ID) -> Part?
-  private let current = Kept<ID>()
+  private let current = Box<ID>()
   private var source: Source<Part>?
   private var publishing: (() -> Confined<Source<Part>>)?
 
   init(_ toPart: @escaping @Sendable (Whole, ID) -> Part?) { self.toPart = toPart }
 
   /// Makes a source of the states of the part that was asked for last, which can be followed.
-  func publishing<Action>(in whole: EffectContext<Whole, Action>.Moment) -> () -> Confined<Source<Part>> {
+  func publishing<Action>(in whole: EffectContext<Whole, Action>.CommitContext) -> () -> Confined<Source<Part>> {
     if let publishing { return publishing }
     let made = { [toPart, current, whole = whole.publishing] in
       let id = current.value

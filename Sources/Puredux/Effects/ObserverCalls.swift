@@ -1,30 +1,30 @@
-/// The calls of an observer: carries out what its turns decide, and nothing else.
+/// The calls of an observer: carries out what their scheduler decides, and nothing else.
 final class ObserverCalls: Sendable {
-  private let turns = LockedValue(ObserverTurns<ObserverSubscription, ObserverCalls.Turn>())
+  private let scheduler = LockedValue(ObserverScheduler<ObserverSubscription, ObserverCalls.Turn>())
 
   /// Makes a subscription the observer's, replacing the previous one, which is cancelled.
   func subscribe(_ subscription: ObserverSubscription) {
-    let (replaced, _) = turns.withLock { $0.subscribe(subscription) }
+    let (replaced, _) = scheduler.withLock { $0.subscribe(subscription) }
     replaced?.cancel()
   }
 
   /// A subscription's place in the order has come. True if it begins now.
   func arrive(_ turn: ObserverCalls.Turn) -> Bool {
-    turns.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
+    scheduler.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
   }
 
   func isCurrent(_ subscription: ObserverSubscription) -> Bool {
-    turns.withLock { $0.isCurrent(subscription) }
+    scheduler.withLock { $0.isCurrent(subscription) }
   }
 
   func begin(by subscription: ObserverSubscription) -> Bool {
-    turns.withLock { $0.beginCall(by: subscription) }
+    scheduler.withLock { $0.beginCall(by: subscription) }
   }
 
   /// A call has returned. Starts the turn that waited for that, or returns it, to be run by the same task, if it
   /// belongs to the same store.
   func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
-    guard let turn = turns.withLock({ $0.endCall() }) else { return nil }
+    guard let turn = scheduler.withLock({ $0.endCall() }) else { return nil }
     if turn.node === node { return turn }
     turn.startInOrder()
     return nil
@@ -32,7 +32,7 @@ final class ObserverCalls: Sendable {
 
   /// A subscription is over or cancelled: it no longer calls the observer.
   func end(_ subscription: ObserverSubscription) {
-    turns.releasingOutside { $0.end(subscription) }
+    scheduler.releasingOutside { $0.end(subscription) }
   }
 }
 

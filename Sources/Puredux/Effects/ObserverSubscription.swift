@@ -34,7 +34,7 @@ final class ObserverSubscription: Sendable {
     _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
     _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
   ) async -> ObserverCalls.Turn? {
-    // As in `IdentifiedEffect.run`: whoever cancels before the task is known does not find it at rest.
+    // As in `IdentifiedEffect.run`: before the task is stored, where `cancel` finds it, the effect does not rest.
     running.holdPauses()
     let task = Task { [calls] in
       running.beginsHere()

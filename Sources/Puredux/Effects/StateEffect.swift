@@ -36,7 +36,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     of value: @escaping @Sendable (State) -> Value, _ effect: @escaping @Sendable (Value) -> Effect<Action>?
   ) -> StateEffect {
     StateEffect { sink in
-      let last = Kept<Value>()
+      let last = Box<Value>()
       return StateFollowing { state in
         let new = value(state)
         if let last = last.value, last == new { return }
@@ -82,7 +82,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
   ) -> StateEffect {
     StateEffect { sink in
-      let changes = Kept<KeyedChanges<Key, Value>>()
+      let changes = Box<KeyedChanges<Key, Value>>()
       func update(with elements: Keyed<Key, Value>) {
         var current = changes.value.take() ?? KeyedChanges()
         current.update(with: elements) {
@@ -104,7 +104,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     _ elements: @escaping @Sendable (State) -> Elements, effect: @escaping @Sendable (ID, Value) -> Effect<Action>?
   ) -> StateEffect where Elements.Element == (id: ID, value: Value) {
     StateEffect { sink in
-      let changes = Kept<ElementChanges<ID, Value>>()
+      let changes = Box<ElementChanges<ID, Value>>()
       func update(with elements: some Sequence<(id: ID, value: Value)>) {
         var current = changes.value.take() ?? ElementChanges()
         current.update(with: elements) {

@@ -1,10 +1,10 @@
-/// Runs the effects of one store's state: carries out what their turns decide, and nothing else.
+/// Runs the effects of one store's state: carries out what their scheduler decides, and nothing else.
 final class StateEffectRunner<Action: Sendable>: Sendable {
   /// The store that the effects belong to.
   private let node: any AnyStoreNode
   /// Makes the `Dispatch` that an effect is given.
   private let dispatch: @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
-  private let turns = LockedValue(StateEffectTurns<Int, IdentifiedEffect>())
+  private let scheduler = LockedValue(StateEffectScheduler<Int, IdentifiedEffect>())
 
   init(
     of node: any AnyStoreNode, dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
@@ -15,7 +15,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 
   /// Begins work for an element, replacing any before. Only on the tree's executor, in commit order, like `end`.
   func begin(_ effect: Effect<Action>?, for id: Int) {
-    if turns.withLock({ $0.isClosed }) { return }
+    if scheduler.withLock({ $0.isClosed }) { return }
     let effects = node.effects
     var runs: [Effect<Action>.Run] = []
     for part in effect?.parts ?? [] {
@@ -39,28 +39,28 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
         named?.count(name, by: -1)
       }
     }
-    carryOut(turns.withLock { $0.begin(work, for: id) })
+    carryOut(scheduler.withLock { $0.begin(work, for: id) })
   }
 
   /// An element is gone.
-  func end(_ id: Int) { carryOut(turns.withLock { $0.end(id) }) }
+  func end(_ id: Int) { carryOut(scheduler.withLock { $0.end(id) }) }
 
-  func isOver(_ id: Int) -> Bool { turns.withLock { $0.isOver(id) } }
+  func isOver(_ id: Int) -> Bool { scheduler.withLock { $0.isOver(id) } }
 
   /// The states have ended: no more work begins.
-  func close() { carryOut(turns.withLock { $0.close() }) }
+  func close() { carryOut(scheduler.withLock { $0.close() }) }
 
   /// No work is wanted any more. Can be called from anywhere.
-  func endAll() { carryOut(turns.withLock { $0.endAll() }) }
+  func endAll() { carryOut(scheduler.withLock { $0.endAll() }) }
 
-  private func carryOut(_ steps: [StateEffectTurns<Int, IdentifiedEffect>.Step]) {
+  private func carryOut(_ steps: [StateEffectScheduler<Int, IdentifiedEffect>.Step]) {
     for step in steps {
       switch step {
       case .cancel(let work): work.cancel()
       case .start(let work, let id):
         let effect: ClosureEffect.Body = { [self] running in
           await work.run(within: running, of: node) { [self] in
-            carryOut(turns.withLock { $0.ended(work, for: id) })
+            carryOut(scheduler.withLock { $0.ended(work, for: id) })
           }
         }
         node.effects.start(effect, of: node)

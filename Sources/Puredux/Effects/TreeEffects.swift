@@ -50,7 +50,7 @@
     start(of: node, isObserver: isObserver, making: { ClosureEffect(of: $0, body) })
   }
 
-  /// Likewise, for an effect that is made for its runner.
+  /// As `start(_:of:isObserver:)`, for an effect that is made for its runner.
   @usableFromInline func start(
     of node: any AnyStoreNode, isObserver: Bool = false, making make: (EffectRunner) -> RunningEffect
   ) {
@@ -63,7 +63,8 @@
       return (runner, table.holding != nil)
     }
     runner.add(make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
-    // It may have been released before the effect was added; if others are held by now, with those.
+    // The runner may have been released before the effect was added. If effects are held again by now, it is
+    // released with them.
     let isReleased =
       isHolding
       && table.withLock { table in
@@ -126,7 +127,7 @@
       table.entries.change(along: node.path) { $0.endings[number] = action }
       return Ending(node: ObjectIdentifier(node), number: number)
     }
-    // Whoever takes the action out performs it, so that it is performed once: here, or by a later end of the store.
+    // The call that takes the action out performs it: this one, or a later end of the store, never both.
     if node.refuses(nil) { take(ending)?() }
     return ending
   }

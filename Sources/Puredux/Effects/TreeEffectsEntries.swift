@@ -78,14 +78,14 @@ extension TreeEffects {
         visited.append(id)
         if body(&entries.values[index]) { waiting.append(contentsOf: entries.values[index].below) }
       }
-      // The lower ones first: a place is held by those below it, and a long chain of them must not be released
+      // The lower entries first: a store is held by the stores below it, and a long chain of them must not be released
       // recursively.
       var dropped: [Entry] = []
       for id in visited.reversed() { drop(id, into: &dropped) }
       return dropped
     }
 
-    /// Drops an entry in which nothing is left, and those above it that were kept only for that one.
+    /// Drops an entry in which nothing is left, and the entries above it that were kept only for it.
     private mutating func drop(_ id: ObjectIdentifier, into dropped: inout [Entry]) {
       var next: ObjectIdentifier? = id
       while let id = next, let entry = entries[id], entry.isOver {

@@ -15,12 +15,12 @@ private final class Job: Sendable {
   @Test(arguments: 1...50) func `whatever comes, no two run for one element, and the last wish comes true`(seed: UInt64)
   {
     var generator = SeededGenerator(seed: seed)
-    var turns = StateEffectTurns<Int, Job>()
+    var scheduler = StateEffectScheduler<Int, Job>()
     var running: [Int: [Job]] = [:]
     var cancelled: Set<Int> = []
     var wished: [Int: [Int]] = [:]
     var count = 0
-    func carryOut(_ steps: [StateEffectTurns<Int, Job>.Step]) {
+    func carryOut(_ steps: [StateEffectScheduler<Int, Job>.Step]) {
       for step in steps {
         switch step {
         case .cancel(let job): cancelled.insert(job.number)
@@ -37,15 +37,15 @@ private final class Job: Sendable {
           return Job(count)
         }
         wished[id] = jobs.map(\.number)
-        carryOut(turns.begin(jobs, for: id))
+        carryOut(scheduler.begin(jobs, for: id))
       case 1:
         wished[id] = []
-        carryOut(turns.end(id))
+        carryOut(scheduler.end(id))
       default:
         guard let job = running[id]?.randomElement(using: &generator) else { continue }
         running[id]?.removeAll { $0 === job }
         wished[id]?.removeAll { $0 == job.number }
-        carryOut(turns.ended(job, for: id))
+        carryOut(scheduler.ended(job, for: id))
       }
       for (id, jobs) in running {
         let current = jobs.map(\.number).filter { !cancelled.contains($0) }
@@ -58,32 +58,32 @@ private final class Job: Sendable {
     for id in 0..<3 {
       while let job = running[id]?.first(where: { cancelled.contains($0.number) }) {
         running[id]?.removeAll { $0 === job }
-        carryOut(turns.ended(job, for: id))
+        carryOut(scheduler.ended(job, for: id))
       }
       #expect(Set((running[id] ?? []).map(\.number)) == Set(wished[id] ?? []), "seed \(seed)")
     }
-    carryOut(turns.endAll())
+    carryOut(scheduler.endAll())
     let late = Job(0)
-    carryOut(turns.begin([late], for: 0))
+    carryOut(scheduler.begin([late], for: 0))
     #expect(cancelled.contains(0))
     #expect(running.values.joined().allSatisfy { cancelled.contains($0.number) })
   }
 
   @Test func `when the states have ended what runs goes on, and nothing begins any more`() {
-    var turns = StateEffectTurns<Int, Job>()
+    var scheduler = StateEffectScheduler<Int, Job>()
     let jobs = (1...4).map(Job.init)
-    _ = turns.begin([jobs[0]], for: 1)
-    _ = turns.begin([jobs[1]], for: 1)
-    _ = turns.begin([jobs[2]], for: 2)
-    func cancelled(_ steps: [StateEffectTurns<Int, Job>.Step]) -> [Int] {
+    _ = scheduler.begin([jobs[0]], for: 1)
+    _ = scheduler.begin([jobs[1]], for: 1)
+    _ = scheduler.begin([jobs[2]], for: 2)
+    func cancelled(_ steps: [StateEffectScheduler<Int, Job>.Step]) -> [Int] {
       steps.compactMap { if case .cancel(let job) = $0 { job.number } else { nil } }
     }
-    #expect(cancelled(turns.close()) == [2])
-    #expect(cancelled(turns.begin([jobs[3]], for: 3)) == [4])
-    #expect(turns.ended(jobs[0], for: 1).isEmpty)
-    #expect(turns.isOver(1))
-    #expect(!turns.isOver(2))
-    #expect(cancelled(turns.endAll()) == [3])
+    #expect(cancelled(scheduler.close()) == [2])
+    #expect(cancelled(scheduler.begin([jobs[3]], for: 3)) == [4])
+    #expect(scheduler.ended(jobs[0], for: 1).isEmpty)
+    #expect(scheduler.isOver(1))
+    #expect(!scheduler.isOver(2))
+    #expect(cancelled(scheduler.endAll()) == [3])
   }
 
   /// Against what a dictionary of each collection says.

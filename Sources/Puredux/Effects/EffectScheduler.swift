@@ -1,8 +1,8 @@
 /// What runs and waits under one id in one store: a pure state machine, run under its slot's lock. Each effect is
-/// treated by its own policy, beside those before it; those after it are never in its way.
+/// treated by its own policy, beside the effects before it; later effects never hold it up.
 ///
 /// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock.
-struct EffectTurns<Work: AnyObject> {
+struct EffectScheduler<Work: AnyObject> {
   enum Step {
     case start(Work)
     /// Have a timer call `timerWoke` when the time has come; it is a task like the others.
@@ -41,7 +41,7 @@ struct EffectTurns<Work: AnyObject> {
     var wakes: Duration
   }
 
-  /// The time after a throttled effect has begun, in which no other of those may.
+  /// The time after a throttled effect has begun, in which no other throttled effect may begin.
   fileprivate struct Window {
     /// It may have ended.
     let opener: Work
@@ -49,16 +49,16 @@ struct EffectTurns<Work: AnyObject> {
   }
 
   private var running: [ObjectIdentifier: Entry] = [:]
-  /// The highest number of those that have begun.
+  /// The highest number of an effect that has begun.
   private var highestBegun = 0
   private var lastNumber = 0
-  /// Those that begin when fewer than `limit` of those before them are unfinished.
+  /// Effects that begin when fewer than `limit` of the effects before them are unfinished.
   private var waiting = Queue<(entry: Entry, limit: Int)>()
   private var debounced: Held?
   private var throttled: (held: Held, interval: Duration)?
   private var window: Window?
 
-  /// Those that wait for their time.
+  /// The debounced and the throttled effect that wait for their time.
   private var held: [Held] { [debounced, throttled?.held].compactMap { $0 } }
 
   /// How many are unfinished: they run, wait, or are held until their time.
@@ -127,7 +127,7 @@ struct EffectTurns<Work: AnyObject> {
     return steps
   }
 
-  /// Cancels the oldest of those that are unfinished.
+  /// Cancels the oldest unfinished effects.
   private mutating func cancelOldest(leaving limit: Int) -> [Step] {
     let surplus = count - limit
     guard surplus > 0 else { return [] }
@@ -152,7 +152,7 @@ struct EffectTurns<Work: AnyObject> {
     return steps
   }
 
-  /// Whether it opened the current window: it is not to be forgotten, although it is over.
+  /// Whether an effect opened the current throttle window: its owners keep it, although it is over.
   func isOpener(_ work: Work) -> Bool { window?.opener === work }
 
   /// Forgets work that is about to be cancelled, and the window that it opened. What waited for it begins by `goOn`:
@@ -196,14 +196,14 @@ struct EffectTurns<Work: AnyObject> {
     return steps
   }
 
-  /// How many of those that came before the first that waits are unfinished.
+  /// How many of the effects with a lower number are unfinished.
   private func unfinishedCount(before number: Int) -> Int {
-    // Only those of other policies overtake one that waits.
+    // Only effects of other policies overtake one that waits.
     let begun = highestBegun < number ? running.count : running.values.count { $0.number < number }
     return begun + held.count { $0.entry.number < number }
   }
 
-  /// Removes an effect that has ended, when nothing is to begin any more: those that wait are left out.
+  /// Removes an effect that has ended, when nothing is to begin any more: waiting effects are left out.
   mutating func endedLast(_ work: Work) -> [Step] {
     running.removeValue(forKey: ObjectIdentifier(work))
     return waiting.popAll().map { .leaveOut($0.entry.work) }
@@ -264,8 +264,8 @@ struct EffectTurns<Work: AnyObject> {
   }
 }
 
-extension EffectTurns: Sendable where Work: Sendable {}
-extension EffectTurns.Entry: Sendable where Work: Sendable {}
-extension EffectTurns.Held: Sendable where Work: Sendable {}
-extension EffectTurns.Timer: Sendable where Work: Sendable {}
-extension EffectTurns.Window: Sendable where Work: Sendable {}
+extension EffectScheduler: Sendable where Work: Sendable {}
+extension EffectScheduler.Entry: Sendable where Work: Sendable {}
+extension EffectScheduler.Held: Sendable where Work: Sendable {}
+extension EffectScheduler.Timer: Sendable where Work: Sendable {}
+extension EffectScheduler.Window: Sendable where Work: Sendable {}

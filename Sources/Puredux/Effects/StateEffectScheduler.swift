@@ -2,21 +2,21 @@
 /// its runner's lock.
 ///
 /// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock.
-struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
+struct StateEffectScheduler<ID: Hashable, Work: AnyObject> {
   enum Step {
     case start(Work, ID)
     /// The work runs or is never begun: nothing of it is wanted any more.
     case cancel(Work)
   }
 
-  fileprivate struct Turn {
+  fileprivate struct Slot {
     /// Begun, and not over; it may be cancelled.
     var running: [Work]
     /// Begins when all of that is over.
     var next: [Work] = []
   }
 
-  private var turns: [ID: Turn] = [:]
+  private var slots: [ID: Slot] = [:]
   /// Whether no more work begins.
   private(set) var isClosed = false
 
@@ -24,47 +24,47 @@ struct StateEffectTurns<ID: Hashable, Work: AnyObject> {
   mutating func begin(_ work: [Work], for id: ID) -> [Step] {
     if isClosed { return work.map { .cancel($0) } }
     let steps = end(id)
-    if turns[id] == nil { return steps + start(work, for: id) }
-    turns[id]?.next = work
+    if slots[id] == nil { return steps + start(work, for: id) }
+    slots[id]?.next = work
     return steps
   }
 
   /// An element is gone.
   mutating func end(_ id: ID) -> [Step] {
-    guard let turn = turns[id] else { return [] }
-    turns[id]?.next = []
-    return (turn.running + turn.next).map { .cancel($0) }
+    guard let slot = slots[id] else { return [] }
+    slots[id]?.next = []
+    return (slot.running + slot.next).map { .cancel($0) }
   }
 
   /// All elements are gone, and none will come.
   mutating func endAll() -> [Step] {
     isClosed = true
-    return turns.keys.flatMap { end($0) }
+    return slots.keys.flatMap { end($0) }
   }
 
   /// No more will come: running work goes on.
   mutating func close() -> [Step] {
     isClosed = true
-    defer { for id in turns.keys { turns[id]?.next = [] } }
-    return turns.values.flatMap(\.next).map { .cancel($0) }
+    defer { for id in slots.keys { slots[id]?.next = [] } }
+    return slots.values.flatMap(\.next).map { .cancel($0) }
   }
 
   /// Whether there is no work for an element.
-  func isOver(_ id: ID) -> Bool { turns[id] == nil }
+  func isOver(_ id: ID) -> Bool { slots[id] == nil }
 
   /// Work is over.
   mutating func ended(_ work: Work, for id: ID) -> [Step] {
-    guard var turn = turns[id] else { return [] }
-    turn.running.removeAll { $0 === work }
-    turns[id] = turn
-    return turn.running.isEmpty ? start(turn.next, for: id) : []
+    guard var slot = slots[id] else { return [] }
+    slot.running.removeAll { $0 === work }
+    slots[id] = slot
+    return slot.running.isEmpty ? start(slot.next, for: id) : []
   }
 
   private mutating func start(_ work: [Work], for id: ID) -> [Step] {
-    turns[id] = work.isEmpty ? nil : Turn(running: work)
+    slots[id] = work.isEmpty ? nil : Slot(running: work)
     return work.map { .start($0, id) }
   }
 }
 
-extension StateEffectTurns: Sendable where ID: Sendable, Work: Sendable {}
-extension StateEffectTurns.Turn: Sendable where Work: Sendable {}
+extension StateEffectScheduler: Sendable where ID: Sendable, Work: Sendable {}
+extension StateEffectScheduler.Slot: Sendable where Work: Sendable {}

@@ -3,7 +3,7 @@
 ///
 /// A subscription arrives when its place in the order has come. It begins at once, or waits for a call in progress.
 /// What is returned and not used is released outside the lock.
-struct ObserverTurns<Subscription: AnyObject, Turn> {
+struct ObserverScheduler<Subscription: AnyObject, Turn> {
   /// The most recent subscription, until it is over.
   private(set) var current: Subscription?
   private(set) var isCalling = false
@@ -58,4 +58,4 @@ struct ObserverTurns<Subscription: AnyObject, Turn> {
   }
 }
 
-extension ObserverTurns: Sendable where Subscription: Sendable, Turn: Sendable {}
+extension ObserverScheduler: Sendable where Subscription: Sendable, Turn: Sendable {}

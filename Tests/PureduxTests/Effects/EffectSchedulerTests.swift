@@ -1,0 +1,398 @@
+import PureduxLogTesting
+import PureduxTestSupport
+import Testing
+
+@testable import Puredux
+
+/// Some work, told apart by its number.
+private final class Job: Sendable, CustomStringConvertible {
+  let number: Int
+  init(_ number: Int) { self.number = number }
+  var description: String { "\(number)" }
+}
+
+/// The state machine with what its shell would do, in a time that goes on by hand.
+private struct Jobs {
+  var machine = EffectScheduler<Job>()
+  var now = Duration.zero
+  var running: [Int: Job] = [:]
+  var leftOut: [Int] = []
+  var turnedAway: [Int] = []
+  var cancelled: [Int] = []
+  var begun: [Int] = []
+  /// The timers that sleep, and until when.
+  var timers: [(timer: Job, until: Duration)] = []
+  private var timerCount = 0
+
+  mutating func add(_ number: Int, _ policy: EffectPolicy) {
+    timerCount += 1
+    let timer = Job(-timerCount)
+    let job = Job(number)
+    jobs[number] = job
+    carryOut(machine.add(job, policy, at: now) { timer })
+  }
+
+  mutating func cancel() { carryOut(machine.cancelAll()) }
+
+  /// The jobs by their numbers, as their owners know them.
+  private var jobs: [Int: Job] = [:]
+  var withdrawn: Set<Int> = []
+  /// What has begun although it had been withdrawn.
+  var tooLate: [Int] = []
+
+  /// - Parameter meanwhile: What happens on other threads before it goes on.
+  mutating func withdraw(_ numbers: [Int], meanwhile: (inout Jobs) -> Void = { _ in }) {
+    withdrawn.formUnion(numbers)
+    for number in numbers { running[number] = nil }
+    carryOut(machine.withdraw(numbers.compactMap { jobs[$0] }))
+    meanwhile(&self)
+    carryOut(machine.goOn(at: now))
+  }
+
+  mutating func end(_ number: Int, isLast: Bool = false) {
+    guard let job = running.removeValue(forKey: number) else { return }
+    carryOut(isLast ? machine.endedLast(job) : machine.ended(job))
+  }
+
+  mutating func advance(by duration: Duration) {
+    now += duration
+    while let index = timers.firstIndex(where: { $0.until <= now }) { wake(timers.remove(at: index).timer) }
+  }
+
+  private mutating func wake(_ timer: Job) {
+    switch machine.timerWoke(timer, at: now) {
+    case .sleep(let until): timers.append((timer, until))
+    case .run(let job): begin(job)
+    case .end: break
+    }
+  }
+
+  private mutating func begin(_ job: Job) {
+    if withdrawn.contains(job.number) { tooLate.append(job.number) }
+    begun.append(job.number)
+    running[job.number] = job
+  }
+
+  private mutating func carryOut(_ steps: [EffectScheduler<Job>.Step]) {
+    for step in steps {
+      switch step {
+      case .start(let job): begin(job)
+      case .startTimer(let timer): wake(timer)
+      case .cancel(let job) where job.number < 0: timers.removeAll { $0.timer === job }
+      case .cancel(let job):
+        cancelled.append(job.number)
+        running[job.number] = nil
+      case .leaveOut(let job): leftOut.append(job.number)
+      case .turnAway(let job): turnedAway.append(job.number)
+      }
+    }
+  }
+}
+
+@Suite struct EffectSchedulerTests {
+  @Test(arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1)])
+  func `behind the last that may begin nothing does, and nothing is kept`(policy: EffectPolicy) {
+    var jobs = Jobs()
+    for number in 1...3 { jobs.add(number, policy) }
+    jobs.end(1, isLast: true)
+    #expect(jobs.begun == [1])
+    #expect(jobs.leftOut == [2, 3])
+    #expect(jobs.machine.count == 0)
+  }
+
+  @Test func `an earlier time takes the place of a later one`() {
+    var jobs = Jobs()
+    jobs.add(1, .debounced(for: .seconds(10)))
+    jobs.add(2, .debounced(for: .seconds(1)))
+    #expect(jobs.timers.map(\.until) == [.seconds(1)])
+    jobs.advance(by: .seconds(1))
+    #expect(jobs.begun == [2])
+    #expect(jobs.leftOut == [1])
+    #expect(jobs.timers.isEmpty)
+  }
+
+  @Test func `a later time is slept for when the earlier has come, by the same timer`() {
+    var jobs = Jobs()
+    for number in 1...100 {
+      jobs.add(number, .debounced(for: .seconds(2)))
+      jobs.advance(by: .seconds(1))
+      #expect(jobs.timers.count == 1)
+    }
+    jobs.advance(by: .seconds(1))
+    #expect(jobs.begun == [100])
+  }
+
+  @Test func `the first is first before those that wait for their time or turn, too`() {
+    var jobs = Jobs()
+    jobs.add(1, .debounced(for: .seconds(1)))
+    jobs.add(2, .first)
+    #expect(jobs.begun == [])
+    #expect(jobs.leftOut == [2])
+    jobs.advance(by: .seconds(1))
+    jobs.end(1)
+    jobs.add(3, .throttled(for: .seconds(5)))
+    jobs.add(4, .throttled(for: .seconds(5)))
+    jobs.end(3)
+    jobs.add(5, .first)
+    #expect(jobs.begun == [1, 3])
+    #expect(jobs.leftOut == [2, 5])
+  }
+
+  @Test func `each policy deals with those of another before it`() {
+    var jobs = Jobs()
+    jobs.add(1, .concurrent(limit: 5))
+    jobs.add(2, .inTurn())
+    jobs.add(3, .first)
+    #expect(jobs.begun == [1])
+    #expect(jobs.leftOut == [3])
+    jobs.add(4, .debounced(for: .seconds(1)))
+    #expect(jobs.cancelled == [1])
+    #expect(jobs.leftOut == [3, 2])
+    jobs.add(5, .latest)
+    #expect(jobs.begun == [1, 5])
+    #expect(jobs.leftOut == [3, 2, 4])
+    jobs.cancel()
+    #expect(jobs.cancelled == [1, 5])
+    #expect(jobs.machine.isOver(at: jobs.now))
+  }
+
+  @Test func `one in turn waits for what is held before it`() {
+    var jobs = Jobs()
+    jobs.add(1, .debounced(for: .seconds(1)))
+    jobs.add(2, .inTurn())
+    #expect(jobs.begun.isEmpty)
+    jobs.advance(by: .seconds(1))
+    #expect(jobs.begun == [1])
+    jobs.end(1)
+    #expect(jobs.begun == [1, 2])
+  }
+
+  @Test func `one in turn waits for nothing that comes after it`() {
+    var jobs = Jobs()
+    jobs.add(1, .inTurn())
+    jobs.add(2, .inTurn())
+    jobs.add(3, .concurrent(limit: 2))
+    jobs.add(4, .throttled(for: .seconds(3600)))
+    jobs.add(5, .throttled(for: .seconds(3600)))
+    jobs.add(6, .inTurn())
+    #expect(jobs.begun == [1, 4])
+    jobs.end(1)
+    // 3 has one before it, and 6 all.
+    #expect(jobs.begun == [1, 4, 2, 3])
+    jobs.end(2)
+    jobs.end(3)
+    #expect(jobs.begun == [1, 4, 2, 3])
+    jobs.end(4)
+    #expect(jobs.begun == [1, 4, 2, 3])
+    // What was held before it is replaced by one that comes after it.
+    jobs.add(7, .throttled(for: .seconds(1)))
+    #expect(jobs.leftOut == [5])
+    #expect(jobs.begun == [1, 4, 2, 3, 6])
+    jobs.advance(by: .seconds(3600))
+    #expect(jobs.begun == [1, 4, 2, 3, 6, 7])
+  }
+
+  @Test func `concurrent ones count those before them, and begin in their order`() {
+    var jobs = Jobs()
+    jobs.add(1, .debounced(for: .seconds(1)))
+    jobs.add(2, .concurrent(limit: 1))
+    jobs.add(3, .concurrent(limit: 10))
+    #expect(jobs.begun.isEmpty)
+    jobs.advance(by: .seconds(1))
+    jobs.add(4, .throttled(for: .seconds(5)))
+    #expect(jobs.begun == [1, 4])
+    jobs.end(1)
+    #expect(jobs.begun == [1, 4, 2, 3])
+  }
+
+  @Test func `a throttled one does not wait for the time of a debounced one, nor replaces it`() {
+    var jobs = Jobs()
+    jobs.add(1, .debounced(for: .seconds(10)))
+    jobs.add(2, .throttled(for: .seconds(1)))
+    jobs.add(3, .throttled(for: .seconds(1)))
+    #expect(jobs.begun == [2])
+    jobs.advance(by: .seconds(1))
+    #expect(jobs.begun == [2, 3])
+    jobs.advance(by: .seconds(9))
+    #expect(jobs.begun == [2, 3, 1])
+    // The debounced one cancels both, and ends their time.
+    jobs.add(4, .throttled(for: .seconds(100)))
+    jobs.add(5, .throttled(for: .seconds(100)))
+    jobs.add(6, .debounced(for: .seconds(1)))
+    jobs.add(7, .throttled(for: .seconds(100)))
+    #expect(jobs.begun == [2, 3, 1, 4, 7])
+    #expect(jobs.leftOut == [5])
+    #expect(jobs.cancelled == [1, 2, 3, 4])
+  }
+
+  @Test func `a throttle without the latest leaves out what comes in its time`() {
+    var jobs = Jobs()
+    for number in 1...3 { jobs.add(number, .throttled(for: .seconds(5), latest: false)) }
+    #expect(jobs.begun == [1])
+    #expect(jobs.leftOut == [2, 3])
+    #expect(jobs.timers.isEmpty)
+    jobs.advance(by: .seconds(5))
+    jobs.add(4, .throttled(for: .seconds(5)))
+    jobs.add(5, .throttled(for: .seconds(5)))
+    jobs.add(6, .throttled(for: .seconds(5), latest: false))
+    jobs.advance(by: .seconds(5))
+    #expect(jobs.begun == [1, 4, 5])
+    #expect(jobs.leftOut == [2, 3, 6])
+  }
+
+  @Test func `the newest are left, whatever their policies`() {
+    var jobs = Jobs()
+    jobs.add(1, .throttled(for: .seconds(5)))
+    jobs.add(2, .throttled(for: .seconds(5)))
+    jobs.add(3, .inTurn())
+    jobs.add(4, .newest(limit: 3))
+    #expect(jobs.cancelled == [1])
+    #expect(jobs.begun == [1, 4])
+    jobs.add(5, .newest(limit: 3))
+    // The one in turn waits for nothing any more.
+    #expect(jobs.leftOut == [2])
+    #expect(jobs.begun == [1, 4, 3, 5])
+    #expect(jobs.timers.isEmpty)
+    jobs.add(6, .newest(limit: 0))
+    #expect(jobs.cancelled == [1, 3, 4, 5])
+    jobs.end(6)
+    #expect(jobs.machine.count == 0)
+    // The time of the throttle is not that of those that are cancelled.
+    jobs.add(7, .throttled(for: .seconds(5), latest: false))
+    #expect(jobs.leftOut == [2, 7])
+  }
+
+  @Test func `a throttle that is over lets the next begin, and can be forgotten then`() {
+    var jobs = Jobs()
+    jobs.add(1, .throttled(for: .seconds(5)))
+    jobs.end(1)
+    #expect(!jobs.machine.isOver(at: jobs.now))
+    jobs.advance(by: .seconds(5))
+    #expect(jobs.machine.isOver(at: jobs.now))
+    jobs.add(2, .throttled(for: .seconds(5)))
+    #expect(jobs.begun == [1, 2])
+  }
+
+  @Test(arguments: [Int.min, -1, 0, 1])
+  func `limits that make no sense count as the least that does`(limit: Int) {
+    var jobs = Jobs()
+    jobs.add(1, .concurrent(limit: limit))
+    jobs.add(2, .concurrent(limit: limit))
+    #expect(jobs.begun == [1])
+    jobs.end(1)
+    #expect(jobs.begun == [1, 2])
+    jobs.add(3, .inTurn(limit: limit))
+    #expect(jobs.turnedAway == (limit > 0 ? [] : [3]))
+  }
+
+  @Test func `times of zero or less are none`() {
+    for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
+      var jobs = Jobs()
+      jobs.add(1, .debounced(for: time))
+      jobs.add(2, .throttled(for: time))
+      jobs.add(3, .throttled(for: time))
+      #expect(jobs.begun == [1, 2, 3])
+      #expect(jobs.timers.isEmpty)
+    }
+  }
+
+  @Test(arguments: [EffectPolicy.first, .inTurn(limit: 0), .concurrent(limit: 1), .throttled(for: .seconds(5))])
+  func `what is withdrawn is in nobody's way`(policy: EffectPolicy) {
+    var jobs = Jobs()
+    jobs.add(1, policy)
+    jobs.add(2, policy)
+    jobs.withdraw([1, 2])
+    #expect(jobs.machine.isOver(at: jobs.now))
+    #expect(jobs.timers.isEmpty)
+    jobs.add(3, policy)
+    #expect(jobs.begun == [1, 3])
+  }
+
+  @Test func `who waits for what is withdrawn begins, unless it is withdrawn, too`() {
+    var jobs = Jobs()
+    for number in 1...4 { jobs.add(number, .inTurn()) }
+    jobs.withdraw([1, 2])
+    #expect(jobs.begun == [1, 3])
+    jobs.end(3)
+    #expect(jobs.begun == [1, 3, 4])
+    jobs.end(4)
+    // One that is held, too, keeps others waiting.
+    jobs.add(5, .debounced(for: .seconds(1)))
+    jobs.add(6, .inTurn())
+    jobs.withdraw([5])
+    #expect(jobs.begun == [1, 3, 4, 6])
+    #expect(jobs.timers.isEmpty)
+  }
+
+  @Test func `a time is that of who began it, also when that is over`() {
+    var jobs = Jobs()
+    jobs.add(1, .throttled(for: .seconds(5)))
+    jobs.end(1)
+    jobs.withdraw([1])
+    jobs.add(2, .throttled(for: .seconds(5)))
+    #expect(jobs.begun == [1, 2])
+    jobs.add(3, .throttled(for: .seconds(5)))
+    // What was held back by another begins when that is withdrawn, and its own time with it.
+    jobs.advance(by: .seconds(1))
+    jobs.withdraw([2])
+    #expect(jobs.begun == [1, 2, 3])
+    #expect(jobs.timers.isEmpty)
+    jobs.add(4, .throttled(for: .seconds(5)))
+    jobs.withdraw([4])
+    jobs.add(5, .throttled(for: .seconds(5)))
+    #expect(jobs.begun == [1, 2, 3])
+    jobs.advance(by: .seconds(4))
+    #expect(jobs.begun == [1, 2, 3])
+    jobs.advance(by: .seconds(1))
+    #expect(jobs.begun == [1, 2, 3, 5])
+  }
+
+  /// Whatever comes in whatever order: each is begun, left out, turned away or withdrawn, once, and what was cancelled
+  /// was begun.
+  @Test func `nothing is lost, and nothing begun twice`() {
+    let seed = UInt64.random(in: 0..<1_000_000_000)
+    var random = SeededGenerator(seed: seed)
+    for _ in 0..<500 {
+      var jobs = Jobs()
+      var count = 0
+      for _ in 0..<60 {
+        switch Int.random(in: 0..<11, using: &random) {
+        case 0: jobs.cancel()
+        case 10:
+          let gone = (0..<3).map { _ in Int.random(in: 1...max(1, count), using: &random) }
+          let ends = Bool.random(using: &random)
+          let wakes = Duration.seconds(Int.random(in: 0...1, using: &random))
+          jobs.withdraw(gone.filter { $0 <= count }) { jobs in
+            jobs.advance(by: wakes)
+            if ends, let number = jobs.running.keys.min() { jobs.end(number) }
+          }
+        case 1...2: jobs.advance(by: .seconds(Int.random(in: 0...3, using: &random)))
+        case 3...5: if let number = jobs.running.keys.sorted().randomElement(using: &random) { jobs.end(number) }
+        default:
+          count += 1
+          let time = Duration.seconds(Int.random(in: -1...3, using: &random))
+          let limit = Int.random(in: 0...3, using: &random)
+          let policies: [EffectPolicy] = [
+            .latest, .newest(limit: limit), .first, .inTurn(limit: limit), .concurrent(limit: limit),
+            .debounced(for: time), .throttled(for: time), .throttled(for: time, latest: false),
+          ]
+          jobs.add(count, policies.randomElement(using: &random)!)
+        }
+        // One for the debounced, and one for the throttled.
+        #expect(jobs.timers.count <= 2, "seed \(seed)")
+      }
+      for _ in 0..<100 {
+        jobs.advance(by: .seconds(3))
+        for number in jobs.running.keys.sorted() { jobs.end(number) }
+      }
+      let outcomes = jobs.begun + jobs.leftOut + jobs.turnedAway
+      #expect(Set(outcomes).count == outcomes.count, "seed \(seed)")
+      #expect(jobs.tooLate.isEmpty, "seed \(seed)")
+      #expect(Set(outcomes).union(jobs.withdrawn) == Set((0..<count).map { $0 + 1 }), "seed \(seed)")
+      #expect(Set(jobs.cancelled).isSubset(of: jobs.begun), "seed \(seed)")
+      #expect(Set(jobs.cancelled).count == jobs.cancelled.count, "seed \(seed)")
+      #expect(jobs.machine.isOver(at: jobs.now), "seed \(seed)")
+      #expect(jobs.timers.isEmpty, "seed \(seed)")
+    }
+  }
+}
