@@ -1,13 +1,5 @@
 import Synchronization
 
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#elseif canImport(Android)
-  import Android
-#endif
-
 /// A lock for operations that mostly take a few nanoseconds. A thread that finds it taken spins, then yields, and then
 /// sleeps for a moment at a time.
 ///
@@ -56,7 +48,7 @@ import Synchronization
         }
         rounds += 1
         // The thread that has taken it is not running, or has much to copy.
-        if rounds <= Self.yields { _ = sched_yield() } else { usleep(50) }
+        if rounds <= Self.yields { Platform.yieldThread() } else { Platform.pauseThread() }
       }
     }
   }

@@ -1,13 +1,3 @@
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#elseif canImport(Android)
-  import Android
-#else
-  import Darwin
-#endif
-
 /// A time of day and year. Unlike an instant of a `ContinuousClock`, it means the same in every process, and after a
 /// restart: it can be part of a state or an action.
 ///
@@ -25,10 +15,7 @@ public struct WallTime: Sendable, Hashable, Comparable {
 
   /// The present time by the system's clock, which may be set. A store has its own, `now`, which a test can provide.
   public static var now: WallTime {
-    var time = timespec()
-    // SAFETY: the function writes one value of that type, and keeps nothing.
-    unsafe clock_gettime(CLOCK_REALTIME, &time)
-    return WallTime(since1970: .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec)))
+    WallTime(since1970: Platform.wallClock)
   }
 
   public static func < (lhs: WallTime, rhs: WallTime) -> Bool { lhs.since1970 < rhs.since1970 }
