@@ -53,6 +53,27 @@
     return element
   }
 
+  /// Moves a number of the first elements to the end of another queue: if that is empty, in whole segments, so that it
+  /// takes no longer for a million than for as many segments.
+  mutating func move(_ number: Int, to other: inout SegmentedQueue) {
+    var left = min(number, count)
+    if other.isEmpty, other.shift == shift {
+      other.segments = Queue()
+      other.head = head
+      while head + left >= segmentLength, let segment = segments.popFirst() {
+        let moved = segmentLength - head
+        other.segments.append(segment)
+        other.count += moved
+        count -= moved
+        left -= moved
+        head = 0
+      }
+      if other.isEmpty { other.head = 0 }
+      if count == 0 { segments = Queue() }
+    }
+    for _ in 0..<left { if let element = popFirst() { other.append(element) } }
+  }
+
   /// Takes out the first element, if there is one, and appends another.
   @inlinable mutating func replaceFirst(appending element: Element) -> Element? {
     guard count == 1 else {

@@ -48,6 +48,7 @@
   mutating func move(_ number: Int, to other: inout StateQueue) {
     let number = min(number, count)
     guard number > 0 else { return }
+    if number == count, other.isEmpty { return swap(&self, &other) }
     if !isKnownUniquelyReferenced(&states) { states = states?.copied() }
     if !isKnownUniquelyReferenced(&other.states) { other.states = other.states?.copied() ?? states?.another() }
     guard let states, let target = other.states else { return }
@@ -116,9 +117,7 @@ extension StateQueue {
     /// SAFETY: the other object is of the same type, as queues between which states are moved belong to one backlog.
     override func move(_ number: Int, to other: AnyStates) {
       let other = unsafe unsafeDowncast(other, to: States.self)
-      for _ in 0..<number {
-        if let state = queue.popFirst() { other.queue.append(state) }
-      }
+      queue.move(number, to: &other.queue)
     }
   }
 }

@@ -39,6 +39,38 @@ import Testing
     #expect(queue.all == Array(left))
   }
 
+  @Test(arguments: 0...13, [0, 1, 5])
+  func `moving some of the first elements keeps the order of both`(number: Int, taken: Int) {
+    for kept in 0...9 {
+      var (queue, other) = (SegmentedQueue<Int>(segmentLength: 4), SegmentedQueue<Int>(segmentLength: 4))
+      let count = taken + number + kept
+      for element in 0..<count { queue.append(element) }
+      for _ in 0..<taken { _ = queue.popFirst() }
+      queue.move(number, to: &other)
+      #expect(other.all == Array(taken..<taken + number))
+      #expect(queue.all == Array(taken + number..<count))
+      #expect((queue.count, other.count) == (kept, number))
+      // A queue that has something already, and both go on.
+      queue.append(count)
+      queue.move(2, to: &other)
+      other.append(-1)
+      #expect(other.all == Array(taken..<taken + number + min(2, kept + 1)) + [-1])
+      for element in taken..<taken + number { #expect(other.popFirst() == element) }
+      #expect(queue.all == Array((taken + number + min(2, kept + 1))..<count + 1))
+    }
+  }
+
+  @Test func `moving a million elements moves segments`() {
+    var (queue, other) = (SegmentedQueue<Int>(), SegmentedQueue<Int>())
+    for element in 0..<1_000_000 { queue.append(element) }
+    _ = queue.popFirst()
+    let before = queue
+    queue.move(999_000, to: &other)
+    #expect(copied(in: other, since: before) <= 2 * Self.length)
+    #expect(other.count == 999_000)
+    #expect(queue.popFirst() == 999_001)
+  }
+
   @Test(arguments: [10, length, 100_000])
   func `once it is copied, a change costs a segment at the end that changes`(count: Int) {
     var queue = SegmentedQueue<Int>(segmentLength: Self.length)
