@@ -31,6 +31,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   private let parts: [Middleware]
   /// Whether a root store that follows a log asks it before the log.
   private var isAdmission = false
+  private var isInstrument = false
 
   @inlinable public init(
     _ handle:
@@ -85,6 +86,23 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     Middleware(handle).asAdmission
   }
 
+  /// Tells the tree's instrument of each action. It is in front of all middleware, that of child stores included.
+  static var instrument: Middleware {
+    var instrument = Middleware(handle: { handler, action, node, stages in
+      guard let instrument = node.tree.instrument else { return handler.pass(&action, node, stages) }
+      let beginning = instrument.begins(at: node.commitCount)
+      handler.pass(&action, node, stages)
+      let event = instrument.event(beginning, at: node.commitCount, of: node.id, isReplay: stages.isReplay)
+      if event.count > 0 {
+        instrument.instrument.committed(action, event, in: instrument.store)
+      } else {
+        instrument.instrument.rejected(action, stages.reasonGiven, event, in: instrument.store)
+      }
+    })
+    instrument.isInstrument = true
+    return instrument
+  }
+
   @usableFromInline var asAdmission: Middleware {
     var admission = self
     admission.isAdmission = true
@@ -103,10 +121,15 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline static func handlers(
     _ middleware: [Middleware], showing source: Source<State>, before next: CommitHandler<Action>?
   ) -> CommitHandler<Action>? {
+    if !middleware.isEmpty, let next, next.isInstrument {
+      return CommitHandler(
+        next.handle, showing: next.source, before: handlers(middleware, showing: source, before: next.next),
+        isInstrument: true)
+    }
     var first = next
     for middleware in middleware.reversed() {
       if let handle = middleware.handle {
-        first = CommitHandler(handle, showing: source, before: first)
+        first = CommitHandler(handle, showing: source, before: first, isInstrument: middleware.isInstrument)
       } else {
         first = handlers(middleware.parts, showing: source, before: first)
       }

@@ -8,7 +8,7 @@
   @usableFromInline let publish: (@Sendable (AnyStateStorage, AnySource) -> Void)?
   /// What each reducer does, for a history. Nil if there is none, or if the store is made with one closure.
   @usableFromInline let steps: History<Owned, Action>.Steps?
-  @usableFromInline let middleware: [Middleware<State, Action>]
+  @usableFromInline private(set) var middleware: [Middleware<State, Action>]
   /// Leaves out the states that the store does not publish. Made where it is known whether there is a rule of emission.
   @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
   @usableFromInline let history: History<Owned, Action>?
@@ -59,6 +59,14 @@
       initialState, steps: history.map { _ in reducer.steps.map { ($0.name, $0.changing) } }, middleware: middleware,
       emission: emission, history: history, last: last,
       publish: nil, commit: CommitStages.committing, reduce: reducer.changing)
+  }
+
+  /// The same, which tell the tree's instrument of each action.
+  @usableFromInline func instrumented(by instrument: TreeInstrument?) -> StoreFeatures {
+    if instrument == nil { return self }
+    var features = self
+    features.middleware.insert(.instrument, at: 0)
+    return features
   }
 
   /// Whether there are only reducers.

@@ -17,7 +17,7 @@ public struct CarriedValues: Sendable {
     return all.dropFirst().reduce(all.first ?? CarriedValues { .none }) { $0.and($1) }
   }
 
-  private init(capture: @escaping @Sendable () -> Context) { self.capture = capture }
+  init(capture: @escaping @Sendable () -> Context) { self.capture = capture }
 
   private init<Value: Sendable>(_ local: TaskLocal<Value>) {
     self.init {
@@ -30,7 +30,7 @@ public struct CarriedValues: Sendable {
     }
   }
 
-  private func and(_ other: CarriedValues) -> CarriedValues {
+  func and(_ other: CarriedValues) -> CarriedValues {
     CarriedValues { [capture, captureOther = other.capture] in
       let (outer, inner) = (capture(), captureOther())
       return Context { body in

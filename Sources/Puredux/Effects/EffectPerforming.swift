@@ -8,7 +8,7 @@ extension StoreNode {
   /// Whether work may carry something along. Only on the tree's executor, whose variable this reads. SAFETY: `perform`
   /// is called there.
   @usableFromInline var carriesMore: Bool {
-    if needsPlacing { return true }
+    if needsPlacing || instrument != nil { return true }
     return unsafe tree.awaitedWorkOfExecutor != nil
   }
 
@@ -68,7 +68,7 @@ extension TreeEffects {
   fileprivate func perform<Action>(_ effect: Effect<Action>, of node: StoreNode<Action>) {
     // SAFETY: on the tree's executor, as `StoreNode.perform`.
     let awaitedWork = unsafe node.tree.awaitedWorkOfExecutor
-    if case .work(let work) = effect.content, node.carriedContext == nil, awaitedWork == nil {
+    if case .work(let work) = effect.content, node.carriedContext == nil, awaitedWork == nil, node.instrument == nil {
       return node.perform(work)
     }
     switch effect.detail {
@@ -113,6 +113,7 @@ extension TreeEffects {
     }
     carryOut(steps, in: slot, of: node) { [settings] in
       settings.report(EffectReport(.turnedAway, store: node.id, effect: id.description))
+      node.instrument?.turnedAway(id.description, of: node.id)
     }
   }
 
@@ -209,10 +210,20 @@ extension Effect.Run {
     for node: any AnyStoreNode, within running: RunningEffect, _ revocation: Revocation?,
     _ settings: TreeEffects.Settings, dispatch: @escaping MakeDispatch
   ) async {
+    let measurement = node.instrument.map { EffectMeasurement(by: $0, id: id?.description, of: node.id) }
     let performance = EffectPerformance(
-      node: node, running: running, revocation: revocation, settings: settings, makeDispatch: dispatch)
-    guard let context else { return await performance.perform(self) }
-    await context.restoreAsync { await performance.perform(self) }
+      node: node, running: running, revocation: revocation, settings: settings, measurement: measurement,
+      makeDispatch: dispatch)
+    let perform = { @Sendable in
+      guard let measurement else { return await performance.perform(self) }
+      await measurement.run {
+        await performance.perform(self)
+      } isCancelled: {
+        performance.isCancelled
+      }
+    }
+    guard let context else { return await perform() }
+    await context.restoreAsync { await perform() }
   }
 }
 
@@ -222,13 +233,14 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
   let running: RunningEffect
   var revocation: Revocation?
   let settings: TreeEffects.Settings
+  let measurement: EffectMeasurement?
   let makeDispatch: Effect<Action>.Run.MakeDispatch
   /// Whether the work is done side by side with others of the same effect: then no task speaks for all of it, and none
   /// rests.
   var isOneOfSeveral = false
 
   private var clock: ElapsedClock { settings.clock }
-  private var isCancelled: Bool { Task.isCancelled || revocation?.isRevoked == true }
+  var isCancelled: Bool { Task.isCancelled || revocation?.isRevoked == true }
 
   func perform(_ run: Effect<Action>.Run) async {
     if !isOneOfSeveral { running.beginsHere() }
@@ -239,6 +251,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
 
   private func work(_ run: Effect<Action>.Run, upTo limit: (time: Duration, action: Action)) async {
     guard limit.time > .zero else {
+      measurement?.note(.timedOut)
       if !isCancelled { makeDispatch(revocation)(limit.action) }
       return
     }
@@ -257,6 +270,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
         return false
       }
       if await tasks.next() == false, !Task.isCancelled {
+        measurement?.note(.timedOut)
         // Behind what the work dispatched in time, and before all that it dispatches from now on.
         _ = node.enqueue(.closure { _ in part.revoke() }, by: running)
         makeDispatch(revocation)(limit.action)
@@ -283,12 +297,15 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
         if isCancelled || node.hasEnded { return }
         failures += 1
         if let delay = run.retry?.delay(after: failures) {
+          measurement?.retries(error, after: delay)
           // An immediate retry lets others run first.
           if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
         } else if let action = run.recover?(error) {
+          measurement?.note(.caught(error))
           dispatch(action)
           return
         } else {
+          measurement?.note(.failed(error))
           return settings.report(EffectReport(.failed(error), store: node.id, effect: run.id?.description))
         }
       }

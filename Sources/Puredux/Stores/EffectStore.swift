@@ -16,7 +16,7 @@ extension EffectContext {
   /// are mapped. `send` throws `StoreError.terminated` once the effect is cancelled by its id or the state, or its
   /// store has ended.
   public func run(_ work: @escaping @Sendable (Store<State, Action>) async throws -> Void) -> Effect<Action> {
-    let states = moment.publishing()
+    let states = commit.publishing()
     return .run { dispatch in
       guard let route = Route(of: dispatch) else { return }
       try await work(Store(route: route, source: states))

@@ -55,10 +55,12 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     _ options: StoreOptions, trunk: EffectRunner? = nil, interceptor: Interceptor<State, Action>?,
     features: StoreFeatures<State, State, Action>
   ) {
+    let instrument = options.treeInstrument(of: State.self)
     let tree = Tree<Action>(
       executor: options.executor, priority: options.priority, taskRegistry: options.taskRegistry(trunk: trunk),
-      carrying: options.carrying)
-    core = StoreCore(root: features, tree: tree)
+      carrying: options.carrying, instrument: instrument)
+    core = StoreCore(root: features.instrumented(by: instrument), tree: tree)
+    if instrument != nil { core.beginInstrument() }
     if let interceptor { core.intercept(with: interceptor) }
   }
 

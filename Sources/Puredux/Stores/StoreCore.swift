@@ -58,12 +58,14 @@
     middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?,
     order: any Order<Action>
   ) {
+    let instrument = options.treeInstrument(of: State.self)
     let tree = Tree<Action>(
       executor: options.executor, priority: options.priority, taskRegistry: options.taskRegistry(),
-      carrying: options.carrying, order: order)
+      carrying: options.carrying, order: order, instrument: instrument)
     let features = StoreFeatures(
       root: initialState, reducers: reducers, middleware: Middleware.all(of: middleware, areAdmission: false),
-      emission: emits, history: history)
+      emission: emits, history: history
+    ).instrumented(by: instrument)
     let own = StateStorage(features.initialState)
     let source = Source.root(own)
     let committing = CommitHandler<Action>(
@@ -74,7 +76,21 @@
         admission: Middleware.all(of: middleware, areAdmission: true), showing: source,
         quiet: Middleware.handlers(features.middleware, showing: source, before: committing) ?? committing),
       shownBy: source, tree: tree, emitting: features.emitting, history: features.history)
+    if instrument != nil { beginInstrument() }
   }
+
+  /// Ties the instrument of the tree to the lifetime of the root store.
+  @usableFromInline func beginInstrument() {
+    guard let instrument = node.instrument else { return }
+    instrument.begin { [weak node, source] in
+      guard let node, !node.hasEnded else { return nil }
+      return await node.tree.statistics(of: source.map { $0 })
+    }
+    _ = node.effects.atEnd(of: node) { instrument.end() }
+  }
+
+  /// The instrument of the tree.
+  package var instrument: TreeInstrument? { node.instrument }
 
   /// - Parameter isOfPart: Whether the state is a part of what the store shows, so that a commit may leave it as it is.
   @inlinable func child<Local: Sendable, Composed: Sendable>(

@@ -31,16 +31,21 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   ///     are, and are looked at again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
+  ///   - name: What the directory is called by its instrument; by default the type of the stores' state.
+  ///   - instrument: Told of stores that are made and let go. The stores have one of their own, if they are to have any
+  ///     (`StoreOptions.instrument`).
   ///   - make: Makes the store of a key. Not called for one key twice at a time, in a task of its own: without the
   ///     task-local values of the caller, and on to its end if nobody waits any more, as others may ask soon. It may
   ///     ask for other stores, of this directory or of another one; if these cannot be made without its own, that
   ///     throws `StoreDirectoryCycle`.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
-    interceptors: InterceptorShutdown = .cancel, make: @escaping @Sendable (Key) async throws -> Root
+    interceptors: InterceptorShutdown = .cancel, name: String? = nil, instrument: (any StoreInstrument)? = nil,
+    make: @escaping @Sendable (Key) async throws -> Root
   ) {
     table = Table(
-      idleLimit: idleLimit, countLimit: countLimit, clock: clock, interceptors: interceptors, make: make)
+      idleLimit: idleLimit, countLimit: countLimit, clock: clock, interceptors: interceptors,
+      instrument: instrument.map { Instrument(instrument: $0, directory: name ?? "\(State.self)") }, make: make)
   }
 
   /// The keys of the stores that there are, those that are being made or shut down included.
@@ -113,6 +118,16 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
 }
 
 extension StoreDirectory {
+  /// The instrument of a directory.
+  struct Instrument: Sendable {
+    let instrument: any StoreInstrument
+    let directory: String
+
+    func tell(_ kind: DirectoryEvent.Kind, of key: Key) {
+      instrument.directory(DirectoryEvent(kind: kind, directory: directory, key: "\(key)"))
+    }
+  }
+
   /// The stores of a directory, each with its phase.
   actor Table {
     private struct Entry {
@@ -148,6 +163,7 @@ extension StoreDirectory {
     private let countLimit: Int
     private let interceptors: InterceptorShutdown
     private let time: ElapsedClock
+    private let instrument: Instrument?
     private let make: @Sendable (Key) async throws -> Root
     private var entries: [Key: Entry] = [:]
     private var idle = Queue<Idle>()
@@ -164,11 +180,12 @@ extension StoreDirectory {
 
     init(
       idleLimit: Duration, countLimit: Int, clock: any Clock<Duration>, interceptors: InterceptorShutdown,
-      make: @escaping @Sendable (Key) async throws -> Root
+      instrument: Instrument?, make: @escaping @Sendable (Key) async throws -> Root
     ) {
       self.idleLimit = idleLimit.clamped
       self.countLimit = countLimit
       self.interceptors = interceptors
+      self.instrument = instrument
       self.make = make
       time = ElapsedClock(clock)
     }
@@ -295,6 +312,8 @@ extension StoreDirectory {
       // The new creation waits for no other yet, so that this closes no cycle.
       for waiter in waiters.values { _ = waiter.maker?.wait(for: maker) }
       // Detached: no store is made under the task-local values of the first caller.
+      instrument?.tell(.opening, of: key)
+      let start = time.now
       let task = Task.detached { [make] in
         let result: Result<Root, any Error>
         do {
@@ -302,15 +321,16 @@ extension StoreDirectory {
         } catch {
           result = .failure(error)
         }
-        await self.opened(key, result)
+        await self.opened(key, result, since: start)
       }
       entries[key] = Entry(phase: .opening(task, maker), generation: nextGeneration(), waiters: waiters)
       keptCount += 1
       letGoOfTooMany()
     }
 
-    private func opened(_ key: Key, _ result: Result<Root, any Error>) {
+    private func opened(_ key: Key, _ result: Result<Root, any Error>, since start: Duration) {
       guard let entry = entries[key], case .opening(_, let maker) = entry.phase else { return }
+      defer { tellOpened(key, result, after: time.now - start) }
       let waiters = entry.waiters.values
       for waiter in waiters { waiter.maker?.waitNoMore(for: maker) }
       switch result {
@@ -333,6 +353,14 @@ extension StoreDirectory {
       }
     }
 
+    private func tellOpened(_ key: Key, _ result: Result<Root, any Error>, after taken: Duration) {
+      guard let instrument else { return }
+      switch result {
+      case .success: instrument.tell(.opened(after: taken), of: key)
+      case .failure(let error): instrument.tell(.failed(error, after: taken), of: key)
+      }
+    }
+
     @discardableResult private func close(_ store: Root, of key: Key) -> Task<Void, Never> {
       keptCount -= 1
       entries[key]?.useCount = 0
@@ -347,6 +375,7 @@ extension StoreDirectory {
 
     private func closed(_ key: Key) {
       guard let entry = entries[key] else { return }
+      instrument?.tell(.closed, of: key)
       if entry.waiters.isEmpty || hasEnded {
         entries[key] = nil
         for waiter in entry.waiters.values { waiter.continuation.resume(throwing: StoreError.terminated) }

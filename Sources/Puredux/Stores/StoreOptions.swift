@@ -16,20 +16,33 @@ public struct StoreOptions: Sendable {
   public var reporting: (@Sendable (EffectReport) -> Void)?
   /// Task-local values of the dispatcher or sender of an action, for its commit and its effects.
   public var carrying: CarriedValues?
+  /// What the store is called by its instrument; by default the key of the log that it follows, or the type of its
+  /// state.
+  public var name: String?
+  /// Told of commits, effects and the log, for metrics, traces and logs.
+  public var instrument: (any StoreInstrument)?
 
   public init(
     executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
-    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil
+    reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
+    name: String? = nil, instrument: (any StoreInstrument)? = nil
   ) {
     self.executor = executor
     self.priority = priority
     self.clock = clock
     self.reporting = reporting
     self.carrying = carrying
+    self.name = name
+    self.instrument = instrument
   }
 
   /// The task registry for a tree with these options; nil if it is the one that is made when it is first needed.
   @usableFromInline func taskRegistry(trunk: EffectRunner? = nil) -> TaskRegistry? {
     TreeEffects.custom(priority: priority, clock: clock, reporting: reporting, trunk: trunk)
+  }
+
+  /// The instrument for a tree with these options.
+  @usableFromInline func treeInstrument<State>(of type: State.Type) -> TreeInstrument? {
+    instrument.map { TreeInstrument($0, name: name ?? "\(type)", clock: clock) }
   }
 }

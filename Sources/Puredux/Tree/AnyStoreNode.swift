@@ -46,6 +46,9 @@
   /// How many actions the tree has committed.
   var commitCount: Int { get }
 
+  /// The instrument of the tree.
+  var instrument: TreeInstrument? { get }
+
   /// Returns when nothing waits in the tree: all earlier requests are done, and the requests that they have made in
   /// turn.
   func untilQuiet(isolation: isolated (any Actor)?) async

@@ -11,11 +11,16 @@
   /// The source of the handler's store.
   @usableFromInline let source: AnySource
   @usableFromInline let next: CommitHandler?
+  /// Whether it tells the tree's instrument, and so is to be in front of all others.
+  @usableFromInline let isInstrument: Bool
 
-  @usableFromInline init(_ handle: @escaping Handle, showing source: AnySource, before next: CommitHandler?) {
+  @usableFromInline init(
+    _ handle: @escaping Handle, showing source: AnySource, before next: CommitHandler?, isInstrument: Bool = false
+  ) {
     self.handle = handle
     self.source = source
     self.next = next
+    self.isInstrument = isInstrument
   }
 
   /// Without reference counting. SAFETY: the caller holds it.

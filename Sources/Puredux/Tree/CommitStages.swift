@@ -99,6 +99,9 @@ import Synchronization
   @inlinable var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
   @usableFromInline var isReplay: Bool { ordered?.order.isReplaying ?? false }
 
+  /// The reason that middleware has given.
+  var reasonGiven: RejectionReason? { unsafe rejection }
+
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 }
 

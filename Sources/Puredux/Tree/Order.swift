@@ -92,7 +92,15 @@ extension CommitStages {
 
 extension CommitStages {
   @usableFromInline func processInOrder(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
-    ordered?.order.process(&action, Passage(node: node, stages: self))
+    guard let order = ordered?.order else { return nil }
+    let isCommitting = order.isCommitting
+    let failure = order.process(&action, Passage(node: node, stages: self))
+    // Before the log; at the commit the instrument's handler is in front of the middleware.
+    if !isCommitting, case .rejected(let reason)? = failure, let instrument = node.tree.instrument {
+      let event = instrument.event(instrument.begins(at: node.commitCount), at: node.commitCount, of: node.id)
+      instrument.instrument.rejected(action, reason, event, in: instrument.store)
+    }
+    return failure
   }
 }
 

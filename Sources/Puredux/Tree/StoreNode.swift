@@ -215,6 +215,8 @@ import Synchronization
     }
   }
 
+  @usableFromInline var instrument: TreeInstrument? { tree.instrument }
+
   @usableFromInline var commitCount: Int { tree.commitCount.load(ordering: .relaxed) }
 
   /// In rounds, as a commit may request more, until a round commits nothing, and nothing waits after it. Each round

@@ -60,22 +60,22 @@ import Synchronization
 
   @inlinable init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry? = nil,
-    carrying carried: CarriedValues? = nil
+    carrying carried: CarriedValues? = nil, instrument: TreeInstrument? = nil
   ) {
     self.init(
       executor: executor, priority: priority, taskRegistry: taskRegistry, carrying: carried, order: nil,
-      requests: Requests()
+      instrument: instrument, requests: Requests()
     ) { $0.drain($1) }
   }
 
   /// A tree whose order comes from elsewhere. Its drain is not specialized, as it commits nothing itself.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
-    order: any Order<Action>
+    order: any Order<Action>, instrument: TreeInstrument?
   ) {
     self.init(
       executor: executor, priority: priority, taskRegistry: taskRegistry, carrying: carried, order: order,
-      requests: Requests()
+      instrument: instrument, requests: Requests()
     ) { tree, quantum in
       tree.drain(quantum)
       // Visitors are never let in, so that their requests take their places in the order.
@@ -87,7 +87,7 @@ import Synchronization
   /// The initializer that the others call. Not specialized, and so given the values whose creation would look up types.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
-    order: (any Order<Action>)?, requests: Requests<Action>,
+    order: (any Order<Action>)?, instrument: TreeInstrument?, requests: Requests<Action>,
     performDrain: @escaping @Sendable (isolated Tree, _ quantum: Int) -> Void
   ) {
     self.executor = ExecutorReference(executor)
@@ -95,10 +95,10 @@ import Synchronization
     self.performDrain = performDrain
     quantum = executor.goesStepByStep ? 1 : Self.greatestQuantum
     unsafe requestsUnderLock = requests
-    if taskRegistry == nil, carried == nil, order == nil {
+    if taskRegistry == nil, carried == nil, order == nil, instrument == nil {
       extras = Lazy()
     } else {
-      extras = Lazy(Extras(taskRegistry: taskRegistry, carrying: carried, order: order))
+      extras = Lazy(Extras(taskRegistry: taskRegistry, carrying: carried, order: order, instrument: instrument))
     }
   }
 

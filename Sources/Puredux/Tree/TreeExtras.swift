@@ -121,13 +121,16 @@ extension Tree {
     let carried: CarriedValues?
     /// Where the order comes from, if not from the inbox.
     @usableFromInline let order: (any Order<Action>)?
+    let instrument: TreeInstrument?
 
     @usableFromInline init(
-      taskRegistry: TaskRegistry? = nil, carrying carried: CarriedValues? = nil, order: (any Order<Action>)? = nil
+      taskRegistry: TaskRegistry? = nil, carrying carried: CarriedValues? = nil, order: (any Order<Action>)? = nil,
+      instrument: TreeInstrument? = nil
     ) {
       if let taskRegistry { self.taskRegistry = Lazy(taskRegistry) } else { self.taskRegistry = Lazy() }
-      self.carried = carried
+      self.carried = instrument?.carrying(carried) ?? carried
       self.order = order
+      self.instrument = instrument
     }
   }
 }
@@ -141,6 +144,8 @@ extension Tree {
   }
 
   @usableFromInline nonisolated var order: (any Order<Action>)? { extras.withObject { $0.order } ?? nil }
+
+  @usableFromInline nonisolated var instrument: TreeInstrument? { extras.withObject { $0.instrument } ?? nil }
 
   /// The awaited work that the commit in progress is part of. SAFETY: to be read on the tree's executor.
   @unsafe nonisolated var awaitedWorkOfExecutor: AwaitedWork? {

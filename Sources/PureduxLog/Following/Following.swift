@@ -158,6 +158,8 @@ private struct Summarizing: Sendable {
   private let fingerprint: (@Sendable (State) -> UInt64)?
   private let summary: (@Sendable (State) -> any (Encodable & Sendable))?
   private let onPhase: (@Sendable (Phase) -> Void)?
+  /// When the log's head had been read.
+  private let opened: Duration
   private let summarizing = LockedValue(Summarizing())
   private let sending: LockedValue<Sending>
   private let core = LockedValue<StoreCore<State, Action>?>(nil)
@@ -180,6 +182,7 @@ private struct Summarizing: Sendable {
     fingerprint = own.fingerprint
     summary = own.summary
     onPhase = own.onPhase
+    opened = clock.now
     self.recovery = LockedValue(recovery)
     sending = LockedValue(
       Sending(
@@ -274,6 +277,8 @@ private struct Summarizing: Sendable {
     }
   }
 
+  private var instrument: TreeInstrument? { core.withLock { $0 }?.instrument }
+
   // MARK: As the order of the tree
 
   @usableFromInline func process(_ action: inout Action, _ passage: Passage<Action>) -> StoreError? {
@@ -355,9 +360,18 @@ private struct Summarizing: Sendable {
         writer: writer, first: entry.first, seen: seen, schema: actions.schema,
         fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: rules)
       let bytes = LogEntry.encode(header, actions: entry.actions)
-      log.append(bytes) { self.appended(entry.id, $0) }
+      log.append(bytes) { [instrument] outcome in
+        let taken = self.clock.now - now
+        instrument?.tell(
+          .appended(actions: entry.actions.count, bytes: bytes.count, after: taken, self.error(of: outcome)))
+        self.appended(entry.id, outcome)
+      }
       sending.withLock { $0.isPumping = false }
     }
+  }
+
+  private func error(of outcome: Result<UInt64, LogError>) -> LogError? {
+    if case .failure(let error) = outcome { error } else { nil }
   }
 
   private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
@@ -427,7 +441,7 @@ private struct Summarizing: Sendable {
   @usableFromInline func begin(_ core: StoreCore<State, Action>) {
     self.core.withLock { $0 = core }
     core.perform { tree in
-      self.onPhase?(self.sending.withLock { $0.phase })
+      self.tell(self.sending.withLock { $0.phase })
       if self.isOver(at: self.applying.withLock { $0.fold.position }) {
         self.stop(.newerRules(position: self.applying.withLock { $0.fold.position }), on: tree)
       } else {
@@ -462,6 +476,10 @@ private struct Summarizing: Sendable {
     let (isFirst, isComplete, waiting) = sending.withLock { sending in
       defer { sending.recovered = sending.recovered ?? outcome }
       return (sending.recovered == nil, failure == nil && sending.stop == nil, sending.recovery.take())
+    }
+    if isFirst, isComplete {
+      let (position, start) = applying.withLock { ($0.fold.position, $0.start) }
+      instrument?.tell(.replayed(positions: position - start, after: clock.now - opened))
     }
     if isFirst, isComplete { recovery.withLock { $0.take() }?.end() }
     if isFirst, !isComplete { recovery.withLock { $0 }?.giveUp() }
@@ -995,7 +1013,12 @@ private struct Summarizing: Sendable {
     guard let observers else { return }
     // Here, on the tree's executor, phases change one after the other.
     for observer in observers.values { observer.yield(phase) }
+    tell(phase)
+  }
+
+  private func tell(_ phase: Phase) {
     onPhase?(phase)
+    instrument?.tell(.entered(phase))
   }
 
   private var trouble: LogTrouble? { sending.withLock { $0.outbox.trouble?.trouble ?? $0.deliveryTrouble } }
@@ -1065,11 +1088,13 @@ private struct Summarizing: Sendable {
       observer.yield(.ended)
       observer.finish()
     }
+    let instrument = instrument
     // The tree holds this, and this held the tree.
     core.releasingOutside { $0.take() }
     for task in tasks + [writer] { task?.cancel() }
     tellArrivals()
     onPhase?(.ended)
+    instrument?.tell(.entered(.ended))
     endRecovery(StoreError.terminated)
   }
 
@@ -1292,11 +1317,17 @@ private struct Summarizing: Sendable {
     _ content: SnapshotContent<State>, by states: LogCoding<State>, to snapshots: any SnapshotStore
   ) async {
     let position = content.fold.position
+    let (instrument, start) = (instrument, clock.now)
+    var byteCount = 0
     do throws(LogError) {
-      try await snapshots.save(snapshot(of: content, by: states))
+      let snapshot = try snapshot(of: content, by: states)
+      byteCount = snapshot.bytes.count
+      try await snapshots.save(snapshot)
     } catch {
+      instrument?.tell(.savedSnapshot(position: position, bytes: byteCount, after: clock.now - start, error))
       return snapshotFailed(error)
     }
+    instrument?.tell(.savedSnapshot(position: position, bytes: byteCount, after: clock.now - start, nil))
     sending.withLock { $0.isSnapshotFailureTold = false }
     await keepSummary()
     // Behind the snapshot before, so that a replica that lags a little still finds what it needs.

@@ -49,4 +49,11 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
     self.emits = emits
     self.history = history
   }
+
+  /// The options of the store, which is called by its log's key if it has no name.
+  @usableFromInline func storeOptions(of log: any OrderedLog) -> StoreOptions {
+    var options = store
+    options.name = store.name ?? log.name
+    return options
+  }
 }

@@ -97,7 +97,8 @@ extension RootStore {
     let (following, state) = try await Following.open(
       log, initialState: initialState, codings: codings, options: options)
     let core = StoreCore(
-      initialState: state, reducers: reducers, options: options.store, middleware: middleware, emits: options.emits,
+      initialState: state, reducers: reducers, options: options.storeOptions(of: log), middleware: middleware,
+      emits: options.emits,
       history: options.history, order: following)
     following.begin(core)
     do {

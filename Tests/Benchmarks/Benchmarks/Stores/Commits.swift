@@ -172,6 +172,12 @@ func commits() {
   feature(
     "middleware that passes on", bound: 1.8,
     RootStore(initialState: Board(), middleware: [Middleware { action, _, next in next(action) }], reducer: reduce))
+  feature(
+    "an instrument that counts", bound: 1.3,
+    RootStore(initialState: Board(), options: StoreOptions(instrument: Counting()), reducer: reduce))
+  feature(
+    "an instrument that times",
+    RootStore(initialState: Board(), options: StoreOptions(instrument: Counting(timesCommits: true)), reducer: reduce))
   feature("a history of 100", RootStore(initialState: Board(), history: History(limit: 100), reducer: reduce))
   feature(
     "a history of 100 and four reducers",
@@ -292,4 +298,16 @@ private func allocations(_ count: Int = 3_000, _ run: (Int) async throws -> Void
     least = min(least, allocation_count() - before)
   }
   return Double(least) / Double(count)
+}
+
+/// Counts commits, as the plainest metric does.
+private final class Counting: StoreInstrument {
+  let timesCommits: Bool
+  private let commits = Atomic(0)
+
+  init(timesCommits: Bool = false) { self.timesCommits = timesCommits }
+
+  func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
+    commits.add(commit.count, ordering: .relaxed)
+  }
 }

@@ -1,0 +1,36 @@
+/// What the instrument of a tree is told of one effect.
+final class EffectMeasurement: Sendable {
+  private let instrument: TreeInstrument
+  private let id: String?
+  private let store: StoreID
+  private let number: Int
+  /// The first that was noted: of an effect of several parts, one may fail while the others go on.
+  private let outcome = LockedValue<EffectEvent.Outcome?>(nil)
+
+  init(by instrument: TreeInstrument, id: String?, of store: StoreID) {
+    self.instrument = instrument
+    self.id = id
+    self.store = store
+    number = instrument.nextEffectNumber()
+  }
+
+  /// Does the work, and tells its beginning and its end.
+  func run(_ work: @Sendable () async -> Void, isCancelled: () -> Bool) async {
+    let beginning = instrument.now
+    let begun = event(.began)
+    instrument.instrument.effect(begun, in: instrument.store)
+    await instrument.instrument.run(begun, in: instrument.store, work)
+    let outcome = outcome.withLock { $0 } ?? (isCancelled() ? .cancelled : .finished)
+    instrument.instrument.effect(event(.ended(outcome, after: instrument.now - beginning)), in: instrument.store)
+  }
+
+  func note(_ outcome: EffectEvent.Outcome) { self.outcome.withLock { $0 = $0 ?? outcome } }
+
+  func retries(_ error: any Error, after delay: Duration) {
+    instrument.instrument.effect(event(.retried(error, after: delay)), in: instrument.store)
+  }
+
+  private func event(_ kind: EffectEvent.Kind) -> EffectEvent {
+    EffectEvent(kind: kind, number: number, id: id, store: store)
+  }
+}

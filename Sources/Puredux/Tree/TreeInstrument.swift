@@ -1,0 +1,93 @@
+import Synchronization
+
+/// The instrument of one tree.
+@usableFromInline package final class TreeInstrument: Sendable {
+  let instrument: any StoreInstrument
+  let store: InstrumentedStore
+  let timesCommits: Bool
+  private let clock: ElapsedClock
+  /// When the action that is being committed was requested, in nanoseconds by the clock; `.min` if it did not wait.
+  /// Only on the tree's executor; an atomic, as it has no run-time access check.
+  private let requested = Atomic(Int64.min)
+  private let effectCount = Atomic(0)
+
+  init(_ instrument: any StoreInstrument, name: String, clock: any Clock<Duration>) {
+    self.instrument = instrument
+    store = InstrumentedStore(name: name)
+    timesCommits = instrument.timesCommits
+    self.clock = ElapsedClock(clock)
+  }
+
+  var now: Duration { clock.now }
+
+  /// The tree has its root store, which is read by a closure.
+  func begin(reading read: @escaping @Sendable () async -> StoreStatistics?) {
+    store.begin(read)
+    instrument.opened(store)
+  }
+
+  func end() {
+    store.end()
+    instrument.closed(store)
+  }
+
+  // MARK: Commits
+
+  /// The task-local values that the tree carries, and, where commits are timed, when actions were requested.
+  func carrying(_ others: CarriedValues?) -> CarriedValues? {
+    guard timesCommits else { return others }
+    let own = CarriedValues { [self] in
+      let time = now.inNanoseconds
+      return CarriedValues.Context { body in
+        let outer = self.requested.exchange(time, ordering: .relaxed)
+        body()
+        self.requested.store(outer, ordering: .relaxed)
+      } restoreAsync: { body in
+        await body()
+      }
+    }
+    return others.map { $0.and(own) } ?? own
+  }
+
+  /// The beginning of a commit.
+  struct Beginning {
+    let position: Int
+    let time: Duration?
+    let waited: Duration?
+  }
+
+  func begins(at position: Int) -> Beginning {
+    guard timesCommits else { return Beginning(position: position, time: nil, waited: nil) }
+    let time = now
+    let requested = requested.load(ordering: .relaxed)
+    return Beginning(
+      position: position, time: time,
+      waited: requested == .min ? .zero : max(.zero, time - .nanoseconds(requested)))
+  }
+
+  func event(_ beginning: Beginning, at position: Int, of store: StoreID, isReplay: Bool = false) -> CommitEvent {
+    CommitEvent(
+      store: store, position: position, count: position - beginning.position,
+      waited: isReplay ? nil : beginning.waited, reduced: beginning.time.map { now - $0 }, isReplay: isReplay)
+  }
+
+  // MARK: Effects
+
+  func nextEffectNumber() -> Int { effectCount.wrappingAdd(1, ordering: .relaxed).newValue }
+
+  func turnedAway(_ id: String?, of store: StoreID) {
+    instrument.effect(EffectEvent(kind: .turnedAway, number: 0, id: id, store: store), in: self.store)
+  }
+
+  // MARK: The log
+
+  package func tell(_ event: StoreLogEvent) { instrument.log(event, in: store) }
+}
+
+extension Duration {
+  /// Of a time of an `ElapsedClock`, whose times are limited.
+  fileprivate var inNanoseconds: Int64 {
+    let (seconds, attoseconds) = components
+    return seconds.multipliedReportingOverflow(by: 1_000_000_000).partialValue &+ attoseconds / 1_000_000_000
+  }
+}
