@@ -12,7 +12,7 @@
     }
   }
 
-  /// A server with JetStream on this machine, which can be killed and started again with what it had stored.
+  /// A server with JetStream on this machine, which can crash and be started again with what it had stored.
   final class NATSServer {
     /// Where the server's program is: `PUREDUX_NATS_SERVER`, or on the path.
     static let program: String? = {

@@ -18,7 +18,7 @@ public import Testing
 /// is not checked, either. Each part has a store of its own, which is ended after it.
 ///
 /// A part that takes longer than the limit counts as violated, and is not waited for, even if it ignores its
-/// cancellation; a store that hangs does not hang the test.
+/// cancellation; a store that stands still does not hold up the test.
 ///
 /// - Parameters:
 ///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else: also not at

@@ -1,7 +1,7 @@
 import Puredux
 
-/// How long a store may take, by the continuous clock, before a helper stops waiting for it: a limit for what hangs,
-/// which no test that passes comes near.
+/// How long a store may take, by the continuous clock, before a helper stops waiting for it: a limit for what stands
+/// still, which no test that passes comes near.
 public let defaultWaitingLimit = Duration.seconds(120)
 
 /// The clock that measures the limits of helpers.

@@ -160,7 +160,7 @@ import Testing
     #expect(try !mark().isFatal(6))
     // Another program begins anew; and it is left to the first one what it knew where it does not come so far.
     #expect(try !mark(2).isFatal(7))
-    // One that is killed between entries, or has not come so far, changes nothing; nor does one that fails.
+    // One that is ended between entries, or has not come so far, changes nothing; nor does one that fails.
     try mark().begin(5)
     #expect(try !mark().isFatal(7))
   }
@@ -204,7 +204,7 @@ import Testing
         after: {
           begin(3...7)($0); begin(3...7)($0)
         }) == [4])
-    // One that is killed between entries has not died of one.
+    // One that is ended between entries has not died of one.
     #expect(
       try fatal(
         4,

@@ -140,7 +140,7 @@ import Testing
   @Test("what was acknowledged stays what it was, or the store stops and names a position", arguments: Cell.all)
   func matrix(cell: Cell) async throws {
     let (before, next) = Self.versions(of: cell.change)
-    // The version before has never had what kills the next one.
+    // The version before has never had what ends the next one.
     let isTrap = cell.change == .traps
     if isTrap, cell.direction == .back { return }
     let (writer, reader) = cell.direction == .forward ? (before, next) : (next, before)

@@ -10,17 +10,17 @@ import Testing
   func finds(fault: FaultyLog.Fault) async throws {
     let logs = LockedValue<[String: FaultyLog]>([:])
     let clock = ManualClock()
-    let hangs = Gate()
+    let stalls = Gate()
     let timing = Task {
-      await hangs.wait()
+      await stalls.wait()
       await clock.untilAsleep(1)
       clock.advance(by: .seconds(60))
     }
-    defer { hangs.open() }
+    defer { stalls.open() }
     let violation = await #expect(throws: LogViolation.self) {
       try await checkOrderedLog(clock: clock) { key in
         logs.withLock { logs in
-          let log = logs[key] ?? FaultyLog(fault) { hangs.open() }
+          let log = logs[key] ?? FaultyLog(fault) { stalls.open() }
           logs[key] = log
           return log
         }
@@ -67,18 +67,18 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   private let first = LockedValue<LogSnapshot?>(nil)
 
   /// Called when somebody waits for what will never come.
-  private let hangs: @Sendable () -> Void
+  private let stalls: @Sendable () -> Void
 
-  init(_ fault: Fault, hangs: @escaping @Sendable () -> Void) {
+  init(_ fault: Fault, stalls: @escaping @Sendable () -> Void) {
     self.fault = fault
-    self.hangs = hangs
+    self.stalls = stalls
   }
 
   var snapshots: (any SnapshotStore)? { self }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     switch fault {
-    case .neverAnswers: hangs()
+    case .neverAnswers: stalls()
     case .refuses: Task { outcome(.failure(.refused("No."))) }
     case .tellsTwice:
       log.append(entry) { result in
@@ -109,7 +109,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
     continuation.onTermination = { _ in reading.cancel() }
     guard fault == .ignoresCancellation else { return records }
     let come = Record<UInt64>()
-    return AsyncThrowingStream { [log, hangs] in
+    return AsyncThrowingStream { [log, stalls] in
       let after = come.all.last ?? position
       // The task of its own is not cancelled.
       let reading = Task<[LogRecord]?, Never> { @Sendable in
@@ -119,7 +119,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
       let next = await withTaskCancellationHandler {
         await reading.value
       } onCancel: {
-        hangs()
+        stalls()
       }
       if let last = next?.last { come.add(last.position) }
       return next

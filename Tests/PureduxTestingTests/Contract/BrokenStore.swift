@@ -9,7 +9,7 @@ enum Fault: CaseIterable, Sendable {
   case neverEnds, deliversAfterTheEnd, ignoresCancellation
   case asksTwice, asksNobody, asksAboutAnother, waitsForEffects, leavesEffects
   case takesAfterTheEnd, sendsAfterTheEnd, isReadAfterTheEnd
-  case hangs, hangsForEver, hangsWhenRead
+  case stalls, stallsForEver, stallsWhenRead
 
   var guarantee: String {
     switch self {
@@ -23,12 +23,12 @@ enum Fault: CaseIterable, Sendable {
     case .neverEnds, .deliversAfterTheEnd, .ignoresCancellation: "G7 The end"
     case .losesDispatches, .losesSends, .takesAfterTheEnd, .sendsAfterTheEnd, .isReadAfterTheEnd:
       "G9 Nothing lost in silence"
-    case .hangs, .hangsForEver, .hangsWhenRead: "G10 Liveness"
+    case .stalls, .stallsForEver, .stallsWhenRead: "G10 Liveness"
     }
   }
 
-  var hangs: Bool {
-    [.neverEnds, .ignoresCancellation, .hangs, .hangsForEver, .hangsWhenRead, .waitsForEffects].contains(self)
+  var stalls: Bool {
+    [.neverEnds, .ignoresCancellation, .stalls, .stallsForEver, .stallsWhenRead, .waitsForEffects].contains(self)
   }
 }
 
@@ -48,15 +48,15 @@ final class BrokenStore: StoreType {
   let base: RootStore<[Int], Int>
   private let isIntercepted: Bool
   private let fault: Fault
-  private let hanging: Gate
+  private let stalled: Gate
   private let memory = LockedValue(Memory())
   private let hasEnded = Flag()
   private let dispatched = Record<Void>()
 
-  /// - Parameter hanging: Opened when somebody waits for what will not come.
-  init(_ fault: Fault, with interceptor: Interceptor<[Int], Int>? = nil, hanging: Gate) {
+  /// - Parameter stalled: Opened when somebody waits for what will not come.
+  init(_ fault: Fault, with interceptor: Interceptor<[Int], Int>? = nil, stalled: Gate) {
     self.fault = fault
-    self.hanging = hanging
+    self.stalled = stalled
     isIntercepted = interceptor != nil
     base = RootStore(initialState: []) { $0.append($1) }
     guard let interceptor, fault != .asksNobody else { return }
@@ -128,9 +128,9 @@ final class BrokenStore: StoreType {
   func send(_ action: Int) async throws(StoreError) {
     switch fault {
     case .losesSends: return
-    case .hangs: await hang()
-    case .hangsForEver:
-      hanging.open()
+    case .stalls: await stall()
+    case .stallsForEver:
+      stalled.open()
       await Gate().wait()
     case .sendsAfterTheEnd: if hasEnded.isRaised { return }
     default: break
@@ -138,7 +138,7 @@ final class BrokenStore: StoreType {
     flush()
     try await base.send(action, isolation: nil)
     if fault == .waitsForEffects, await StoreProbe(base.store()).effects().unnamed > 0 {
-      hanging.open()
+      stalled.open()
       await base.settled()
     }
   }
@@ -163,7 +163,7 @@ final class BrokenStore: StoreType {
         memory.reads += 1
         return memory.reads
       }
-      if fault == .hangsWhenRead { await hang() }
+      if fault == .stallsWhenRead { await stall() }
       let state = try await base.store().state
       if fault == .readsBackwards {
         if reads == 6 { memory.withLock { $0.earlier = state } }
@@ -173,8 +173,8 @@ final class BrokenStore: StoreType {
     }
   }
 
-  private func hang() async {
-    hanging.open()
+  private func stall() async {
+    stalled.open()
     await untilCancelled()
   }
 
@@ -200,7 +200,7 @@ final class BrokenStore: StoreType {
     }
     let sequence = base.states(bufferingPolicy: policy, removeStateDuplicates: equating) as StateSequence
     let memory = LockedValue((count: 0, last: [Int]?.none))
-    return AsyncStream { [fault, hanging] in
+    return AsyncStream { [fault, stalled] in
       let (count, last) = memory.withLock { memory in
         memory.count += 1
         return memory
@@ -213,7 +213,7 @@ final class BrokenStore: StoreType {
         return await withTaskCancellationHandler {
           await Task { await sequence.next() }.value
         } onCancel: {
-          hanging.open()
+          stalled.open()
         }
       default: break
       }
@@ -223,7 +223,7 @@ final class BrokenStore: StoreType {
       }
       switch fault {
       case .neverEnds:
-        if !Task.isCancelled { hanging.open() }
+        if !Task.isCancelled { stalled.open() }
         await untilCancelled()
         return nil
       case .deliversAfterTheEnd: return memory.withLock { $0.last.take() }

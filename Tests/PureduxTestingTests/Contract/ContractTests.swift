@@ -6,23 +6,23 @@ import Testing
 /// Stores that keep the contract pass, and of those that do not it is said what they do.
 @Suite(.timeLimit(.minutes(15))) struct ContractTests {
   @Test(arguments: Fault.allCases) func `what is wrong with a store is found by its name`(fault: Fault) async {
-    let (hanging, limits) = (Gate(), ManualClock())
+    let (stalled, limits) = (Gate(), ManualClock())
     var clock: any Clock<Duration> = ContinuousClock()
-    if fault.hangs { clock = limits }
+    if fault.stalls { clock = limits }
     await WaitingClock.$current.withValue(clock) {
       await expectFailure {
         async let check: Void = checkDeliveryContract(
           of: {
-            let store = BrokenStore(fault, hanging: hanging)
+            let store = BrokenStore(fault, stalled: stalled)
             return StoreUnderTest(store) { await store.end() }
           },
           intercepted: {
-            let store = BrokenStore(fault, with: $0, hanging: hanging)
+            let store = BrokenStore(fault, with: $0, stalled: stalled)
             return StoreUnderTest(store) { await store.end() }
           }, given: [1, 2, 3], within: .seconds(280)
         ) { $0.append($1) }
-        if fault.hangs {
-          await hanging.wait()
+        if fault.stalls {
+          await stalled.wait()
           await limits.passes(.seconds(280))
         }
         await check
@@ -37,7 +37,7 @@ import Testing
       await expectFailure {
         await checkDeliveryContract(
           of: {
-            let store = BrokenStore(fault, hanging: Gate())
+            let store = BrokenStore(fault, stalled: Gate())
             return StoreUnderTest(store) { await store.end() }
           }, given: [1, 2, 3], within: .seconds(280)
         ) { $0.append($1) }
@@ -60,7 +60,7 @@ import Testing
     await expectFailure {
       await checkDeliveryContract(
         of: {
-          let store = BrokenStore(fault, hanging: Gate())
+          let store = BrokenStore(fault, stalled: Gate())
           made.add(store)
           return StoreUnderTest(store) { await store.end() }
         }, given: [1, 2, 3]

@@ -608,7 +608,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `a test that is cancelled does not hang`() async {
+  @Test func `a test that is cancelled does not stand still`() async {
     let store = store(strictness: .relaxed) { _ in
       await Gate(isWork: true).wait()
       return []

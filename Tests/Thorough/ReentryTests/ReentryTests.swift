@@ -2,7 +2,7 @@ import Puredux
 import Testing
 
 /// A tree stays whole whatever the user's code does to it where the tree calls it: what was accepted is committed once,
-/// in an order that keeps that of each caller and that everybody sees; nothing hangs, and nothing stays alive.
+/// in an order that keeps that of each caller and that everybody sees; nothing stands still, and nothing stays alive.
 @Suite(.timeLimit(.minutes(15)), .serialized) struct ReentryTests {
   @Test(arguments: Reentry.Scenario.all)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)

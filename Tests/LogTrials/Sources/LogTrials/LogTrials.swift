@@ -5,27 +5,28 @@ import Foundation
   static func main() async throws {
     let arguments = Array(CommandLine.arguments.dropFirst())
     switch arguments.first {
-    case "kill-file": try await KillFile.run(rounds: number(arguments, "--count") ?? 50)
-    case "write-file": try await KillFile.write(to: arguments[1])
+    case "crash-file": try await CrashFile.run(rounds: number(arguments, "--count") ?? 50)
+    case "write-file": try await CrashFile.write(to: arguments[1])
     case "figures-file": try await FileFigures.run(rounds: number(arguments, "--count") ?? 5)
     case "list-file": try await FileFigures.list(trees: number(arguments, "--trees") ?? 100_000)
     #if NATS
-      case "kill-nats":
-        try KillNATS.run(rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"))
+      case "crash-nats":
+        try CrashNATS.run(
+          rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"))
       case "figures-nats":
         try await NATSFigures.run(
           rounds: number(arguments, "--count") ?? 5, entries: number(arguments, "--entries") ?? 1_000_000)
-      case "replica-nats": try await KillNATS.replica(Int(arguments[1]) ?? 0, servers: Array(arguments[2...]))
+      case "replica-nats": try await CrashNATS.replica(Int(arguments[1]) ?? 0, servers: Array(arguments[2...]))
     #endif
     default:
       print(
         """
-        log-trials kill-file [--count 50]     kills a process of 16 writers again and again, and looks for what was lost
+        log-trials crash-file [--count 50]     ends a process of 16 writers again and again, and looks for what was lost
         log-trials figures-file [--count 5]   measures stores on files beside the disk itself
         log-trials list-file [--trees 100000] lists the summaries of so many trees
         With the trait NATS, and nats-server on the path or in PUREDUX_NATS_SERVER:
-        log-trials kill-nats [--count 10] [--loopback]
-                                              three replicas on three servers, which are killed and cut off; needs to
+        log-trials crash-nats [--count 10] [--loopback]
+                                              three replicas on three servers, which crash and are cut off; needs to
                                               make networks, or does without cutting off on the loopback
         log-trials figures-nats [--count 5] [--entries 1000000]
                                               measures stores on three servers beside libnats itself

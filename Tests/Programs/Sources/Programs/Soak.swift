@@ -35,7 +35,7 @@ public final class Soak: Sendable {
   public func run() async -> Bool {
     say("seed \(seed)")
     let watchdog = Watchdog(limit: Watchdog.usualLimit * 3) { name in
-      say("hang: \(name)")
+      say("no end: \(name)")
       exit(3)
     }
     var peaks: [Int] = []

@@ -27,7 +27,7 @@ public final class LiveCount: Sendable {
   }
 
   /// Returns when something is so, at which it looks at each change. False where it has not become so in half the time
-  /// that counts as a hang.
+  /// that counts as a standstill.
   func until(_ isSo: (Int) -> Bool) async -> Bool {
     let deadline = DispatchTime.now() + .seconds(Int(Watchdog.usualLimit.components.seconds) / 2)
     while true {

@@ -7,7 +7,7 @@ public final class Watchdog: Sendable {
   private let queue = DispatchQueue(label: "watchdog")
   private let report: @Sendable (String) -> Void
 
-  /// - Parameter report: Called with what hangs; it is to end the process.
+  /// - Parameter report: Called with what stands still; it is to end the process.
   public init(limit: Duration, report: @escaping @Sendable (String) -> Void) {
     self.limit = limit
     self.report = report

@@ -37,7 +37,7 @@ struct Arguments: Sendable {
     programs soak [--minutes M] [--seed S] [--without FEATURE,...]
 
       --only K      runs the K-th program of the seed alone, --times T times
-      --limit L     a program that takes longer than L seconds hangs
+      --limit L     a program that takes longer than L seconds fails
       --shrink N    how many of the failures are made smaller, each for a minute at most
 
     Features: \(Features.names.map(\.name).joined(separator: ", "))

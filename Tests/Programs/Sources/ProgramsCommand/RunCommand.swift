@@ -68,7 +68,7 @@ final class RunCommand: Sendable {
       next = worker.next
       if status == 0, next >= end { return }
       next = worker.current
-      let text = worker.isHanging ? "it hangs" : "the process ended with \(status)"
+      let text = worker.isStandingStill ? "it does not end" : "the process ended with \(status)"
       fail(Failure(index: next, text: ([text] + worker.lines).joined(separator: "\n")))
       totals.withLock { $0.programs += 1 }
       next += stride
@@ -86,7 +86,7 @@ final class RunCommand: Sendable {
     let stride: Int
     var next: Int
     var current: Int
-    var isHanging = false
+    var isStandingStill = false
     var isFailing = false
     var lines: [String] = []
 
@@ -106,7 +106,7 @@ final class RunCommand: Sendable {
       worker.current = worker.next
       worker.lines = []
     case "failed": worker.isFailing = true
-    case "hang": worker.isHanging = true
+    case "standstill": worker.isStandingStill = true
     case "|": worker.lines.append(String(line.dropFirst(2)))
     case "done":
       if worker.isFailing {

@@ -1,8 +1,8 @@
 import Foundation
 import Programs
 
-/// Runs programs in a process of its own, so that a crash or a hang ends no more than that, and tells of each on its
-/// standard output.
+/// Runs programs in a process of its own, so that a crash or a standstill ends no more than that, and tells of each on
+/// its standard output.
 struct Worker {
   let arguments: Arguments
   let watchdog: Watchdog
@@ -10,7 +10,7 @@ struct Worker {
   init(_ arguments: Arguments) {
     self.arguments = arguments
     watchdog = Watchdog(limit: arguments.limit.map { .seconds($0) } ?? Watchdog.usualLimit) { program in
-      say("hang")
+      say("standstill")
       for line in program.split(separator: "\n") { say("| \(line)") }
       exit(3)
     }

@@ -105,8 +105,8 @@ final class Boards: Sendable {
   static func key(of board: Int) -> String { "\(keyPrefix)\(board)" }
 
   /// All boards, none of which is opened for that. What was edited in the last second (`LogOptions.summaryInterval`)
-  /// may not be in their figures; nor, until somebody opens the board, what was edited right before a server was
-  /// killed, or by the first version, which kept none.
+  /// may not be in their figures; nor, until somebody opens the board, what was edited right before a server
+  /// crashed, or by the first version, which kept none.
   func listed() async -> [Listed] {
     var summaries: [String: Board.Summary] = [:]
     do {

@@ -1,4 +1,4 @@
-"""Two servers behind one board, on three brokers: what people see, and what load sees, while one of each is killed.
+"""Two servers behind one board, on three brokers: what people see, and what load sees, while one of each crashes.
 
 Usage: cluster.py <the load command> [<a directory for pictures>]
 
@@ -41,7 +41,7 @@ class Cluster:
 
     def kill(self, name):
         os.kill(self.pid(name), signal.SIGKILL)
-        print("killed:", name, flush=True)
+        print("SIGKILL:", name, flush=True)
 
     def stop(self):
         self.process.terminate()
@@ -77,12 +77,12 @@ def adds(server, text):
     return ask(f"{server}/boards/1/cards", {"text": text}) is not None
 
 
-def load(command, cluster, kills):
-    """Load on both servers, while something is killed every five seconds."""
+def load(command, cluster, crashes):
+    """Load on both servers, while something crashes every five seconds."""
     process = subprocess.Popen(
         [command, "--url", ",".join(SERVERS), "--streams", "20", "--writers", "4", "--rate", "200",
-         "--seconds", str(5 * len(kills) + 5)], stdout=subprocess.PIPE, text=True)
-    for name in kills:
+         "--seconds", str(5 * len(crashes) + 5)], stdout=subprocess.PIPE, text=True)
+    for name in crashes:
         time.sleep(5)
         cluster.kill(name)
     output, _ = process.communicate(timeout=120)
@@ -145,14 +145,14 @@ def people(cluster, pictures):
 
 
 def main(command, pictures):
-    for kill in ["people", "load"]:
+    for trial in ["people", "load"]:
         cluster = Cluster()
         try:
             for server in SERVERS:
                 within(600, lambda: ask(f"{server}/ready") == {}, f"{server} is ready")
             within(60, lambda: adds(SERVERS[0], "first"), "an edit is saved")
             within(10, lambda: shows(SERVERS[1], "first"), "and is at the other server")
-            if kill == "people":
+            if trial == "people":
                 people(cluster, pictures)
             else:
                 load(command, cluster, ["broker 2", "server 1"])

@@ -109,7 +109,7 @@ import Testing
     #expect(try await texts(in: folder) == Set((1...20).map(String.init)))
   }
 
-  @Test func `killed in the middle of a burst, it comes back with every edit that was acknowledged`() async throws {
+  @Test func `after a crash in a burst, it comes back with every edit that was acknowledged`() async throws {
     let folder = try Folder()
     let server = try await Server(in: folder)
     let (url, pid) = (server.url, server.process.processIdentifier)
@@ -280,9 +280,9 @@ import Testing
     }
   #endif
 
-  @Test func `a deletion in the middle of which the server is killed is complete when it starts again`() async throws {
+  @Test func `a deletion in the middle of which the server crashes is complete when it starts again`() async throws {
     let folder = try Folder()
-    // What a server that is killed right behind the entry of the list leaves.
+    // What a server that crashes right behind the entry of the list leaves.
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(following: log["boards/1"], initialState: Room(id: 1, title: "")) {
       $0.reduce($1)

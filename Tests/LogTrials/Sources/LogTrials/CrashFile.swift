@@ -2,9 +2,9 @@ import Foundation
 import Puredux
 import PureduxLog
 
-/// A process with 16 writers on one log is killed in the middle of it, fifty times; each time all that was acknowledged
-/// has to be there, once, and each writer's in its order.
-enum KillFile {
+/// A process with 16 writers on one log is ended by SIGKILL in the middle of it, fifty times; each time all that was
+/// acknowledged has to be there, once, and each writer's in its order.
+enum CrashFile {
   struct Entry: Codable, Sendable, Hashable {
     let run: Int
     let writer: Int
@@ -35,7 +35,7 @@ enum KillFile {
     }
   }
 
-  /// Writes until it is killed, and tells each entry that was acknowledged on its standard output.
+  /// Writes until it is ended, and tells each entry that was acknowledged on its standard output.
   static func write(to directory: String) async throws {
     var options = FileLog.Options()
     options.segmentBytes = 300_000
@@ -66,14 +66,14 @@ enum KillFile {
       process.standardOutput = pipe
       process.standardError = FileHandle.nullDevice
       try process.run()
-      let killing = Task {
+      let ending = Task {
         try await Task.sleep(for: .milliseconds(Int.random(in: 60...400)))
         kill(process.processIdentifier, SIGKILL)
       }
       // Until the process is gone.
       let told = try pipe.fileHandleForReading.readToEnd() ?? Data()
       process.waitUntilExit()
-      try await killing.value
+      try await ending.value
       for line in String(decoding: told, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: true) {
         let numbers = line.split(separator: " ").compactMap { Int($0) }
         // A line that was being written when the process died is none.
@@ -95,7 +95,7 @@ enum KillFile {
       await store.shutdown()
       await log.close()
     }
-    print("killed \(rounds) times: \(total) acknowledged, 0 missing, 0 twice, \(torn) torn tails set aside")
+    print("SIGKILL \(rounds) times: \(total) acknowledged, 0 missing, 0 twice, \(torn) torn tails set aside")
   }
 
   /// Used by one thread at a time.

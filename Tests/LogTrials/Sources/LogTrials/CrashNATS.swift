@@ -4,10 +4,10 @@
   import PureduxLog
   import PureduxNATS
 
-  /// Three replicas on three servers, each with 16 writers; servers and replicas are killed and cut off while they
+  /// Three replicas on three servers, each with 16 writers; servers and replicas crash and are cut off while they
   /// write. In the end all that was acknowledged has to be there, once, in each writer's order, and in the same order
   /// everywhere.
-  enum KillNATS {
+  enum CrashNATS {
     struct Entry: Codable, Sendable, Hashable {
       let run: Int
       let writer: Int
@@ -206,20 +206,20 @@
         tell("  \(name): longest stalls so far \(stalls.joined(separator: ", "))")
       }
       try waitForProgress()
-      try step("a leader killed") {
+      try step("a leader crashed") {
         let leader = try cluster.leader()
         cluster.kill(leader)
         wait(3)
         try cluster.start(leader)
         wait(3)
       }
-      try step("a replica killed") {
+      try step("a replica crashed") {
         replicas[1].kill()
         gone.append(replicas[1])
         wait(1)
         replicas[1] = try Replica(round * 10 + 4, on: 12, of: cluster)
       }
-      try step("all servers killed") {
+      try step("all servers crashed") {
         for server in 1...3 { cluster.kill(server) }
         wait(1)
         for server in 1...3 { try cluster.start(server) }
