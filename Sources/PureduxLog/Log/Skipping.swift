@@ -1,6 +1,8 @@
 #if canImport(Glibc)
   import Glibc
-#elseif canImport(Darwin)
+#elseif canImport(Musl)
+  import Musl
+#else
   import Darwin
 #endif
 
