@@ -7,8 +7,9 @@ public import PureduxLog
 ///     try await checkLogDirectory(FileLog(directory: directory))
 ///
 /// - Parameters:
-///   - limit: How long each part of the contract may take, by the clock, before it counts as violated.
 ///   - directory: An empty one, which is closed at the end.
+///   - limit: How long each part of the contract may take, by the clock, before it counts as violated.
+///   - clock: Measures that.
 /// - Throws: `LogViolation`, also where the directory throws something; and `CancellationError`.
 public func checkLogDirectory(
   _ directory: any LogDirectory, within limit: Duration = .seconds(60),

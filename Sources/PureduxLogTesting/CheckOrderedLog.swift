@@ -23,6 +23,7 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 /// - Parameters:
 ///   - limit: How long each part of the contract may take, by the clock, before it counts as violated: a log may wait
 ///     for ever.
+///   - clock: Measures that.
 ///   - open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same log again.
 /// - Throws: `LogViolation`, also where the log throws something; and `CancellationError`.
 public func checkOrderedLog(

@@ -26,6 +26,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
 
   public let name: String?
 
+  /// An empty log.
   public init() { name = nil }
 
   fileprivate init(name: String) { self.name = name }
@@ -159,6 +160,7 @@ public final class MemoryLogs: LogDirectory {
   private static let closed = LogError.unavailable("The logs are closed.")
   private let contents = LockedValue(Contents())
 
+  /// Empty logs.
   public init() {}
 
   public subscript(key: String) -> any OrderedLog {

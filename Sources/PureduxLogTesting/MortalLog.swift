@@ -40,6 +40,7 @@ public final class MortalLog: OrderedLog {
   /// One for which nothing is tried again.
   private static let death = LogError.deathOfProcess
 
+  /// - Parameter log: The log that the processes share, which outlives each of them.
   public init(_ log: any OrderedLog) { self.log = log }
 
   /// From now on that does not get through. What is on its way is decided by when it gets here: give the store an

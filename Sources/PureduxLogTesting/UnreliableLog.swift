@@ -7,13 +7,20 @@ public import PureduxLog
 public final class UnreliableLog: OrderedLog {
   /// How often something happens, of a hundred.
   public struct Rates: Sendable {
+    /// An append that does not take place, and is said to have failed.
     public var lost = 10
+    /// An append that takes place, and is said to have failed.
     public var unacknowledged = 10
+    /// An append that takes place twice.
     public var repeated = 10
+    /// An append that a later one overtakes.
     public var overtaken = 10
+    /// A delivery that breaks off.
     public var broken = 10
+    /// A delivery of entries that have been delivered.
     public var redelivered = 10
 
+    /// Ten of a hundred of each.
     public init() {}
   }
 
@@ -30,6 +37,10 @@ public final class UnreliableLog: OrderedLog {
   private let rates: Rates
   private let mischief: LockedValue<Mischief>
 
+  /// - Parameters:
+  ///   - log: What it stands before, and is reliable itself.
+  ///   - seed: Decides what happens when: the same with the same calls.
+  ///   - rates: How often each thing happens.
   public init(_ log: any OrderedLog, seed: UInt64, rates: Rates = Rates()) {
     self.log = log
     self.rates = rates
@@ -126,6 +137,7 @@ public final class UnreliableLog: OrderedLog {
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
+  /// The same numbers for the same seed, in every process.
   public init(seed: UInt64) { state = seed }
 
   public mutating func next() -> UInt64 {

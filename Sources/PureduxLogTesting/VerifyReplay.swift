@@ -42,13 +42,14 @@ public struct ReplayReport: Sendable, Hashable, Codable {
   public var start: UInt64 = 0
   /// The position of the last entry that was replayed.
   public var position: UInt64 = 0
-  /// How many actions the program's middleware stopped, and the position of the first: those that it stopped when they
-  /// were given are among them.
+  /// How many actions the program's middleware stopped: those that it stopped when they were given are among them.
   public var rejected: UInt64 = 0
+  /// The position of the first action that was stopped; nil where there was none.
   public var firstRejection: UInt64?
   /// What an operator would be told, as text.
   public var reports: [String] = []
 
+  /// For tests of what reads a report: `verifyReplay` makes its own.
   public init(
     stop: LogStop? = nil, start: UInt64 = 0, position: UInt64 = 0, rejected: UInt64 = 0, firstRejection: UInt64? = nil,
     reports: [String] = []

@@ -20,9 +20,12 @@ public import PureduxLog
   ///
   /// - Parameters:
   ///   - log: Opens the log, in the other process.
+  ///   - program: Makes the program, in the other process.
   ///   - stallLimit: How long one entry may take, and the end of the store behind the last one. What the program does
   ///     before the first entry may take ten minutes.
   ///   - arguments: What the other process is started with; without it, what this one was.
+  ///   - fileID: With `line`, which call it is: the other process looks for the same.
+  ///   - line: The line of the call.
   /// - Throws: `ReplayFailure` where the other process could not be started, or ended without a word before the first
   ///   entry, or what it threw; `CancellationError`.
   public func verifyReplay<State, Action>(

@@ -31,6 +31,7 @@
   /// cooperative pool, and JetStream is spoken by its own messages: libnats' functions for it wait for the answer, and
   /// have a thread for each subscription.
   public final class NATSLog: LogDirectory {
+    /// How the stream is made, and the servers are spoken to.
     public struct Options: Sendable {
       /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
       /// subjects `<stream>.<a number of its own>.*`; the snapshots are in the bucket `<stream>-snapshots`.
@@ -39,6 +40,7 @@
       public var makesStream = true
       /// On how many servers the stream is, if it is made here: 1 to 5. One is for trying things out.
       public var replicas = 3
+      /// What the client proves who it is with.
       public var credentials = Credentials.none
       /// What TLS is used with. It is used without this, too, for servers that are named `tls://…`, with the system's
       /// certificates.
@@ -59,6 +61,7 @@
       /// After how long without a look it looks though nothing comes.
       var idleCheck = Duration.seconds(30)
 
+      /// The defaults.
       public init() {}
     }
 
@@ -74,12 +77,15 @@
 
       let kind: Kind
 
+      /// Nothing: the servers let everybody in.
       public static let none = Credentials(kind: .none)
 
+      /// A name and a password.
       public static func user(_ name: String, password: String) -> Credentials {
         Credentials(kind: .user(name, password: password))
       }
 
+      /// A token that the servers know.
       public static func token(_ token: String) -> Credentials { Credentials(kind: .token(token)) }
 
       /// A file of credentials, as `nsc` writes it: a JWT and its key.
@@ -97,10 +103,12 @@
       public var trusted: String?
       /// One's own certificate, and those that it is signed with, where the servers ask for one.
       public var certificate: String?
+      /// The key of that certificate.
       public var key: String?
       /// The name in the server's certificate, where it is not the one that is connected to.
       public var hostname: String?
 
+      /// With the system's certificates, and none of one's own, where nothing else is said.
       public init(
         trusted: String? = nil, certificate: String? = nil, key: String? = nil, hostname: String? = nil
       ) {

@@ -33,6 +33,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline var entries: ContiguousArray<Entry> = []
   @usableFromInline var writes = KeyedWrites<Key>()
 
+  /// Without values.
   @inlinable public init() {}
 
   /// Later pairs replace earlier ones with the same key.
@@ -45,7 +46,9 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     for value in values { self[value.id] = value }
   }
 
+  /// How many keys have values. Constant time.
   @inlinable public var count: Int { places.count }
+  /// Whether no key has a value.
   @inlinable public var isEmpty: Bool { places.isEmpty }
 
   /// The keys, in order: an array of its own, made in linear time.
@@ -109,6 +112,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     return value
   }
 
+  /// Removes all keys: each of them counts as written.
   @inlinable public mutating func removeAll() {
     writes.noteAll()
     places = [:]

@@ -20,7 +20,9 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   public struct Entry: Sendable {
     /// The state after one reducer.
     public struct Step: Sendable {
+      /// The name of the reducer; nil if it has none.
       public let reducer: String?
+      /// The state that it left, which is what the next one was given.
       public let state: State
 
       @inlinable init(reducer: String?, state: State) {
@@ -35,6 +37,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     public let store: StoreID
     /// Its place in the tree's order (G1): it is the tree's n-th commit, counted from one.
     public let position: Int
+    /// The state before the commit.
     public let stateBefore: State
     /// The micro-history: one step for each reducer of the store, in order.
     public let steps: [Step]

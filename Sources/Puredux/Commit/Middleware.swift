@@ -33,6 +33,9 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   private var isAdmission = false
   private var isInstrument = false
 
+  /// - Parameter handle: Called with each action that is given to the store or to one below it, on the tree's executor.
+  ///   What it passes to `next` is reduced before that returns, but for a child store in a tree that follows a log
+  ///   (G13).
   @inlinable public init(
     _ handle:
       @escaping @Sendable (

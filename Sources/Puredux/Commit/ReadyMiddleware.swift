@@ -49,13 +49,17 @@ extension Middleware {
 
 /// What `Middleware.logging` reports.
 public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
+  /// The action, as it came to the logging middleware.
   public let action: Action
   /// The store that the action was given to.
   public let store: StoreID
   /// False if other middleware stopped the action.
   public let isCommitted: Bool
+  /// The state before the action.
   public let before: State
+  /// The state after it: the same if the action was stopped.
   public let after: State
+  /// How long everything behind it took: further middleware, the reducers, and the publication of the states.
   public let taken: Duration
 
   @inlinable init(action: Action, store: StoreID, isCommitted: Bool, before: State, after: State, taken: Duration) {

@@ -9,6 +9,7 @@ public struct WallTime: Sendable, Hashable, Comparable {
   /// Leap seconds are not counted. Up to 100,000 years before or after: a time farther away counts as that.
   public let since1970: Duration
 
+  /// The time so long after the beginning of 1970 in UTC; before it, where that is less than zero.
   public init(since1970: Duration) {
     self.since1970 = since1970.within(.longest * 1_000)
   }
@@ -20,11 +21,13 @@ public struct WallTime: Sendable, Hashable, Comparable {
 
   public static func < (lhs: WallTime, rhs: WallTime) -> Bool { lhs.since1970 < rhs.since1970 }
 
+  /// A later time; one that lies more than 100,000 years away counts as that.
   public static func + (time: WallTime, duration: Duration) -> WallTime {
     // More would lead beyond either end, and might overflow.
     WallTime(since1970: time.since1970 + duration.within(.longest * 2_000))
   }
 
+  /// An earlier time; one that lies more than 100,000 years away counts as that.
   public static func - (time: WallTime, duration: Duration) -> WallTime {
     WallTime(since1970: time.since1970 - duration.within(.longest * 2_000))
   }
@@ -56,5 +59,6 @@ extension WallTime: Codable {
 /// A clock that knows the time of day and year, too: a store that is made with one goes by it (`now`). `ManualClock` of
 /// `PureduxTesting` is one.
 public protocol WallClock<Duration>: Clock {
+  /// The present time of day and year.
   var wallTime: WallTime { get }
 }

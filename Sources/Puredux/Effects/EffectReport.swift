@@ -1,6 +1,7 @@
 /// What a store reports about its effects, besides what they dispatch: passed to the `reporting` closure that the store
 /// is made with, or printed on standard error if there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
+  /// What became of an effect.
   public enum Reason: Sendable {
     /// The work threw on its last attempt, and the error was not turned into an action.
     case failed(any Error)
@@ -8,12 +9,14 @@ public struct EffectReport: Sendable, CustomStringConvertible {
     case turnedAway
   }
 
+  /// What became of the effect.
   public let reason: Reason
   /// The store that the effect belongs to.
   public let store: StoreID
   /// The effect's id, as it describes itself; nil if it has none.
   public let effect: String?
 
+  /// For the tests of a `reporting` closure: stores make their own.
   public init(_ reason: Reason, store: StoreID, effect: String? = nil) {
     self.reason = reason
     self.store = store

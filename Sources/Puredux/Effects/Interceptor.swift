@@ -290,6 +290,10 @@ extension Interceptor.Asked {
 ///       }
 ///     }
 public protocol AsyncAction<Action>: Sendable {
+  /// The actions that its work dispatches, and the store takes.
   associatedtype Action: Sendable
+  /// The work: a task of the store that the action was given to, which is cancelled when that ends (G8).
+  ///
+  /// - Parameter dispatch: Gives that store further actions, each with a place of its own in the order.
   func execute(dispatch: Dispatch<Action>) async
 }

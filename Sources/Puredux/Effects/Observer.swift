@@ -11,7 +11,9 @@
 public final class Observer<State: Sendable>: Sendable {
   /// Whether an observer wants more states.
   public enum Status: Sendable, Equatable {
+    /// It wants the next state.
     case active
+    /// It wants none any more: its task ends, and its subscription with it.
     case dead
   }
 

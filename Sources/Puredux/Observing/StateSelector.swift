@@ -20,6 +20,7 @@
 ///
 /// Adopted from the selectors of Redux.
 public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomStringConvertible {
+  /// What it is called in descriptions. It does not tell selectors apart.
   public let name: String
   @usableFromInline let identity: SelectorIdentity
   /// Makes the function, with its own memory if it is memoized. It is used in one isolation only.

@@ -15,6 +15,7 @@
 ///     })
 ///     screen.presenter?.subscribeToStore()
 @MainActor public protocol Presentable: AnyObject, Sendable {
+  /// What is shown: made of a state, by default not on the main actor.
   associatedtype Props: Sendable
 
   /// Connects it to a store. Hold it strongly: the connection ends with it.

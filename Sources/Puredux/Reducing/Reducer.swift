@@ -11,6 +11,7 @@
 /// the state in place and sees the changes of those before it; nothing else does (G3). The names appear in a store's
 /// `History`.
 public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
+  /// What it is called in a `History`; nil if it has no name, or consists of several.
   public let name: String?
   /// Given the action in place, so that it is not copied for each reducer. The action is never changed.
   @usableFromInline let change: @Sendable (inout State, inout Action) -> Void
@@ -23,10 +24,16 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
     self.change = change
   }
 
+  /// - Parameter reduce: Changes the state in place, on the tree's executor. Where the store follows a log it is to be
+  ///   a function of its arguments alone (G13).
   @inlinable public init(_ reduce: @escaping @Sendable (inout State, Action) -> Void) {
     self.init(name: nil, parts: nil) { state, action in reduce(&state, action) }
   }
 
+  /// - Parameters:
+  ///   - name: What it is called in a `History`.
+  ///   - reduce: Changes the state in place, on the tree's executor. Where the store follows a log it is to be a
+  ///     function of its arguments alone (G13).
   @inlinable public init(_ name: String, _ reduce: @escaping @Sendable (inout State, Action) -> Void) {
     self.init(name: name, parts: nil) { state, action in reduce(&state, action) }
   }

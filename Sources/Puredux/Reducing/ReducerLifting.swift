@@ -10,7 +10,9 @@ extension Reducer {
   /// is written at the call costs what a switch written by hand does, one whose key path comes in a variable some 11
   /// ns; a computed one is read and written back.
   ///
-  /// - Parameter toPart: Extracts the part's action from one of the whole; nil if the action is not for this part.
+  /// - Parameters:
+  ///   - part: Where the part is.
+  ///   - toPart: Extracts the part's action from one of the whole; nil if the action is not for this part.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     to part: any WritableKeyPath<Whole, State> & Sendable,
     action toPart: @escaping @Sendable (WholeAction) -> Action?
@@ -24,8 +26,11 @@ extension Reducer {
   /// Like `lifted(to:action:)`, for a part that may be absent. The part is looked at once: a computed one is written
   /// back, and an observed one reported as set, if it is absent, too.
   ///
-  /// - Parameter absent: Given each action that arrives while the part is absent, and so changes nothing. By default
-  ///   such an action is printed on standard error.
+  /// - Parameters:
+  ///   - part: Where the part is, if it is there.
+  ///   - toPart: Extracts the part's action from one of the whole; nil if the action is not for this part.
+  ///   - absent: Given each action that arrives while the part is absent, and so changes nothing. By default such an
+  ///     action is printed on standard error.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable>(
     toOptional part: any WritableKeyPath<Whole, State?> & Sendable,
     action toPart: @escaping @Sendable (WholeAction) -> Action?,
@@ -47,8 +52,11 @@ extension Reducer {
   ///       if case .message(let id, let action) = action { (id, action) } else { nil }
   ///     }
   ///
-  /// - Parameter absent: Given each action for an element that is not there. By default such an action is printed on
-  ///   standard error.
+  /// - Parameters:
+  ///   - elements: Where the elements are.
+  ///   - toElement: Extracts an element's key and its action from one of the whole; nil if the action is for none.
+  ///   - absent: Given each action for an element that is not there. By default such an action is printed on standard
+  ///     error.
   @inlinable public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     toElements elements: any WritableKeyPath<Whole, [ID: State]> & Sendable,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,

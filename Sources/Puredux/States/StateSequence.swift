@@ -18,6 +18,7 @@ public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
 
   @inlinable public func makeAsyncIterator() -> Iterator { Iterator(subscriber) }
 
+  /// Takes the states one after the other. Iterators of one sequence share its elements.
   public struct Iterator: AsyncIteratorProtocol {
     @usableFromInline let subscriber: Subscriber
     @usableFromInline var isBehind = true

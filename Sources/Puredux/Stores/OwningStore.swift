@@ -7,8 +7,11 @@ public protocol OwningStore<State, Action>: Actor, StoreType, StoreParent {
 }
 
 extension OwningStore {
+  /// A weak proxy of this store: it does not keep the store alive.
   @inlinable public nonisolated func store() -> Store<State, Action> { anchor.core.proxy }
 
+  /// The state after everything that was requested of the tree before. It does not throw: after a shutdown, the store's
+  /// own part of it is the last there was; a parent's part still changes.
   @inlinable public nonisolated var state: State {
     get async {
       // Holds the store while the read waits: a user's type may have let go of it by then.

@@ -1,3 +1,42 @@
+import Synchronization
+
+/// Figures of a running tree, for operators of a server: the value of `RootStore.statistics`.
+public struct StoreStatistics: Sendable, Equatable {
+  /// How many commits there have been.
+  public var commits = 0
+  /// How many actions and other requests wait for their turn.
+  public var waiting = 0
+  /// How many child stores there are, at any depth.
+  public var childStores = 0
+  /// How many state sequences and observers are subscribed.
+  public var subscriptions = 0
+  /// How many states wait for the subscriber that has the most to read, not counting up to 31 that its consumer has
+  /// taken ahead.
+  public var longestBacklog = 0
+  /// How many tasks of effects and observers run.
+  public var runningTasks = 0
+  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; for effects of the
+  /// state, how many run.
+  public var effects: [String: Int] = [:]
+  /// Where the store stands with the log that it follows; nil where it follows none.
+  public var log: LogStatistics?
+
+  /// For tests of what reads statistics: stores make their own.
+  public init(
+    commits: Int = 0, waiting: Int = 0, childStores: Int = 0, subscriptions: Int = 0, longestBacklog: Int = 0,
+    runningTasks: Int = 0, effects: [String: Int] = [:], log: LogStatistics? = nil
+  ) {
+    self.effects = effects
+    self.log = log
+    self.commits = commits
+    self.waiting = waiting
+    self.childStores = childStores
+    self.subscriptions = subscriptions
+    self.longestBacklog = longestBacklog
+    self.runningTasks = runningTasks
+  }
+}
+
 extension RootStore {
   /// Figures of the tree: a snapshot, taken between two commits, without first performing what waits.
   ///

@@ -16,6 +16,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline package nonisolated let core: StoreCore<State, Action>
 
   /// - Parameters:
+  ///   - initialState: The state before the first action.
   ///   - options: Where and how the tree runs, its clock, and where failed effects are reported.
   ///   - interceptor: The side effects of every action of the tree: async, a task for each action.
   ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects. An

@@ -12,9 +12,12 @@ extension StoreType {
   /// A store that follows no log commits the action in its turn, and so only the wait for that counts. What the tree
   /// does at the moment, such as a reducer that takes its time, is waited for in any case.
   ///
-  /// - Parameter limit: Measured by the clock that the store is made with. With zero or less the action is committed if
-  ///   nothing is before it and the store follows no log, and withdrawn otherwise. More than a hundred years count as a
-  ///   hundred years.
+  /// - Parameters:
+  ///   - action: What the store is given.
+  ///   - limit: Measured by the clock that the store is made with. With zero or less the action is committed if nothing
+  ///     is before it and the store follows no log, and withdrawn otherwise. More than a hundred years count as a
+  ///     hundred years.
+  ///   - isolation: The caller's actor.
   /// - Throws: `StoreError.withdrawn` if the time was over before the action's turn, or before the log that the store
   ///   follows has been given it: it changes nothing. `.outcomeUnknown` if the log has: it may be committed. Everything
   ///   else as `send(_:)`.

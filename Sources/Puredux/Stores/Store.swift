@@ -23,6 +23,9 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
+  /// Gives the store an action and returns after its commit, straight from the caller's actor and back to it.
+  ///
+  /// - Throws: What `ActionHandler.send(_:)` does.
   @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     switch route.target {
@@ -31,6 +34,9 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
+  /// Sends an action and reads the state right after that very commit, straight from the caller's actor and back to it.
+  ///
+  /// - Throws: What `StoreType.send(_:reading:)` does.
   @inline(__always) @inlinable public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)? = #isolation,
     reading: @escaping @Sendable (State) -> Result
@@ -111,6 +117,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     AsyncStream(states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) as StateSequence)
   }
 
+  /// Like the other `states()`, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
   @_disfavoredOverload @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
@@ -118,28 +125,47 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     StateSequence(route.subscribe(to: source.removingDuplicates(equating).map { $0 }, Buffering(bufferingPolicy)))
   }
 
+  /// A proxy whose state is a part of this store's, or a view of it. Actions go to this store.
+  ///
+  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies, and
+  /// not at all while there are none.
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     view { $0.scope { .some(transform($0)) } }
   }
 
+  /// A proxy whose state is a part of this store's that may be absent.
+  ///
+  /// While the transform returns nil, its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
+  /// actions are accepted as usual.
   @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     view { $0.scope(transform) }
   }
 
+  /// A proxy whose state is computed by a selector from this store's.
+  ///
+  /// Proxies of one store by the same selector share one computation per commit.
   @inlinable
   public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
     view { $0.select(selector) }
   }
 
+  /// A proxy whose state is the value of a key in a collection of this store's state; nil while there is none. A commit
+  /// costs the followers of the keys that it writes, and nothing of the others.
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(
     to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> Store<Value?, Action> {
     view { $0.select(StateSelector(keyPath)).value(at: key) }
   }
 
+  /// A proxy with other actions and another state. An action that maps to nothing is given to no store: `dispatch`
+  /// returns `.unmapped`, `send` throws `StoreError.unmapped`.
+  ///
+  /// - Parameters:
+  ///   - toAction: Runs where `dispatch` and `send` are called, before they request anything of the tree.
+  ///   - toState: Runs like the transform of a scope: on the tree's executor, once per commit for all subscribers.
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState

@@ -19,6 +19,7 @@
 ///
 /// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
+  /// The stores that it makes.
   public typealias Root = RootStore<State, Action>
 
   let table: Table
@@ -500,6 +501,7 @@ extension RootStore {
 
 /// Keeps the store of a directory for as long as somebody holds it.
 public final class StoreHandle<State: Sendable, Action: Sendable>: Sendable {
+  /// The store. The directory may shut it down when nobody holds the handle any more, whoever holds the store.
   public let store: RootStore<State, Action>
   private let release: @Sendable (RootStore<State, Action>) -> Void
 

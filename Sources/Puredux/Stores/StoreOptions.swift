@@ -22,6 +22,7 @@ public struct StoreOptions: Sendable {
   /// Told of commits, effects and the log, for metrics, traces and logs.
   public var instrument: (any StoreInstrument)?
 
+  /// The defaults are those of a store that is made without options.
   public init(
     executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,

@@ -6,7 +6,9 @@
 ///       var anchor: StoreAnchor<Room, RoomAction> { root.anchor }
 ///     }
 public protocol StoreParent<State, Action>: Sendable {
+  /// The state that child stores' states are composed with.
   associatedtype State: Sendable
+  /// The actions that child stores take, and hand on to it.
   associatedtype Action: Sendable
 
   /// The store that child stores are attached to. In an actor, declare it `nonisolated`.
@@ -116,6 +118,7 @@ extension StoreParent {
   /// commits of the child are not specialized for your types, and cost three times as much.
   ///
   /// - Parameters:
+  ///   - initialState: The child's own state before the first action.
   ///   - stateMapping: Composes the child's state, at every commit that is followed, and when the state is read.
   ///   - interceptor: The side effects of the actions that are given to the child or to a store below it, asked before
   ///     those of the stores above.

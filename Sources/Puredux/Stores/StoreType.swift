@@ -1,5 +1,6 @@
 /// A type that takes actions. Adopted from SwiftRex.
 public protocol ActionHandler<Action>: Sendable {
+  /// The actions that it takes.
   associatedtype Action: Sendable
 
   /// Gives the store an action and returns at once. Synchronous, callable from anywhere, even from a reducer.
@@ -26,6 +27,7 @@ public protocol ActionHandler<Action>: Sendable {
 
 /// A type whose state can be read and followed. Adopted from SwiftRex.
 public protocol StateProvider<State>: Sendable {
+  /// The state that it shows.
   associatedtype State: Sendable
 
   /// The state after everything that was requested of the tree before.
@@ -173,6 +175,7 @@ extension StoreType {
     scope(selecting: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
+  /// Like the other one, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
   @_disfavoredOverload @inlinable public func states<Value: Sendable>(
     _ selector: StateSelector<State, Value>,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
@@ -190,6 +193,7 @@ extension StoreType {
     scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
+  /// Like the other one, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
   @_disfavoredOverload @inlinable public func states<Value: Sendable>(
     _ keyPath: any KeyPath<State, Value> & Sendable,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,

@@ -1,5 +1,6 @@
 /// The time that a wait was given is over.
 public struct TimedOut: Error, Sendable, Equatable {
+  /// For closures that wait in their own way, and for tests.
   public init() {}
 }
 
@@ -17,8 +18,11 @@ extension StoreType {
   /// the tree's executor, for each commit that the store publishes, until it holds: it should be cheap. No state is
   /// kept. An effect of this or another tree that waits in its own task is at rest, as one that follows states (G8).
   ///
-  /// - Parameter limit: Measured by the clock that the store is made with. Without it, the wait lasts until the end of
-  ///   the store. With zero or less only the present state counts.
+  /// - Parameters:
+  ///   - condition: Whether a state is what is waited for.
+  ///   - limit: Measured by the clock that the store is made with. Without it, the wait lasts until the end of the
+  ///     store. With zero or less only the present state counts.
+  ///   - isolation: The caller's actor.
   /// - Throws: `TimedOut` when the time is over; `StoreError.terminated` when the store ends; `CancellationError` when
   ///   the task is cancelled.
   @discardableResult public func first(
@@ -64,7 +68,10 @@ extension StoreType {
   /// been asked about the action, until it matches. Where the store follows a log, only actions that were given here
   /// count (G13).
   ///
-  /// - Parameter limit: As for `first(where:within:)`. With zero or less there is no such action.
+  /// - Parameters:
+  ///   - pattern: What there is to be found in an action; nil if it is another one.
+  ///   - limit: As for `first(where:within:)`. With zero or less there is no such action.
+  ///   - isolation: The caller's actor.
   /// - Throws: As `first(where:within:)`; `StoreError.unmapped` if this is a projection, whose actions the tree does
   ///   not have.
   @discardableResult public func firstAction<Found: Sendable>(

@@ -63,6 +63,10 @@ public struct Dispatch<Action: Sendable>: Sendable {
     target = node.map { .store($0) } ?? .none
   }
 
+  /// Gives the store an action and returns at once: the action has its place in the order when this returns (G1).
+  ///
+  /// - Returns: What the store's own `dispatch` does; `.terminated` also where the effect that this was made for is
+  ///   cancelled by its id or the state, or has ended while its store finishes (G8).
   @discardableResult @inlinable public func callAsFunction(_ action: Action) -> DispatchResult {
     switch target {
     case .none: .terminated

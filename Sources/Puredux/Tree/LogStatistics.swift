@@ -15,6 +15,7 @@ public struct LogStatistics: Sendable, Hashable {
     case ended
   }
 
+  /// What the store is doing.
   public var phase: Phase
   /// The position of the last entry that was applied here; 0 where none was.
   public var position: UInt64
@@ -22,9 +23,9 @@ public struct LogStatistics: Sendable, Hashable {
   public var waiting: Duration?
   /// How many positions the log is known to be ahead by; 0 where all that is known has been applied.
   public var behind: UInt64
-  /// How many actions have been accepted here and are not committed yet, and their bytes, with some 100 for each beside
-  /// its own.
+  /// How many actions have been accepted here and are not committed yet.
   public var pendingActions: Int
+  /// The bytes of these, with some 100 for each beside its own.
   public var pendingBytes: Int
   /// How many actions were skipped, as their entries were decided to be (`OrderedLog.skip`), and entries without any
   /// action that can be read.
@@ -39,6 +40,7 @@ public struct LogStatistics: Sendable, Hashable {
   /// backup, is another epoch: the same position means something else there (`OrderedLog.beginEpoch`).
   public var epoch: UInt64 = 0
 
+  /// For tests of what reads statistics: stores make their own.
   public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
     pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0

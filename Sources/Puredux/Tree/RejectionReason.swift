@@ -95,6 +95,7 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
       text += literal.description
     }
 
+    /// Adds a value, as it describes itself.
     public mutating func appendInterpolation<Value>(_ value: Value) {
       text += String(describing: value)
     }

@@ -7,6 +7,7 @@ public struct LogCopyProgress: Sendable, Hashable {
   /// How many there are to be.
   public var total: UInt64
 
+  /// For tests of what is told the progress: copies make their own.
   public init(key: String?, copied: UInt64, total: UInt64) {
     (self.key, self.copied, self.total) = (key, copied, total)
   }
@@ -23,6 +24,7 @@ public struct LogCopyReport: Sendable, Hashable {
   /// Why logs of a directory were not copied to their end, by their keys. A file has nothing of them.
   public var failures: [LogCopyError]
 
+  /// For tests of what reads a report: copies make their own.
   public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0, failures: [LogCopyError] = []) {
     (self.logs, self.entries, self.added, self.failures) = (logs, entries, added, failures)
   }
@@ -63,6 +65,7 @@ extension OrderedLog {
   /// disk; any other is given one at a time, as what comes behind one that fails would be out of order.
   ///
   /// - Parameters:
+  ///   - target: The log that becomes a copy.
   ///   - reason: Why there is a copy, for who reads its epoch. With nil none begins: for a target that nobody is told
   ///     positions of.
   ///   - progress: Told how far the copy has come, from time to time.
@@ -100,7 +103,11 @@ extension LogDirectory {
   /// What the target has under other keys stays. A log that cannot be copied, as it or what the target has under its
   /// key is not as it should be, is left out, and the report says why. One that is removed meanwhile is not missed.
   ///
-  /// - Parameter prefix: The keys that begin with this text; all by default.
+  /// - Parameters:
+  ///   - target: Where the copies are made, each under the key of its log.
+  ///   - prefix: The keys that begin with this text; all by default.
+  ///   - reason: As for one log.
+  ///   - progress: Told how far the copy of each log has come, from time to time.
   /// - Throws: `LogCopyError`, with the key, where one of the directories is away, in use or full (`.log`), and what
   ///   `keys(prefix:)` throws.
   public func copy(

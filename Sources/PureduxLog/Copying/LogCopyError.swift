@@ -1,6 +1,7 @@
 /// Why a log was not copied to its end. What has been copied stays, and the same call goes on behind it, unless the
 /// reason says otherwise.
 public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// Why the copy was not made to its end.
   public enum Reason: Error, Sendable, Hashable {
     /// The entry, or the snapshot, at a position was written by a newer version of this library, which is to copy it.
     case newerFormat(position: UInt64)
@@ -28,8 +29,10 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// The key of the log, if it has one.
   public var key: String?
+  /// Why it was not copied to its end.
   public var reason: Reason
 
+  /// For tests of what catches one: copies make their own.
   public init(key: String?, reason: Reason) {
     self.key = key
     self.reason = reason

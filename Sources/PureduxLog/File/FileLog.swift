@@ -34,6 +34,7 @@ import Synchronization
 /// The disk is waited for on at most 21 threads of Dispatch, and never on those of the cooperative pool. (While a store
 /// replays, it notes where it is in a file that nobody waits for.)
 public final class FileLog: LogDirectory {
+  /// How the files are written.
   public struct Options: Sendable {
     /// A file of entries is begun when the last one has so many bytes. Truncation removes whole files.
     public var segmentBytes = 8 << 20
@@ -49,6 +50,7 @@ public final class FileLog: LogDirectory {
     /// of the descriptors that the process may have when the log is opened.
     public var openFiles: Int?
 
+    /// The defaults.
     public init() {}
   }
 
@@ -64,6 +66,7 @@ public final class FileLog: LogDirectory {
     public var path: String
   }
 
+  /// Where the files are, as it was given.
   public let directory: String
   /// From the root on.
   private let path: String
@@ -96,6 +99,7 @@ public final class FileLog: LogDirectory {
 
   /// - Parameters:
   ///   - directory: Made where it is not there.
+  ///   - options: How the files are written.
   ///   - onTornTail: Told of each tail that is set aside. Without it, it is printed on standard error.
   /// - Throws: `LogError.inUse` where it is open in another process, or twice in this one.
   /// - SeeAlso: `init(directory:waitingFor:)`, which waits for the other process.
@@ -122,6 +126,7 @@ public final class FileLog: LogDirectory {
   /// - Parameters:
   ///   - directory: Made where it is not there.
   ///   - limit: How long it waits; less than zero counts as zero, and more than a hundred years as that.
+  ///   - options: How the files are written.
   ///   - clock: Measures that.
   ///   - onTornTail: As above.
   /// - Throws: `LogError.inUse` where it is open elsewhere until then, `.unavailable` where the task is cancelled while

@@ -33,6 +33,7 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   /// Where the store keeps what each of its reducers did.
   public var history: History<State, Action>?
 
+  /// The defaults are those of a store that is made without options.
   public init(
     log: LogOptions = LogOptions(), store: StoreOptions = StoreOptions(),
     fingerprint: (@Sendable (State) -> UInt64)? = nil,

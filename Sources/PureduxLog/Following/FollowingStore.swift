@@ -22,6 +22,11 @@ extension RootStore {
   ///   - initialState: The state before the first entry. The same on every replica.
   ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
   ///   - options: Limits and times of the log, how the store runs, its fingerprint, its summary and its first action.
+  ///   - interceptor: The side effects of every action that is given to the tree here: async, a task for each action.
+  ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects.
+  ///   - middleware: Wraps every action of the tree, on every replica: a function of state and action, but for
+  ///     admission.
+  ///   - reducer: Changes the state according to an action, on every replica: a function of its arguments alone.
   /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
   ///   must not apply, and `CancellationError`; where `atStart` is not committed what `send` throws for it, `.rejected`
   ///   for instance. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled

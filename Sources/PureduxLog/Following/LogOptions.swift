@@ -74,6 +74,7 @@ public struct LogOptions: Sendable {
   /// The number of the store as a writer, in place of one at random: for playing a machine that was cloned.
   package var writer: UInt64?
 
+  /// The defaults.
   public init() {}
 
   var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }

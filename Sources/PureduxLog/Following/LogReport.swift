@@ -34,7 +34,9 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
 
   /// Two hashes of what should be one state.
   public struct Fingerprints: Sendable, Hashable {
+    /// The hash of this replica's state.
     public var here: UInt64
+    /// The one that the writer of the entry had come to.
     public var there: UInt64
   }
 

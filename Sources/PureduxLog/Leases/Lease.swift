@@ -31,10 +31,12 @@ public struct Lease: Codable, Sendable, Hashable {
   /// How often it has been renewed in this term.
   public private(set) var renewals: UInt64 = 0
 
+  /// Held by nobody.
   public init() {}
 
   /// What a replica asks for.
   public struct Claim: Codable, Sendable, Hashable {
+    /// Who asks: a number that each replica draws for itself.
     public let replica: UInt64
     /// The term that it would begin, or renew.
     public let term: UInt64
@@ -43,6 +45,7 @@ public struct Lease: Codable, Sendable, Hashable {
     /// Whether it gives the lease up.
     public let isRelease: Bool
 
+    /// For tests of a reducer: a `Leaseholder` makes its own.
     public init(replica: UInt64, term: UInt64, renewals: UInt64, isRelease: Bool = false) {
       self.replica = replica
       self.term = term

@@ -1,15 +1,19 @@
 /// What a log was found to be, by `OrderedLog.verifyEntries()`.
 public struct LogCheck: Sendable, Hashable {
-  /// The positions of the first entry that is left, and of the last; 0 where there is none.
+  /// The position of the first entry that is left; 0 where there is none.
   public var first: UInt64 = 0
+  /// The position of the last entry; 0 where there is none.
   public var head: UInt64 = 0
+  /// How many entries there are.
   public var entries: UInt64 = 0
+  /// How many actions they have.
   public var actions: UInt64 = 0
   /// The position of the newest snapshot, if there is one.
   public var snapshot: UInt64?
   /// What a store would stop at, or must not begin with, in the order of their positions.
   public var problems: [Problem] = []
 
+  /// Of an empty log.
   public init() {}
 
   /// What is wrong at a position.
@@ -27,6 +31,7 @@ public struct LogCheck: Sendable, Hashable {
     /// The log is truncated, and there is no snapshot of all that came before its first entry.
     case noSnapshot(first: UInt64)
 
+    /// Where it was found.
     public var position: UInt64 {
       switch self {
       case .newer(let position), .unreadable(let position), .diverged(let position, _),

@@ -13,6 +13,7 @@ public struct LogCoding<Value: Sendable>: Sendable {
   public let schema: UInt32
   /// The newest schema that can be read: a newer one stops a replica.
   public let newestSchema: UInt32
+  /// Encodes a value in `schema`. An action for which it throws is rejected; a state for which it does has no snapshot.
   public let encode: @Sendable (Value) throws -> [UInt8]
   /// Decodes bytes of a schema, which is the newest that can be read or an older one.
   public let decode: @Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value
@@ -38,7 +39,9 @@ public struct LogCoding<Value: Sendable>: Sendable {
 extension LogCoding where Value: Codable {
   /// JSON, as `JSONEncoder` writes it: some microseconds a value. For more, bring your own bytes.
   ///
-  /// - Parameter upcasting: Decodes values of older schemas. By default they are decoded as this one's.
+  /// - Parameters:
+  ///   - schema: The schema of what is written, and the newest that can be read.
+  ///   - upcasting: Decodes values of older schemas. By default they are decoded as this one's.
   public static func json(
     schema: UInt32 = 1,
     upcasting: (@Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value)? = nil
@@ -59,6 +62,9 @@ public struct LogCodings<State: Sendable, Action: Sendable>: Sendable {
   /// How states become the bytes of snapshots; without it there are none.
   public var states: LogCoding<State>?
 
+  /// - Parameters:
+  ///   - actions: How actions become bytes.
+  ///   - states: How states become the bytes of snapshots; with nil there are none, and opening replays the whole log.
   public init(actions: LogCoding<Action>, states: LogCoding<State>?) {
     self.actions = actions
     self.states = states

@@ -4,6 +4,7 @@ extension LogRecord {
   /// What an entry says, for people and tools, as far as the library reads it: actions are bytes, as their `LogCoding`
   /// has made them.
   public enum Content: Sendable, Hashable {
+    /// Actions of a store.
     case actions(Actions)
     /// It was decided that the entry at a position is skipped (`OrderedLog.skip`).
     case skip(position: UInt64, at: WallTime, reason: String)
@@ -29,8 +30,11 @@ extension LogRecord {
     public var seen: UInt64
     /// The fingerprint that the state had there; 0 for none.
     public var fingerprint: UInt64
+    /// The schema of the actions (`LogCoding.schema`).
     public var schema: UInt32
+    /// The rules that they are reduced by (`LogOptions.rules`).
     public var rules: UInt32
+    /// Each action, as the coding has made it.
     public var actions: [[UInt8]]
   }
 
@@ -56,6 +60,7 @@ extension LogRecord {
 extension LogSnapshot {
   /// What a snapshot says, as far as the library reads it.
   public enum Content: Sendable, Hashable {
+    /// A state of the tree.
     case state(Summary)
     /// A newer version of this library has written it.
     case newer
@@ -63,20 +68,25 @@ extension LogSnapshot {
     case unreadable
   }
 
+  /// What a snapshot has beside the bytes of its state.
   public struct Summary: Sendable, Hashable {
-    /// The schema of the state, and how many bytes it has.
+    /// The schema of the state.
     public var schema: UInt32
+    /// How many bytes the state has.
     public var stateBytes: Int
-    /// How many actions were committed or skipped, and how many of those were skipped.
+    /// How many actions were committed or skipped.
     public var actions: UInt64
+    /// How many of those were skipped.
     public var skipped: UInt64
-    /// The newest rules of an entry, and those of the last seal; 0 for none.
+    /// The newest rules of an entry; 0 for none.
     public var rules: UInt32
+    /// The rules of the last seal; 0 for none.
     public var sealedRules: UInt32
     /// The number of the last epoch; 0 before any.
     public var epoch: UInt64
   }
 
+  /// What it says. Costs a reading of what it has beside the bytes of the state.
   public var content: Content {
     switch EncodedSnapshot.decode(bytes) {
     case .newer: .newer

@@ -19,6 +19,7 @@ public struct LogSummary: Sendable, Hashable {
   /// JSON, where a store has written it.
   public var bytes: [UInt8]
 
+  /// For an engine that reads one.
   public init(key: String, position: UInt64, bytes: [UInt8]) {
     self.key = key
     self.position = position
@@ -42,8 +43,11 @@ public protocol SummaryStore: Sendable {
   /// Begins to keep a summary in place of the one before, and returns at once. One of a later position stays, unless
   /// that is more than the log has; this is decided in one step with what others save.
   ///
-  /// - Parameter outcome: Called once, from anywhere but within this call: with whether this summary is what is kept,
-  ///   false where a later one stays; or with why that is not known.
+  /// - Parameters:
+  ///   - bytes: The summary, of at most `LogSummary.byteLimit` bytes.
+  ///   - position: The position of the last entry that the state has which it is of.
+  ///   - outcome: Called once, from anywhere but within this call: with whether this summary is what is kept, false
+  ///     where a later one stays; or with why that is not known.
   func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void)
 }
 
@@ -62,8 +66,10 @@ public struct DecodedSummary<Value: Sendable>: Sendable {
   public var key: String
   /// The position in the log that it was written at (`LogSummary.position`).
   public var position: UInt64
+  /// What the program has written.
   public var value: Value
 
+  /// For tests of what reads summaries.
   public init(key: String, position: UInt64, value: Value) {
     self.key = key
     self.position = position
@@ -76,6 +82,7 @@ extension DecodedSummary: Hashable where Value: Hashable {}
 
 /// A summary that cannot be decoded as what was asked for: another version of the program has written it.
 public struct UndecodableSummary: Error, Sendable, CustomStringConvertible {
+  /// The summary, with its key and its bytes.
   public var summary: LogSummary
   /// What the decoder says, for people.
   public var text: String

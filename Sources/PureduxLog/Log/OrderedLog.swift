@@ -10,10 +10,12 @@ public protocol OrderedLog: Sendable {
   /// Begins to append an entry and returns at once. Entries get their places in the order of the calls, as far as
   /// nothing fails.
   ///
-  /// - Parameter outcome: Called once, from anywhere but within this call: with the position, when the entry is as safe
-  ///   as the engine makes it; or with why that is not known. An entry whose outcome is a failure may still come,
-  ///   unless that is `.refused`: then it is not there, and never comes; a store rejects what it cannot give the log
-  ///   even by itself.
+  /// - Parameters:
+  ///   - entry: What is appended, of at most `entryLimit` bytes.
+  ///   - outcome: Called once, from anywhere but within this call: with the position, when the entry is as safe as the
+  ///     engine makes it; or with why that is not known. An entry whose outcome is a failure may still come, unless
+  ///     that is `.refused`: then it is not there, and never comes; a store rejects what it cannot give the log even by
+  ///     itself.
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void)
 
   /// The entries after a position, in order, and then those that come, until the consumer stops. Delivers them as they
@@ -70,8 +72,10 @@ extension OrderedLog {
 public struct LogRecord: Sendable, Hashable {
   /// Rises from entry to entry, from one on; there may be gaps.
   public var position: UInt64
+  /// What a store has appended, as it was given.
   public var bytes: [UInt8]
 
+  /// For an engine that reads one.
   public init(position: UInt64, bytes: [UInt8]) {
     self.position = position
     self.bytes = bytes
@@ -96,9 +100,12 @@ public protocol SnapshotStore: Sendable {
 
 /// A state of a tree, as bytes, and the position in the log that it was the state at.
 public struct LogSnapshot: Sendable, Hashable {
+  /// The position of the last entry that the state has.
   public var position: UInt64
+  /// What a store has saved, as it was given.
   public var bytes: [UInt8]
 
+  /// For an engine that reads one.
   public init(position: UInt64, bytes: [UInt8]) {
     self.position = position
     self.bytes = bytes

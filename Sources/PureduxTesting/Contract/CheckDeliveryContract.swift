@@ -27,6 +27,7 @@ public import Testing
 ///   - actions: Actions that change the state, at least one. The more states differ after different actions in a
 ///     different order, the more is found: a reducer that appends them to a list shows everything.
 ///   - limit: How long each part may take.
+///   - sourceLocation: Where issues are reported.
 ///   - reducer: What the store does with an action.
 public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>(
   of make: @escaping @Sendable () async throws -> StoreUnderTest<State, Action>,

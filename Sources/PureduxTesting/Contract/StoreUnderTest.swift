@@ -7,7 +7,9 @@ public struct StoreUnderTest<State: Sendable, Action: Sendable>: Sendable {
 
   /// Any store.
   ///
-  /// - Parameter end: Ends the store: `shutdown()` of the store that it belongs to, or what comes closest to it.
+  /// - Parameters:
+  ///   - store: The store, in its first state.
+  ///   - end: Ends the store: `shutdown()` of the store that it belongs to, or what comes closest to it.
   public init(_ store: any StoreType<State, Action>, end: @escaping @Sendable () async -> Void) {
     self.store = store
     self.end = end

@@ -32,6 +32,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
 
   private let contents = LockedValue(Contents())
 
+  /// A sequence that nothing has been sent to.
   public init() {}
 
   /// Gives the next element to who waits, or keeps it. After `finish` it changes nothing.
@@ -65,6 +66,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
 
   public func makeAsyncIterator() -> Iterator { Iterator(subject: self) }
 
+  /// Takes elements. Several, of whatever tasks, share what is sent.
   public struct Iterator: AsyncIteratorProtocol {
     let subject: Subject
 

@@ -105,8 +105,10 @@ public final class Recorder<State: Sendable>: Sendable {
   /// on for longer than the recorder's limit. An action has to be given to the store before this is called, or by an
   /// effect.
   ///
-  /// - Parameter patience: How long to wait for a state by the continuous clock, even while the tree is at rest: for a
-  ///   store that is given actions by tasks that are not its own.
+  /// - Parameters:
+  ///   - patience: How long to wait for a state by the continuous clock, even while the tree is at rest: for a store
+  ///     that is given actions by tasks that are not its own.
+  ///   - sourceLocation: Where issues are reported.
   @discardableResult
   public func next(
     within patience: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation

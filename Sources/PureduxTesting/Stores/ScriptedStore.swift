@@ -80,16 +80,25 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
     return try await proxy.send(action, isolation: nil, reading: reading)
   }
 
+  /// Gives the store an action and returns when it is answered.
+  ///
+  /// - Throws: What `refuse(with:)` says; otherwise as every store.
   public func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
     try await send(action)
   }
 
+  /// Gives the store an action and reads the state that answers it.
+  ///
+  /// - Throws: What `refuse(with:)` says; otherwise as every store.
   public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)?, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
     try await send(action, reading: reading)
   }
 
+  /// The same, for at most so long.
+  ///
+  /// - Throws: What `refuse(with:)` says; otherwise as every store.
   public func send(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -97,6 +106,9 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
     try await proxy.send(action, within: limit, isolation: nil)
   }
 
+  /// The same, for at most so long.
+  ///
+  /// - Throws: What `refuse(with:)` says; otherwise as every store.
   public func send<Result: Sendable>(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation,
     reading: @escaping @Sendable (State) -> Result

@@ -6,9 +6,13 @@ extension TestStore where State: Equatable {
   ///
   /// If middleware passes several actions on, it checks how all of them change it.
   ///
-  /// - Parameter change: Given the state before the commit, makes that after it. Without it, the commit changes
-  ///   nothing; in a relaxed store anything. There it is given the state *after* the commit, which it must leave as it
-  ///   is: assign (`$0.count = 1`), and do not compute (`$0.count += 1`).
+  /// - Parameters:
+  ///   - action: What the store is given.
+  ///   - sourceLocation: Where issues are reported.
+  ///   - isolation: The caller's actor.
+  ///   - change: Given the state before the commit, makes that after it. Without it, the commit changes nothing; in a
+  ///     relaxed store anything. There it is given the state *after* the commit, which it must leave as it is: assign
+  ///     (`$0.count = 1`), and do not compute (`$0.count += 1`).
   public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil

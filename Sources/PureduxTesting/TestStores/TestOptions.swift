@@ -22,6 +22,7 @@ public struct TestOptions<State: Sendable, Action: Sendable>: Sendable {
   /// How long the store may take to settle, by the continuous clock.
   public var limit: Duration
 
+  /// The defaults are those of a `TestStore` that is made without options.
   public init(
     executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: ManualClock = ManualClock(),
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,

@@ -41,8 +41,14 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   /// Made from the same parts as a `RootStore`.
   ///
   /// - Parameters:
+  ///   - initialState: The state before the first action.
   ///   - options: Where and how the tree runs, its clock, and how long it may take to settle.
+  ///   - interceptor: As for a root store.
+  ///   - interceptors: As for a root store.
+  ///   - middleware: As for a root store.
   ///   - strictness: Whether everything has to be accounted for.
+  ///   - sourceLocation: Where it is reported that the test store was not finished.
+  ///   - reducer: Changes the state according to an action.
   public convenience init(
     initialState: State, options: TestOptions<State, Action> = TestOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -100,7 +106,13 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   /// `finish` leaves it as it is. Each call looks through the history; commits that it has dropped by then are an
   /// issue. If middleware makes several commits of an action that is sent, only the last counts as sent.
   ///
-  /// - Parameter clock: The clock that the store was made with, for `advance`.
+  /// - Parameters:
+  ///   - root: The store, which may have been given actions before.
+  ///   - history: The history that the store was made with. Its limit is what may be committed between two calls.
+  ///   - clock: The clock that the store was made with, for `advance`.
+  ///   - strictness: Whether everything has to be accounted for.
+  ///   - limit: How long the store may take to settle, by the continuous clock.
+  ///   - sourceLocation: Where it is reported that the test store was not finished.
   public init(
     _ root: RootStore<State, Action>, history: History<State, Action>, clock: ManualClock = ManualClock(),
     strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
@@ -210,7 +222,9 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   /// Moves the clock from one deadline to the next until nothing sleeps any more.
   ///
-  /// - Parameter limit: The number of deadlines after which an issue is recorded: what polls never ends.
+  /// - Parameters:
+  ///   - limit: The number of deadlines after which an issue is recorded: what polls never ends.
+  ///   - sourceLocation: Where issues are reported.
   public func run(limit: Int = 1_000, sourceLocation: SourceLocation = #_sourceLocation) async {
     await clock.run(limit: limit, sourceLocation: sourceLocation) { await settled(at: sourceLocation) == .done }
   }

@@ -15,10 +15,12 @@ public import Testing
 public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   public typealias Duration = Swift.Duration
 
+  /// A time by the clock.
   public struct Instant: InstantProtocol {
     /// The time since the clock was made.
     public var time: Swift.Duration
 
+    /// - Parameter time: The time since the clock was made.
     public init(time: Swift.Duration = .zero) { self.time = time }
 
     public func advanced(by duration: Swift.Duration) -> Instant { Instant(time: time.plus(duration)) }
@@ -229,8 +231,11 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 
   /// Moves the clock from one deadline to the next until nothing sleeps any more, and has the stores settle each time.
   ///
-  /// - Parameter limit: The number of deadlines after which an issue is recorded at the caller's line: what polls never
-  ///   ends.
+  /// - Parameters:
+  ///   - store: A store whose effects sleep on the clock.
+  ///   - others: Further ones.
+  ///   - limit: The number of deadlines after which an issue is recorded at the caller's line: what polls never ends.
+  ///   - sourceLocation: Where issues are reported.
   public func run(
     settling store: any OwningStore, _ others: any OwningStore..., limit: Int = 1_000,
     sourceLocation: SourceLocation = #_sourceLocation
