@@ -128,7 +128,9 @@
 
     /// Connects, and makes the stream where it is not there.
     ///
-    /// - Parameter servers: Some servers of the cluster; the others are learned from them.
+    /// - Parameters:
+    ///   - servers: Some servers of the cluster; the others are learned from them.
+    ///   - options: How the stream is made, and the servers are spoken to.
     /// - Throws: `LogError.unavailable` where no server, or not most of them, can be reached within `connectLimit`;
     ///   `.refused` where the options or the servers' names are wrong, or a stream is there that removes entries by
     ///   itself.

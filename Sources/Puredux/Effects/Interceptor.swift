@@ -123,9 +123,11 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   ///       wasEmpty && !context.state.isEmpty ? .run { … } : nil
   ///     }
   ///
-  /// - Parameter before: Called before each commit of the store, if it has the state at that point: if a lifted part
-  ///   was absent, the interceptor is not asked. The value is held during the commit: of a part of the state that
-  ///   reducers change, take a number and not the part itself, or they copy it.
+  /// - Parameters:
+  ///   - before: Called before each commit of the store, if it has the state at that point: if a lifted part was
+  ///     absent, the interceptor is not asked. The value is held during the commit: of a part of the state that
+  ///     reducers change, take a number and not the part itself, or they copy it.
+  ///   - decide: Called after each commit that the closure before it was called for, as that of the other `effects`.
   @inlinable public static func effects<Before>(
     before: @escaping @Sendable (State) -> Before,
     _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?

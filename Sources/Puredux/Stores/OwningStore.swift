@@ -56,8 +56,11 @@ extension OwningStore {
   ///
   /// A store that follows a log waits for what it has accepted to be committed, as the contract says of G9.
   ///
-  /// - Parameter clock: Measures the time of `.finish(within:)`. If it cannot sleep and throws, a `ContinuousClock`
-  ///   replaces it.
+  /// - Parameters:
+  ///   - interceptors: What becomes of the tasks that still run.
+  ///   - clock: Measures the time of `.finish(within:)`. If it cannot sleep and throws, a `ContinuousClock` replaces
+  ///     it.
+  ///   - isolation: The caller's actor.
   @inlinable public func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
     isolation: isolated (any Actor)? = #isolation
