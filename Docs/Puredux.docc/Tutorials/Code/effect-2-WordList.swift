@@ -1,0 +1,9 @@
+/// Knows what words mean: a service, which takes its time and may fail.
+struct WordList: Sendable {
+  var meaning: @Sendable (String) async throws -> String
+
+  static let short = WordList { word in
+    try await Task.sleep(for: .milliseconds(10))
+    return "a word of \(word.count) letters"
+  }
+}

@@ -1,0 +1,18 @@
+import Puredux
+
+let room = RootStore<Room, RoomAction>(initialState: Room()) { $0.apply($1) }
+
+/// What one guest is about to say: nobody else's, and gone with the guest.
+struct Draft: Sendable {
+  var text = ""
+}
+
+let ann = room.childStore(initialState: Draft(text: "Hel")) { draft, action in
+  if case .say = action { draft.text = "" }
+}
+try await ann.send(.say("Hello"))
+
+let (whole, draft) = await ann.state
+print(whole.messages, draft.text.isEmpty)  // ["Hello"] true
+
+await room.shutdown()

@@ -1,0 +1,15 @@
+import Puredux
+import PureduxLog
+
+let log = try FileLog(directory: "data")
+let room = try await RootStore<Room, RoomAction>(
+  following: log["rooms/1"], initialState: Room(),
+  options: FollowingOptions(fingerprint: { UInt64($0.messages.count) }),
+  interceptors: .lookingUp(in: .short)
+) { $0.apply($1) }
+
+try await room.perform(.lookUp("actor"))
+print(await room.state.messages.count)
+
+await room.shutdown()
+await log.close()

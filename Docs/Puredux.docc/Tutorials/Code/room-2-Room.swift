@@ -1,0 +1,4 @@
+struct Room: Sendable, Equatable {
+  var messages: [String] = []
+  var topic = "nothing yet"
+}

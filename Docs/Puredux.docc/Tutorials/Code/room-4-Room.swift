@@ -1,0 +1,16 @@
+struct Room: Sendable, Equatable {
+  var messages: [String] = []
+  var topic = "nothing yet"
+
+  mutating func apply(_ action: RoomAction) {
+    switch action {
+    case .say(let text): messages.append(text)
+    case .setTopic(let topic): self.topic = topic
+    }
+  }
+}
+
+enum RoomAction: Sendable, Equatable {
+  case say(String)
+  case setTopic(String)
+}

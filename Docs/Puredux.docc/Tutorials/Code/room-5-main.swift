@@ -1,0 +1,3 @@
+import Puredux
+
+let room = RootStore<Room, RoomAction>(initialState: Room()) { $0.apply($1) }

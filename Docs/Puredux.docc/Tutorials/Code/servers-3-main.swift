@@ -1,0 +1,13 @@
+import Puredux
+import PureduxLog
+import PureduxNATS
+
+var options = NATSLog.Options()
+options.replicas = 1  // One server of NATS, for trying it out; three where it has to stay up.
+
+let log = try await NATSLog(servers: ["nats://127.0.0.1:4222"], options: options)
+let room = try await RootStore<Room, RoomAction>(
+  following: log["rooms/1"], initialState: Room(),
+  options: FollowingOptions(fingerprint: { UInt64($0.messages.count) }),
+  interceptors: .lookingUp(in: .short)
+) { $0.apply($1) }

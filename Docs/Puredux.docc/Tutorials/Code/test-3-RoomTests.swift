@@ -1,0 +1,25 @@
+import Puredux
+import PureduxTesting
+import Testing
+
+@testable import Rooms
+
+@Suite struct RoomTests {
+  @Test func `what is said is kept, in order`() {
+    var room = Room()
+    room.apply(.say("Hello"))
+    room.apply(.say("Bye"))
+    #expect(room == Room(messages: ["Hello", "Bye"]))
+  }
+
+  private func store(_ meaning: @escaping @Sendable (String) async throws -> String) -> TestStore<Room, RoomAction> {
+    TestStore(initialState: Room(), interceptors: .lookingUp(in: WordList(meaning: meaning))) { $0.apply($1) }
+  }
+
+  @Test func `what a word means is said`() async {
+    let store = store { _ in "something that acts" }
+    await store.send(.lookUp("actor"))
+    await store.receive(.say("actor: something that acts")) { $0.messages = ["actor: something that acts"] }
+    await store.finish()
+  }
+}
