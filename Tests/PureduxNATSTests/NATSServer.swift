@@ -58,7 +58,9 @@
       let process = Process()
       let lifeline = Pipe()
       process.executableURL = URL(fileURLWithPath: "/bin/sh")
-      let script = #""$0" "$@" & server=$!; cat > /dev/null; kill -9 $server"#
+      // A line ends the server, and so does the end of this process. Its end alone would not do: another process that is
+      // started at the same time may have inherited the pipe.
+      let script = #""$0" "$@" & server=$!; read -r line; kill -9 $server"#
       process.arguments = ["-c", script, program, "-c", path, "-l", directory + "/server.log"]
       process.currentDirectoryURL = URL(fileURLWithPath: directory)
       process.standardInput = lifeline
@@ -103,6 +105,7 @@
     /// As if the machine had died.
     func kill() {
       guard let process else { return }
+      try? lifeline?.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
       try? lifeline?.fileHandleForWriting.close()
       process.waitUntilExit()
       self.process = nil
