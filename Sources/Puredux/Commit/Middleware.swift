@@ -90,11 +90,15 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   }
 
   /// Tells the tree's instrument of each action. It is in front of all middleware, that of child stores included.
-  static var instrument: Middleware {
-    var instrument = Middleware(handle: { handler, action, node, stages in
-      guard let instrument = node.tree.instrument else { return handler.pass(&action, node, stages) }
+  static func telling(_ instrument: TreeInstrument) -> Middleware {
+    var telling = Middleware(handle: { handler, action, node, stages in
       let beginning = instrument.begins(at: node.commitCount)
-      handler.pass(&action, node, stages)
+      // Both are specialized, unlike this.
+      if let next = handler.next {
+        next.perform(&action, node, stages)
+      } else {
+        stages.committing(&action, node, stages)
+      }
       let event = instrument.event(beginning, at: node.commitCount, of: node.id, isReplay: stages.isReplay)
       if event.count > 0 {
         instrument.instrument.committed(action, event, in: instrument.store)
@@ -102,8 +106,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
         instrument.instrument.rejected(action, stages.reasonGiven, event, in: instrument.store)
       }
     })
-    instrument.isInstrument = true
-    return instrument
+    telling.isInstrument = true
+    return telling
   }
 
   @usableFromInline var asAdmission: Middleware {

@@ -63,9 +63,9 @@
 
   /// The same, which tell the tree's instrument of each action.
   @usableFromInline func instrumented(by instrument: TreeInstrument?) -> StoreFeatures {
-    if instrument == nil { return self }
+    guard let instrument else { return self }
     var features = self
-    features.middleware.insert(.instrument, at: 0)
+    features.middleware.insert(.telling(instrument), at: 0)
     return features
   }
 
@@ -141,7 +141,7 @@ extension StoreFeatures where Owned == State {
   ) {
     self.init(
       initialState, steps: nil, middleware: middleware, emission: emission, history: history, last: nil,
-      publish: Self.publishing, commit: nil, reduce: CommitStep.reducing(by: reducer))
+      publish: Self.publishing, commit: CommitStages.committing, reduce: CommitStep.reducing(by: reducer))
   }
 
   /// For a root store with several reducers.
@@ -153,7 +153,7 @@ extension StoreFeatures where Owned == State {
     self.init(
       initialState, steps: history.map { _ in reducer.steps.map { ($0.name, $0.changing) } }, middleware: middleware,
       emission: emission, history: history, last: nil,
-      publish: Self.publishing, commit: nil, reduce: reducer.changing)
+      publish: Self.publishing, commit: CommitStages.committing, reduce: reducer.changing)
   }
 
   /// Publishes the state of a root store. SAFETY: `step` gives it storage and a source of the features' types, and a

@@ -16,11 +16,26 @@ public struct StoreOptions: Sendable {
   public var reporting: (@Sendable (EffectReport) -> Void)?
   /// Task-local values of the dispatcher or sender of an action, for its commit and its effects.
   public var carrying: CarriedValues?
+  /// In an object, as most stores have none, and each client copies the options.
+  private var watch: Watch?
+
   /// What the store is called by its instrument; by default the key of the log that it follows, or the type of its
   /// state.
-  public var name: String?
+  public var name: String? {
+    get { watch?.name }
+    set { watch = Watch(name: newValue, instrument: instrument) }
+  }
   /// Told of commits, effects and the log, for metrics, traces and logs.
-  public var instrument: (any StoreInstrument)?
+  public var instrument: (any StoreInstrument)? {
+    get { watch?.instrument }
+    set { watch = Watch(name: name, instrument: newValue) }
+  }
+
+  /// The options of a store that is made without any.
+  public init() {
+    executor = .own
+    clock = ContinuousClock()
+  }
 
   /// The defaults are those of a store that is made without options.
   public init(
@@ -33,8 +48,7 @@ public struct StoreOptions: Sendable {
     self.clock = clock
     self.reporting = reporting
     self.carrying = carrying
-    self.name = name
-    self.instrument = instrument
+    if name != nil || instrument != nil { watch = Watch(name: name, instrument: instrument) }
   }
 
   /// The task registry for a tree with these options; nil if it is the one that is made when it is first needed.
@@ -45,5 +59,18 @@ public struct StoreOptions: Sendable {
   /// The instrument for a tree with these options.
   @usableFromInline func treeInstrument<State>(of type: State.Type) -> TreeInstrument? {
     instrument.map { TreeInstrument($0, name: name ?? "\(type)", clock: clock) }
+  }
+}
+
+extension StoreOptions {
+  /// The instrument of a store, and what the store is called by it.
+  fileprivate final class Watch: Sendable {
+    let name: String?
+    let instrument: (any StoreInstrument)?
+
+    init(name: String?, instrument: (any StoreInstrument)?) {
+      self.name = name
+      self.instrument = instrument
+    }
   }
 }

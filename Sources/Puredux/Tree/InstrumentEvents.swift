@@ -17,7 +17,9 @@ public struct CommitEvent: Sendable {
 
 /// What an instrument is told of an effect.
 public struct EffectEvent: Sendable {
+  /// What has happened to it.
   public enum Kind: Sendable {
+    /// Its first attempt begins; one with a delay waits first.
     case began
     /// It has failed, and is begun again after that time.
     case retried((any Error), after: Duration)
@@ -27,7 +29,9 @@ public struct EffectEvent: Sendable {
     case turnedAway
   }
 
+  /// How an effect has ended.
   public enum Outcome: Sendable {
+    /// Its work has returned.
     case finished
     /// Its error became an action (`Effect.catching`).
     case caught(any Error)
@@ -35,9 +39,11 @@ public struct EffectEvent: Sendable {
     case failed(any Error)
     /// It took longer than its limit.
     case timedOut
+    /// By its id, by the state, or as its store has ended.
     case cancelled
   }
 
+  /// What has happened.
   public let kind: Kind
   /// Tells it from the other effects of its tree: the events of one effect have the same. Zero if it was not begun.
   public let number: Int
@@ -49,6 +55,7 @@ public struct EffectEvent: Sendable {
 
 /// What an instrument is told of a store and its log.
 public enum StoreLogEvent: Sendable {
+  /// The store does something else now than before.
   case entered(LogStatistics.Phase)
   /// What was in the log, from the snapshot on, has been applied.
   case replayed(positions: UInt64, after: Duration)
@@ -60,15 +67,19 @@ public enum StoreLogEvent: Sendable {
 
 /// What an instrument is told of a store of a `StoreDirectory`.
 public struct DirectoryEvent: Sendable {
+  /// What has happened to it.
   public enum Kind: Sendable {
     /// The store is being made.
     case opening
+    /// The store has been made, which has taken that long.
     case opened(after: Duration)
+    /// It could not be made: those who asked for it get the error.
     case failed(any Error, after: Duration)
     /// The store has been let go, or has ended.
     case closed
   }
 
+  /// What has happened.
   public let kind: Kind
   /// The directory's name.
   public let directory: String

@@ -19,6 +19,7 @@ public struct StoreStatistics: Sendable, Equatable {
   /// Where the store stands with the log that it follows; nil where it follows none.
   public var log: LogStatistics?
 
+  /// For tests of what reads statistics: stores make their own.
   public init(
     commits: Int = 0, waiting: Int = 0, childStores: Int = 0, subscriptions: Int = 0, longestBacklog: Int = 0,
     runningTasks: Int = 0, effects: [String: Int] = [:], log: LogStatistics? = nil
