@@ -1,0 +1,153 @@
+public import Logging
+public import Puredux
+public import PureduxLog
+
+/// Writes what stores do to a logger of swift-log.
+///
+///     var options = StoreOptions(name: "rooms/17")
+///     options.log(to: Logger(label: "rooms"))
+///     let room = RootStore(initialState: Room(), options: options, reducer: reduce)
+///
+/// The levels are those that the server community has for libraries: what happens often is for `trace`, the course of
+/// things for `debug`; only what nobody is told otherwise is above that. An effect that has failed is an error, as its
+/// sender has gone on; a log that takes nothing is a warning, and one that cannot be followed any more an error. An
+/// action that is rejected, or a store that cannot be made, is for `debug`: the caller has been told.
+///
+/// An action is written by its name alone, as what it carries may be personal (`StoreInstrument.name(of:)`).
+public struct StoreLogger: StoreInstrument {
+  private let logger: Logger
+
+  public init(_ logger: Logger) { self.logger = logger }
+
+  private func metadata(of store: InstrumentedStore, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+    more.merging(["store": "\(store.name)"]) { more, _ in more }
+  }
+
+  public func opened(_ store: InstrumentedStore) {
+    logger.debug("The store is open.", metadata: metadata(of: store))
+  }
+
+  public func closed(_ store: InstrumentedStore) {
+    logger.debug("The store has ended.", metadata: metadata(of: store))
+  }
+
+  public func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
+    // The name costs more than the rest.
+    guard logger.logLevel <= .trace else { return }
+    logger.trace(
+      "An action is committed.",
+      metadata: metadata(
+        of: store,
+        ["action": "\(Self.name(of: action))", "position": "\(commit.position)", "given": "\(commit.store)"]))
+  }
+
+  public func rejected<Action: Sendable>(
+    _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore
+  ) {
+    guard logger.logLevel <= .debug else { return }
+    logger.debug(
+      "An action is rejected.",
+      metadata: metadata(
+        of: store,
+        [
+          "action": "\(Self.name(of: action))", "reason": "\(reason.map { "\($0)" } ?? "none given")",
+          "given": "\(commit.store)",
+        ]))
+  }
+
+  public func effect(_ event: EffectEvent, in store: InstrumentedStore) {
+    var about = metadata(of: store, ["effect": "\(event.id ?? "\(event.number)")", "of": "\(event.store)"])
+    switch event.kind {
+    case .began: logger.trace("An effect has begun.", metadata: about)
+    case .retried(let error, let delay):
+      about["error"] = "\(error)"
+      about["delay"] = "\(delay)"
+      logger.debug("An effect has failed, and is tried again.", metadata: about)
+    case .turnedAway: logger.warning("An effect is not begun, as too many wait.", metadata: about)
+    case .ended(let outcome, let taken):
+      about["taken"] = "\(taken)"
+      switch outcome {
+      case .finished: logger.trace("An effect has ended.", metadata: about)
+      case .cancelled: logger.trace("An effect was cancelled.", metadata: about)
+      case .timedOut: logger.debug("An effect took longer than its limit.", metadata: about)
+      case .caught(let error):
+        about["error"] = "\(error)"
+        logger.debug("An effect has failed, and its action says so.", metadata: about)
+      case .failed(let error):
+        about["error"] = "\(error)"
+        logger.error("An effect has failed.", metadata: about)
+      }
+    }
+  }
+
+  public func log(_ event: StoreLogEvent, in store: InstrumentedStore) {
+    var about = metadata(of: store)
+    switch event {
+    case .entered(.waiting(let trouble)):
+      about["trouble"] = "\(trouble)"
+      logger.warning("The log takes or delivers nothing.", metadata: about)
+    case .entered(.stopped(let reason)):
+      about["reason"] = "\(reason)"
+      logger.error("The store has stopped following its log.", metadata: about)
+    case .entered(.following): logger.debug("The store follows its log.", metadata: about)
+    case .entered(.recovering), .entered(.ended): break
+    case .replayed(let positions, let taken):
+      about["positions"] = "\(positions)"
+      about["taken"] = "\(taken)"
+      logger.debug("The log has been replayed.", metadata: about)
+    case .appended(let actions, let bytes, let taken, let error):
+      about["actions"] = "\(actions)"
+      about["bytes"] = "\(bytes)"
+      about["taken"] = "\(taken)"
+      if let error {
+        about["error"] = "\(error)"
+        logger.debug("The log has not taken an entry.", metadata: about)
+      } else {
+        logger.trace("The log has taken an entry.", metadata: about)
+      }
+    case .savedSnapshot(let position, let bytes, let taken, let error):
+      about["position"] = "\(position)"
+      about["bytes"] = "\(bytes)"
+      about["taken"] = "\(taken)"
+      if let error { about["error"] = "\(error)" }
+      logger.debug(error == nil ? "A snapshot is saved." : "A snapshot was not saved.", metadata: about)
+    }
+  }
+
+  public func directory(_ event: DirectoryEvent) {
+    var about: Logger.Metadata = ["directory": "\(event.directory)", "key": "\(event.key)"]
+    switch event.kind {
+    case .opening: break
+    case .opened(let taken):
+      about["taken"] = "\(taken)"
+      logger.debug("A store of a directory has been made.", metadata: about)
+    case .failed(let error, let taken):
+      about["error"] = "\(error)"
+      about["taken"] = "\(taken)"
+      logger.debug("A store of a directory could not be made.", metadata: about)
+    case .closed: logger.debug("A store of a directory has been let go.", metadata: about)
+    }
+  }
+}
+
+extension StoreOptions {
+  /// Has the store write to a logger, beside the instrument that it has: in place of standard error, too.
+  public mutating func log(to logger: Logger) {
+    let log = StoreLogger(logger)
+    instrument = instrument.map { CombinedInstrument($0, log) } ?? log
+    // The instrument is told of the same effects.
+    reporting = { _ in }
+  }
+}
+
+extension LogOptions {
+  /// Has a store that follows a log write what an operator has to know to a logger, in place of standard error.
+  public mutating func log(to logger: Logger) {
+    reporting = { report in
+      switch report {
+      case .stopped, .stoppedAs, .undecodable, .diverged, .olderRules, .poisoned, .cloned: logger.error("\(report)")
+      case .skippedElsewhere, .snapshotsFail, .summariesFail: logger.warning("\(report)")
+      }
+    }
+  }
+}

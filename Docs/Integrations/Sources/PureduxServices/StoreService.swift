@@ -1,0 +1,88 @@
+public import Puredux
+public import PureduxLog
+public import ServiceLifecycle
+
+/// Shuts down a store or a directory of stores when the process is asked to terminate: what was accepted is committed,
+/// sequences end after their last state, and effects get the time to finish that they are given.
+///
+///     let stores = StoreService(directory)
+///     let group = ServiceGroup(
+///       services: [server, stores, LogService(log, after: stores)], gracefulShutdownSignals: [.sigterm],
+///       logger: logger)
+///     try await group.run()
+///
+/// A service group shuts its services down one after the other, from the last to the first. What is shut down first
+/// does not matter here: a log is closed when the stores that follow it have ended, whichever comes first in the array.
+/// The server's streams end with their stores; where the server is shut down first, have them end by themselves
+/// (`states().cancelOnGracefulShutdown()`), as it waits for them.
+public final class StoreService: Service {
+  private let once: Once
+
+  /// - Parameter interceptors: What becomes of the effects that run: by default they have ten seconds to finish.
+  public init<State: Sendable, Action: Sendable>(
+    _ store: RootStore<State, Action>, interceptors: InterceptorShutdown = .finish(within: .seconds(10))
+  ) {
+    once = Once { await store.shutdown(interceptors: interceptors) }
+  }
+
+  /// The directory says what becomes of the effects of its stores.
+  public init<Key: Hashable & Sendable, State: Sendable, Action: Sendable>(
+    _ directory: StoreDirectory<Key, State, Action>
+  ) {
+    once = Once { await directory.shutdown() }
+  }
+
+  public func run() async throws {
+    try? await gracefulShutdown()
+    await shutdown()
+  }
+
+  /// What `run()` does in the end. Can be called at any time, and more than once; returns when it is done.
+  public func shutdown() async { await once.run() }
+}
+
+/// Closes a log when the stores that follow it have ended: it shuts these down itself if they have not been.
+public final class LogService: Service {
+  private let once: Once
+
+  /// - Parameter close: Closes the log, such as `{ await log.close() }`.
+  public init(after stores: StoreService..., close: @escaping @Sendable () async -> Void) {
+    once = Once {
+      for store in stores { await store.shutdown() }
+      await close()
+    }
+  }
+
+  public convenience init(_ log: FileLog, after stores: StoreService...) {
+    self.init(stores) { await log.close() }
+  }
+
+  private init(_ stores: [StoreService], close: @escaping @Sendable () async -> Void) {
+    once = Once {
+      for store in stores { await store.shutdown() }
+      await close()
+    }
+  }
+
+  public func run() async throws {
+    try? await gracefulShutdown()
+    await shutdown()
+  }
+
+  /// As `StoreService.shutdown`.
+  public func shutdown() async { await once.run() }
+}
+
+/// Something that is done once, however many ask for it, and on to its end even if they are cancelled.
+private actor Once {
+  private let body: @Sendable () async -> Void
+  private var task: Task<Void, Never>?
+
+  init(_ body: @escaping @Sendable () async -> Void) { self.body = body }
+
+  func run() async {
+    let task = task ?? Task.detached { [body] in await body() }
+    self.task = task
+    await task.value
+  }
+}

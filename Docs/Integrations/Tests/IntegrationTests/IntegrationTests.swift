@@ -1,0 +1,180 @@
+import Foundation
+import InMemoryLogging
+import InMemoryTracing
+import Logging
+import Metrics
+import MetricsTestKit
+import Puredux
+import PureduxLog
+import PureduxLogging
+import PureduxLogTesting
+import PureduxMetrics
+import PureduxServices
+import PureduxTesting
+import PureduxTracing
+import ServiceLifecycle
+import ServiceLifecycleTestKit
+import Synchronization
+import Testing
+import Tracing
+
+private struct Broken: Error {}
+
+private enum Action: Sendable, Codable {
+  case add(Int)
+  case fail
+
+  @Sendable static func reduce(_ state: inout Int, _ action: Action) {
+    if case .add(let number) = action { state += number }
+  }
+
+  @Sendable static func effect(of action: Action) -> Effect<Action>? {
+    if case .fail = action { .run { _ in throw Broken() } } else { nil }
+  }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct IntegrationTests {
+  @Test func `the logger writes what happens, at the level that it is for`() async throws {
+    let handler = InMemoryLogHandler()
+    var logger = Logger(label: "test") { _ in handler }
+    logger.logLevel = .trace
+    var options = StoreOptions(name: "sum")
+    options.log(to: logger)
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: options, interceptors: .effects { action, _ in Action.effect(of: action) },
+      middleware: [.guarding { action, _ in if case .add(0) = action { "Nothing to add." } else { nil } }],
+      reducer: Action.reduce)
+    try await store.send(.add(1))
+    await #expect(throws: StoreError.self) { try await store.send(.add(0)) }
+    try await store.send(.fail)
+    await store.shutdown(interceptors: .finish(within: .seconds(10)))
+    let written = handler.entries.map { "\($0.level): \($0.message)" }
+    #expect(
+      written == [
+        "debug: The store is open.", "trace: An action is committed.", "debug: An action is rejected.",
+        "trace: An action is committed.", "trace: An effect has begun.", "error: An effect has failed.",
+        "debug: The store has ended.",
+      ])
+    #expect(handler.entries[1].metadata["action"] == "add")
+    #expect(handler.entries[1].metadata["store"] == "sum")
+  }
+
+  @Test func `what follows a log says when the log is replayed and when it takes an entry`() async throws {
+    let handler = InMemoryLogHandler()
+    var logger = Logger(label: "test") { _ in handler }
+    logger.logLevel = .trace
+    var options = FollowingOptions<Int, Action>(store: StoreOptions(name: "sum"))
+    options.store.log(to: logger)
+    options.log.log(to: logger)
+    let log = MemoryLog()
+    let store = try await RootStore<Int, Action>(
+      following: log, initialState: 0, options: options, reducer: Action.reduce)
+    try await store.send(.add(1))
+    await store.shutdown()
+    let written = Set(handler.entries.map { "\($0.message)" })
+    #expect(written.isSuperset(of: ["The log has been replayed.", "The log has taken an entry."]))
+    #expect(handler.entries.allSatisfy { $0.metadata["store"] == "sum" })
+  }
+
+  @Test func `metrics count commits by their actions, and stores by their groups`() async throws {
+    let factory = TestMetrics()
+    let metrics = StoreMetrics(factory: factory, timesCommits: true)
+    let rooms = StoreDirectory<Int, Int, Action>(name: "rooms", instrument: metrics) { id in
+      RootStore(
+        initialState: 0, options: StoreOptions(reporting: { _ in }, name: "rooms/\(id)", instrument: metrics),
+        interceptors: .effects { action, _ in Action.effect(of: action) }, reducer: Action.reduce)
+    }
+    for id in 1...3 { try await rooms.withStore(id) { try await $0.send(.add(id)) } }
+    try await rooms.withStore(1) { room in
+      try await room.send(.fail)
+      await room.settled()
+      let states = room.states()
+      await metrics.sample()
+      withExtendedLifetime(states) {}
+    }
+    let store = [("store", "rooms")]
+    #expect(try factory.expectCounter("puredux.commits", store + [("action", "add")]).totalValue == 3)
+    #expect(try factory.expectCounter("puredux.commits", store + [("action", "fail")]).totalValue == 1)
+    #expect(try factory.expectTimer("puredux.commit.duration", store).values.count == 4)
+    #expect(try factory.expectTimer("puredux.effect.duration", store + [("outcome", "failed")]).values.count == 1)
+    #expect(try factory.expectTimer("puredux.directory.open.duration", [("directory", "rooms")]).values.count == 3)
+    #expect(try factory.expectGauge("puredux.stores", store).lastValue == 3)
+    #expect(try factory.expectGauge("puredux.subscriptions", store).lastValue == 1)
+    await rooms.shutdown()
+    await metrics.sample()
+    #expect(try factory.expectGauge("puredux.stores", store).lastValue == 0)
+  }
+
+  @Test func `a commit is in the trace of its sender, and its effect below it`() async throws {
+    let tracer = InMemoryTracer()
+    let worked = Gate()
+    let store = RootStore<Int, Action>(
+      initialState: 0,
+      options: StoreOptions(
+        carrying: .values(of: ServiceContext.$current), name: "sum", instrument: StoreTracing(tracer: tracer)),
+      interceptors: .effects { action, _ in
+        guard case .add = action else { return nil }
+        return .run { _ in
+          tracer.withAnySpan("request") { _ in }
+          worked.open()
+        }.id("work")
+      }, reducer: Action.reduce)
+    try await store.sendTraced(.add(1), tracer: tracer)
+    await worked.wait()
+    await store.shutdown(interceptors: .finish(within: .seconds(10)))
+    // Nobody's trace.
+    _ = store
+    let spans = Dictionary(uniqueKeysWithValues: tracer.finishedSpans.map { ($0.operationName, $0) })
+    #expect(Set(spans.keys) == ["send add", "commit add", "effect work", "request"])
+    let send = try #require(spans["send add"])
+    #expect(spans.values.allSatisfy { $0.traceID == send.traceID })
+    #expect(spans["commit add"]?.links.count == 1)
+    #expect(spans["commit add"]?.parentSpanID == send.spanID)
+    #expect(spans["request"]?.parentSpanID == spans["effect work"]?.spanID)
+    #expect(spans["commit add"]?.attributes.get("puredux.commit.position") == .int64(1))
+  }
+
+  @Test(arguments: [true, false])
+  func `stores end before their log is closed, whichever service is shut down first`(logIsLast: Bool) async throws {
+    let closed = Mutex<[String]>([])
+    let store = RootStore<Int, Action>(
+      initialState: 0,
+      interceptors: .effects { _, _ in
+        .run { dispatch in
+          try? await Task.sleep(for: .seconds(600))
+          closed.withLock { $0.append("effect") }
+        }
+      }, reducer: Action.reduce)
+    try await store.send(.add(1))
+    let states = store.states()
+    let stores = StoreService(store, interceptors: .cancel)
+    let log = LogService(after: stores) { closed.withLock { $0.append("log") } }
+    let services: [any Service] = logIsLast ? [stores, log] : [log, stores]
+    try await testGracefulShutdown { trigger in
+      try await withThrowingTaskGroup { tasks in
+        tasks.addTask {
+          try await ServiceGroup(services: services, logger: Logger(label: "test")).run()
+        }
+        tasks.addTask {
+          trigger.triggerGracefulShutdown()
+          for await _ in states {}
+        }
+        try await tasks.waitForAll()
+      }
+    }
+    #expect(closed.withLock { $0 } == ["effect", "log"])
+  }
+
+  @Test func `a file log can be opened again when its service has ended`() async throws {
+    let directory = "\(NSTemporaryDirectory())/puredux-\(UInt64.random(in: 1 ... .max))"
+    defer { try? FileManager.default.removeItem(atPath: directory) }
+    for round in 1...2 {
+      let log = try FileLog(directory: directory)
+      let store = try await RootStore<Int, Action>(
+        following: log["sum"], initialState: 0, reducer: Action.reduce)
+      #expect(await store.state == round - 1)
+      try await store.send(.add(1))
+      await LogService(log, after: StoreService(store)).shutdown()
+    }
+  }
+}
