@@ -1,0 +1,140 @@
+public import Puredux
+
+/// A job: a command, and how far it is.
+public struct Job: Codable, Sendable, Equatable, Identifiable {
+  public enum Phase: Codable, Sendable, Equatable {
+    /// Until then, if there is a time.
+    case waiting(WallTime?)
+    case running(by: UInt64)
+    /// It has failed, and is tried again after a pause.
+    case resting(error: String)
+    case done
+    case failed(error: String)
+    case cancelled
+  }
+
+  public let id: Int
+  public let request: Request
+  public var phase: Phase
+  public var attempt = 0
+  /// Per cent.
+  public var progress = 0
+
+  public var isOver: Bool {
+    switch phase {
+    case .done, .failed, .cancelled: true
+    case .waiting, .running, .resting: false
+    }
+  }
+}
+
+/// What is asked for.
+public struct Request: Codable, Sendable, Equatable {
+  /// A request that comes twice is one.
+  public var key: String
+  public var command: String
+  public var time: WallTime?
+  public var attempts: Int
+  /// Seconds.
+  public var limit: Int
+
+  public init(key: String, command: String, time: WallTime? = nil, attempts: Int = 3, limit: Int = 3600) {
+    self.key = key
+    self.command = command
+    self.time = time
+    self.attempts = attempts
+    self.limit = limit
+  }
+}
+
+/// One attempt at a job by a worker.
+public struct Attempt: Codable, Sendable, Equatable, Identifiable {
+  public let id: Int
+  public let number: Int
+  public let command: String
+  public let limit: Int
+}
+
+/// The jobs, in the order in which they came.
+public struct JobQueue: Codable, Sendable, Equatable {
+  public private(set) var jobs: [Job] = []
+  /// How often each worker that runs something has said that it is alive.
+  public private(set) var beats: [UInt64: Int] = [:]
+
+  /// Finished jobs that are kept.
+  static let kept = 1_000
+
+  public enum Action: Codable, Sendable {
+    case submit(Request)
+    case cancel(Int)
+    case claim(Int, by: UInt64)
+    case progress(Int, attempt: Int, percent: Int)
+    case ended(Int, attempt: Int, error: String?)
+    case retry(Int, attempt: Int)
+    case alive(UInt64)
+    /// A worker has not said anything for a while.
+    case lost(UInt64, beats: Int)
+    /// This is the only process, and has just begun: nobody runs anything.
+    case started
+  }
+
+  public init() {}
+
+  public mutating func reduce(_ action: Action) {
+    switch action {
+    case .submit(let request):
+      if jobs.contains(where: { $0.request.key == request.key }) { return }
+      jobs.append(Job(id: (jobs.last?.id ?? 0) + 1, request: request, phase: .waiting(request.time)))
+      if jobs.count > Self.kept, let first = jobs.firstIndex(where: \.isOver) { jobs.remove(at: first) }
+    case .cancel(let id): change(id) { $0.phase = .cancelled }
+    case .claim(let id, let worker):
+      change(id) { job in
+        // The first claim in the log counts.
+        guard case .waiting = job.phase else { return }
+        job.phase = .running(by: worker)
+        job.attempt += 1
+        job.progress = 0
+      }
+      beats[worker, default: 0] += 1
+    case .progress(let id, let attempt, let percent):
+      change(id, attempt) { $0.progress = min(max(percent, 0), 100) }
+    case .ended(let id, let attempt, nil):
+      change(id, attempt) { job in
+        job.phase = .done
+        job.progress = 100
+      }
+    case .ended(let id, let attempt, let error?): change(id, attempt) { $0.fail(error) }
+    case .retry(let id, let attempt):
+      change(id) { job in
+        if case .resting = job.phase, job.attempt == attempt { job.phase = .waiting(nil) }
+      }
+    case .alive(let worker): beats[worker, default: 0] += 1
+    case .lost(let worker, let seen):
+      guard beats[worker] == seen else { return }
+      giveUp { $0 == worker }
+    case .started: giveUp { _ in true }
+    }
+  }
+
+  private mutating func change(_ id: Int, _ attempt: Int? = nil, _ change: (inout Job) -> Void) {
+    guard let index = jobs.firstIndex(where: { $0.id == id }), !jobs[index].isOver else { return }
+    // An attempt that was given up, or taken over, has nothing more to say.
+    if let attempt {
+      guard case .running = jobs[index].phase, jobs[index].attempt == attempt else { return }
+    }
+    change(&jobs[index])
+  }
+
+  private mutating func giveUp(_ isLost: (UInt64) -> Bool) {
+    for index in jobs.indices {
+      if case .running(let worker) = jobs[index].phase, isLost(worker) { jobs[index].fail("The worker is gone.") }
+    }
+    beats = beats.filter { !isLost($0.key) }
+  }
+}
+
+extension Job {
+  mutating func fail(_ error: String) {
+    phase = attempt < request.attempts ? .resting(error: error) : .failed(error: error)
+  }
+}

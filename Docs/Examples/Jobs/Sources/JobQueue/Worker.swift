@@ -1,0 +1,91 @@
+public import Puredux
+
+/// What does the jobs: effects of the queue's state, so that what is under way follows from what is in the log, in
+/// whichever process, after whatever end of the one before.
+public struct Worker: Sendable {
+  public typealias Perform = @Sendable (Attempt, _ progress: @escaping @Sendable (Int) -> Void) async throws -> Void
+
+  /// How often a worker that runs something says so, and after how long without that it counts as gone.
+  static let beat = Duration.seconds(5)
+  static let patience = Duration.seconds(20)
+
+  public let id: UInt64
+  let slots: Int
+  let perform: Perform
+
+  public init(id: UInt64 = .random(in: 1 ... .max), slots: Int = 1, perform: @escaping Perform) {
+    self.id = id
+    self.slots = slots
+    self.perform = perform
+  }
+
+  public var interceptor: Interceptor<JobQueue, JobQueue.Action> {
+    .effects(
+      ofState:
+        // Claims the next job when its time has come.
+        .onChange(of: { $0.next(for: self) }) { next in
+          guard let next else { return nil }
+          return .run { dispatch in
+            if let time = next.time { try await dispatch.sleep(until: time) }
+            dispatch(.claim(next.id, by: id))
+          }
+        },
+      // Does what it has claimed. An attempt that is no longer in the state is cancelled.
+      .forEach({ $0.attempts(of: id) }) { attempt in
+        .run { dispatch in
+          try await perform(attempt) { dispatch(.progress(attempt.id, attempt: attempt.number, percent: $0)) }
+          dispatch(.ended(attempt.id, attempt: attempt.number, error: nil))
+        }
+        .catching { .ended(attempt.id, attempt: attempt.number, error: "\($0)") }
+        .timeout(
+          after: .seconds(attempt.limit),
+          .ended(attempt.id, attempt: attempt.number, error: "It took longer than \(attempt.limit) s."))
+      },
+      // Every worker does this: the first that says so counts.
+      .forEach(\.resting) { attempt in
+        .run { $0(.retry(attempt.id, attempt: attempt.number)) }
+          .after(.seconds(min(300, 1 << min(attempt.number - 1, 9))))
+      },
+      .while({ !$0.attempts(of: id).isEmpty }) {
+        .run { dispatch in
+          while true {
+            try await dispatch.sleep(for: Self.beat)
+            dispatch(.alive(id))
+          }
+        }
+      },
+      // Begun anew with each beat.
+      .forEach({ queue in queue.beats.filter { $0.key != id && !queue.attempts(of: $0.key).isEmpty } }) {
+        other, beats in
+        .run { $0(.lost(other, beats: beats)) }.after(Self.patience)
+      })
+  }
+}
+
+extension JobQueue {
+  /// The job that a worker with a free slot is to claim.
+  func next(for worker: Worker) -> Next? {
+    guard attempts(of: worker.id).count < worker.slots else { return nil }
+    let waiting = jobs.compactMap { job -> Next? in
+      if case .waiting(let time) = job.phase { Next(id: job.id, time: time) } else { nil }
+    }
+    return waiting.first { $0.time == nil } ?? waiting.min { ($0.time!, $0.id) < ($1.time!, $1.id) }
+  }
+
+  struct Next: Equatable, Sendable {
+    let id: Int
+    let time: WallTime?
+  }
+
+  func attempts(of worker: UInt64) -> [Attempt] {
+    jobs.filter { $0.phase == .running(by: worker) }.map(\.current)
+  }
+
+  var resting: [Attempt] {
+    jobs.filter { if case .resting = $0.phase { true } else { false } }.map(\.current)
+  }
+}
+
+extension Job {
+  var current: Attempt { Attempt(id: id, number: attempt, command: request.command, limit: request.limit) }
+}

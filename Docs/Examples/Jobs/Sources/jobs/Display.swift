@@ -1,0 +1,50 @@
+import Foundation
+import JobQueue
+import ServiceLifecycle
+
+extension Job {
+  var status: String {
+    switch phase {
+    case .waiting(nil): "waiting"
+    case .waiting(let time?): "at \(Date(timeIntervalSince1970: time.since1970 / .seconds(1)).formatted(.iso8601))"
+    case .running: attempt > 1 ? "running, attempt \(attempt)" : "running"
+    case .resting(let error): "tried again: \(error)"
+    case .done: "done"
+    case .failed(let error): "failed: \(error)"
+    case .cancelled: "cancelled"
+    }
+  }
+
+  var line: String { "\(id)  \(request.command)  \(status)\(progress > 0 ? "  \(progress)%" : "")" }
+
+  var bar: String {
+    let full = progress / 5
+    return "[\(String(repeating: "█", count: full))\(String(repeating: "·", count: 20 - full))] \(line)"
+  }
+}
+
+/// Shows the jobs as they go: bars on a terminal, a line for each change into a pipe.
+struct Display: Service {
+  let states: AsyncStream<JobQueue>
+
+  func run() async throws {
+    let isTerminal = isatty(1) == 1
+    var shown = 0
+    var last: [Int: String] = [:]
+    for await queue in states.cancelOnGracefulShutdown() {
+      if isTerminal {
+        let bars = queue.jobs.suffix(20).map(\.bar)
+        print((shown > 0 ? "\u{1B}[\(shown)A" : "") + bars.map { "\u{1B}[2K\($0)" }.joined(separator: "\n"))
+        shown = bars.count
+      } else {
+        for job in queue.jobs where last[job.id] != job.line {
+          if last[job.id] != nil || !job.isOver { print(job.line) }
+          last[job.id] = job.line
+        }
+      }
+      fflush(nil)
+    }
+    // The queue may have ended first: that is no failure of this service.
+    try? await gracefulShutdown()
+  }
+}

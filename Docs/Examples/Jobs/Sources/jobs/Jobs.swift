@@ -1,0 +1,96 @@
+import ArgumentParser
+import JobQueue
+import Logging
+import Puredux
+import PureduxLog
+import PureduxLogging
+import PureduxServices
+import ServiceLifecycle
+import Subprocess
+
+@main struct Jobs: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "A job queue that survives its process.", subcommands: [Work.self, Submit.self, Cancel.self, List.self])
+}
+
+struct Work: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Does jobs until it is asked to terminate.",
+    discussion: "A job is a shell command. A line of its output such as `40%` is its progress.")
+  @OptionGroup var place: Place
+  @Option(help: "How many jobs run at a time.") var slots = 1
+
+  func run() async throws {
+    var logger = Logger(label: "jobs", factory: { StreamLogHandler.standardError(label: $0) })
+    logger.logLevel = .warning
+    let worker = Worker(slots: slots) { attempt, progress in try await Shell.run(attempt, progress) }
+    let (queue, log) = try await place.open(worker, logger: logger)
+    let store = StoreService(queue)
+    try await ServiceGroup(
+      services: [
+        Display(states: queue.states(bufferingPolicy: .bufferingNewest(1))), Desk(place: place, queue: queue), store,
+        LogService(after: store) { await log() },
+      ], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
+    ).run()
+  }
+}
+
+struct Submit: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Submits a shell command.")
+  @OptionGroup var place: Place
+  @Argument(help: "The command.") var command: String
+  @Option(help: "In how many seconds it is to begin.") var `in`: Int?
+  @Option(help: "The time at which it is to begin, as seconds since 1970.") var at: Int?
+  @Option(help: "How often it is tried.") var attempts = 3
+  @Option(help: "How many seconds an attempt may take.") var limit = 3600
+  @Option(help: "A request with a key that the queue knows is none.") var key: String?
+
+  func run() async throws {
+    let time = at.map { WallTime(since1970: .seconds($0)) } ?? `in`.map { WallTime.now + .seconds($0) }
+    try await place.request(
+      .submit(
+        Request(
+          key: key ?? "\(UInt64.random(in: 1 ... .max))", command: command, time: time, attempts: attempts,
+          limit: limit)))
+  }
+}
+
+struct Cancel: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Cancels a job.")
+  @OptionGroup var place: Place
+  @Argument(help: "Its number.") var job: Int
+
+  func run() async throws { try await place.request(.cancel(job)) }
+}
+
+struct List: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Lists the jobs. While a worker has the directory, it does.")
+  @OptionGroup var place: Place
+
+  func run() async throws {
+    let (queue, log) = try await place.open()
+    for job in await queue.state.jobs { print(job.line) }
+    await queue.shutdown()
+    await log()
+  }
+}
+
+enum Shell {
+  struct Failure: Error, CustomStringConvertible { let description: String }
+
+  /// Runs a command; it is ended when the task is cancelled.
+  static func run(_ attempt: Attempt, _ progress: @escaping @Sendable (Int) -> Void) async throws {
+    let result = try await Subprocess.run(
+      .path("/bin/sh"), arguments: ["-c", attempt.command], input: .none, output: .sequence, error: .string(limit: 4096)
+    ) { execution in
+      for try await line in execution.standardOutput.strings() {
+        let text = line.trimmingPrefix(while: \.isWhitespace)
+        if let end = text.firstIndex(of: "%"), let percent = Int(text[..<end]) { progress(percent) }
+      }
+    }
+    guard result.terminationStatus.isSuccess else {
+      throw Failure(description: "\(result.terminationStatus): \(result.standardError ?? "")")
+    }
+  }
+}
