@@ -71,8 +71,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let contents: LockedValue<Contents>
   /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
   @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, StateStorage<State>) -> Void
-  /// `CommitStages.committing`, specialized where a history is made, too.
-  @usableFromInline let commit: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
 
   /// - Parameter limit: How many commits it keeps; a limit below one counts as one.
   @inlinable public init(limit: Int) {
@@ -81,7 +79,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     let segmentLength = min(max(self.limit, 16), 256)
     contents = LockedValue(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
     recording = { history, action, node, steps, own in history.recordNow(action, node, by: steps, in: own) }
-    commit = CommitStages.committing
   }
 
   /// The commits that it has kept, the oldest first. A value: filter it, or replay it.

@@ -14,14 +14,14 @@
   @usableFromInline let history: History<Owned, Action>?
   /// The action that a child store is given at its end.
   @usableFromInline let last: Action?
-  /// `CommitStages.committing`, specialized. A root store that needs it has that of its history.
-  @usableFromInline let commit: (@Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
+  /// `CommitStages.committing`, specialized.
+  @usableFromInline let commit: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
 
   @inlinable init(
     _ initialState: Owned, steps: History<Owned, Action>.Steps?, middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?,
     publish: (@Sendable (AnyStateStorage, AnySource) -> Void)?,
-    commit: (@Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?,
+    commit: @escaping @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void,
     reduce: @escaping @Sendable (AnyStateStorage, inout Action) -> Void
   ) {
     self.initialState = initialState
@@ -72,12 +72,6 @@
   /// Whether there are only reducers.
   @inlinable var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
-  private var committing: CommitStages<Action>.Commit {
-    if let commit { return commit }
-    if let history { return history.commit }
-    return CommitStages.committing
-  }
-
   /// The step of the store: takes storage of the type that the closures of the features were made for, and gives them
   /// this storage.
   ///
@@ -117,7 +111,7 @@
       }
       let handler = Middleware.handlers(middleware, showing: source, before: above?.handler)
       stages = CommitStages(
-        handler, committing: committing, record: record, onCommit: onCommit, last: last, above: above)
+        handler, committing: commit, record: record, onCommit: onCommit, last: last, above: above)
     }
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
