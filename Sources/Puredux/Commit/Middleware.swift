@@ -99,7 +99,10 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
       } else {
         stages.committing(&action, node, stages)
       }
-      let event = instrument.event(beginning, at: node.commitCount, of: node.id, isReplay: stages.isReplay)
+      // In front of a commit of what another replica was given, or what was in the log.
+      let isGivenElsewhere = stages.quiet === handler
+      let event = instrument.event(
+        beginning, at: node.commitCount, of: node.id, isReplay: stages.isReplay, isGivenElsewhere: isGivenElsewhere)
       if event.count > 0 {
         instrument.instrument.committed(action, event, in: instrument.store)
       } else {

@@ -21,7 +21,8 @@ final class EffectMeasurement: Sendable {
     instrument.instrument.effect(begun, in: instrument.store)
     await instrument.instrument.run(begun, in: instrument.store, work)
     let outcome = outcome.withLock { $0 } ?? (isCancelled() ? .cancelled : .finished)
-    instrument.instrument.effect(event(.ended(outcome, after: instrument.now - beginning)), in: instrument.store)
+    let taken = instrument.elapsed(since: beginning)
+    instrument.instrument.effect(event(.ended(outcome, after: taken)), in: instrument.store)
   }
 
   func note(_ outcome: EffectEvent.Outcome) { self.outcome.withLock { $0 = $0 ?? outcome } }

@@ -219,7 +219,8 @@ extension Effect.Run {
       await measurement.run {
         await performance.perform(self)
       } isCancelled: {
-        performance.isCancelled
+        // Of an effect of a store that has ended, the work may not even have been entered.
+        performance.isCancelled || node.hasEnded
       }
     }
     guard let context else { return await perform() }

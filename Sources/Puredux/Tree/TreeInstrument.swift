@@ -20,6 +20,9 @@ import Synchronization
 
   var now: Duration { clock.now }
 
+  /// How long it is since a time; zero if the clock has been set back meanwhile.
+  func elapsed(since time: Duration) -> Duration { max(.zero, now - time) }
+
   /// The tree has its root store, which is read by a closure.
   func begin(reading read: @escaping @Sendable () async -> StoreStatistics?) {
     store.begin(read)
@@ -65,10 +68,14 @@ import Synchronization
       waited: requested == .min ? .zero : max(.zero, time - .nanoseconds(requested)))
   }
 
-  func event(_ beginning: Beginning, at position: Int, of store: StoreID, isReplay: Bool = false) -> CommitEvent {
+  func event(
+    _ beginning: Beginning, at position: Int, of store: StoreID, isReplay: Bool = false,
+    isGivenElsewhere: Bool = false
+  ) -> CommitEvent {
     CommitEvent(
       store: store, position: position, count: position - beginning.position,
-      waited: isReplay ? nil : beginning.waited, reduced: beginning.time.map { now - $0 }, isReplay: isReplay)
+      waited: isReplay || isGivenElsewhere ? nil : beginning.waited, reduced: beginning.time.map { elapsed(since: $0) },
+      isReplay: isReplay)
   }
 
   // MARK: Effects

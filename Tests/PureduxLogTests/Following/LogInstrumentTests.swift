@@ -74,4 +74,24 @@ private struct Notes: StoreInstrument {
     #expect(second.notes.all.contains("replayed 2"))
     await store.shutdown()
   }
+
+  @Test func `what another replica was given has not waited here`() async throws {
+    struct Waits: StoreInstrument {
+      let notes = Record<String>()
+      var timesCommits: Bool { true }
+      func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
+        notes.add("\(action): \(commit.waited == nil ? "elsewhere" : "here")")
+      }
+    }
+    let log = MemoryLog()
+    let waits = Waits()
+    let options = FollowingOptions<Int, Int>(store: StoreOptions(instrument: waits))
+    let store = try await RootStore<Int, Int>(following: log, initialState: 0, options: options) { $0 += $1 }
+    let other = try await RootStore<Int, Int>(following: log, initialState: 0) { $0 += $1 }
+    try await other.send(1)
+    try await store.send(2)
+    #expect(waits.notes.all == ["1: elsewhere", "2: here"])
+    await store.shutdown()
+    await other.shutdown()
+  }
 }

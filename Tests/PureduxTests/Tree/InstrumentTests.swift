@@ -51,6 +51,20 @@ private struct Notes: StoreInstrument {
   }
 }
 
+/// A clock that goes backwards.
+private struct BackwardClock: Clock {
+  private static let looks = Record<Int>()
+
+  var minimumResolution: Duration { .zero }
+  var now: ContinuousClock.Instant {
+    Self.looks.add(0)
+    return Self.start.advanced(by: .seconds(-Self.looks.all.count))
+  }
+  private static let start = ContinuousClock.now
+
+  func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {}
+}
+
 private enum Change: Sendable {
   case add(Int)
   case clear
@@ -138,6 +152,39 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
         "committed Int of root at 2, waited 3.0 seconds, took 3.0 seconds",
       ])
     withExtendedLifetime(store) {}
+  }
+
+  @Test func `a clock that is set back takes no time`() async throws {
+    let instrument = Notes(timing: true)
+    let store = RootStore<Int, Int>(
+      initialState: 0, options: StoreOptions(clock: BackwardClock(), instrument: instrument)
+    ) { $0 += $1 }
+    try await store.send(1)
+    #expect(
+      instrument.notes.all == [
+        "opened Int", "committed Int of root at 1, waited 0.0 seconds, took 0.0 seconds",
+      ])
+    withExtendedLifetime(store) {}
+  }
+
+  @Test func `an effect whose store has ended before it began has not finished`() async throws {
+    let instrument = Notes()
+    let executor = ManualExecutor()
+    let entered = Record<Int>()
+    do {
+      let store = RootStore<Int, Int>(
+        initialState: 0, options: StoreOptions(executor: .serial(executor), instrument: instrument),
+        interceptors: .effects { _, _ in .run { _ in entered.add(1) } }
+      ) { $0 += $1 }
+      executor.hold()
+      store.dispatch(1)
+    }
+    // The store has closed, and its end waits behind the action.
+    executor.letGo()
+    await instrument.notes.untilCount(6)
+    #expect(entered.all.isEmpty)
+    let ends = instrument.notes.all.filter { $0.hasPrefix("ended") }
+    #expect(ends.count == 1 && ends[0].hasSuffix(": cancelled"))
   }
 
   @Test func `it is told of effects, how often they are tried, and how they end`() async throws {
