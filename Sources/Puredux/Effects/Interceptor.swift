@@ -72,7 +72,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       tell = makeTell(told)
     }
 
-    /// SAFETY: it is called with the commit context of the `OnCommit` that it is part of, which `onCommit(showing:)` makes.
+    /// SAFETY: it is called with the commit context of the `OnCommit` that it is part of, made by `onCommit(showing:)`.
     @inlinable static func telling(_ decide: @escaping Decide) -> Tell {
       { object, action, node in
         let commit = unsafe unsafeDowncast(object, to: EffectContext<State, Action>.CommitContext.self)

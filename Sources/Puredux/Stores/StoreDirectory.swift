@@ -331,7 +331,7 @@ extension StoreDirectory {
 
     private func opened(_ key: Key, _ result: Result<Root, any Error>, since start: Duration) {
       guard let entry = entries[key], case .opening(_, let maker) = entry.phase else { return }
-      defer { tellOpened(key, result, after: time.now - start) }
+      defer { tellOpened(key, result, after: max(.zero, time.now - start)) }
       let waiters = entry.waiters.values
       for waiter in waiters { waiter.maker?.waitNoMore(for: maker) }
       switch result {

@@ -75,7 +75,7 @@ public struct DirectoryEvent: Sendable {
     case opened(after: Duration)
     /// It could not be made: those who asked for it get the error.
     case failed(any Error, after: Duration)
-    /// The store has been let go, or has ended.
+    /// The store has been let go. One that has ended by itself is noticed when it is asked for again, or is idle.
     case closed
   }
 

@@ -22,14 +22,17 @@ public protocol StoreInstrument: Sendable {
   /// A store has been made. Where it follows a log, its log has not been replayed yet.
   func opened(_ store: InstrumentedStore)
 
-  /// The store has ended, after its last commit.
+  /// The store has ended, after its last commit. What is cancelled by that, and what is on its way to the log, may be
+  /// told of afterwards.
   func closed(_ store: InstrumentedStore)
 
   /// An action has been committed: on the tree's executor, in commit order, after its states have been published and
   /// its effects have been started. The action is the one that was given to the store; `name(of:)` tells its name.
   func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore)
 
-  /// Middleware has stopped an action: on the tree's executor. Its commit has no position of its own.
+  /// Middleware has stopped an action, or it cannot be given to the log: on the tree's executor. There is no commit,
+  /// and the position is that of the one before. What the log itself refuses is only counted
+  /// (`LogStatistics.rejected`).
   func rejected<Action: Sendable>(
     _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore)
 

@@ -361,7 +361,7 @@ private struct Summarizing: Sendable {
         fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: rules)
       let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { [instrument] outcome in
-        let taken = self.clock.now - now
+        let taken = max(.zero, self.clock.now - now)
         instrument?.tell(
           .appended(actions: entry.actions.count, bytes: bytes.count, after: taken, self.error(of: outcome)))
         self.appended(entry.id, outcome)
@@ -479,7 +479,7 @@ private struct Summarizing: Sendable {
     }
     if isFirst, isComplete {
       let (position, start) = applying.withLock { ($0.fold.position, $0.start) }
-      instrument?.tell(.replayed(positions: position - start, after: clock.now - opened))
+      instrument?.tell(.replayed(positions: position - start, after: max(.zero, clock.now - opened)))
     }
     if isFirst, isComplete { recovery.withLock { $0.take() }?.end() }
     if isFirst, !isComplete { recovery.withLock { $0 }?.giveUp() }
@@ -1324,10 +1324,11 @@ private struct Summarizing: Sendable {
       byteCount = snapshot.bytes.count
       try await snapshots.save(snapshot)
     } catch {
-      instrument?.tell(.savedSnapshot(position: position, bytes: byteCount, after: clock.now - start, error))
+      instrument?.tell(
+        .savedSnapshot(position: position, bytes: byteCount, after: max(.zero, clock.now - start), error))
       return snapshotFailed(error)
     }
-    instrument?.tell(.savedSnapshot(position: position, bytes: byteCount, after: clock.now - start, nil))
+    instrument?.tell(.savedSnapshot(position: position, bytes: byteCount, after: max(.zero, clock.now - start), nil))
     sending.withLock { $0.isSnapshotFailureTold = false }
     await keepSummary()
     // Behind the snapshot before, so that a replica that lags a little still finds what it needs.

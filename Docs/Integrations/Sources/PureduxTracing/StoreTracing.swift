@@ -94,6 +94,8 @@ extension ActionHandler {
 
 extension Duration {
   fileprivate var nanoseconds: Int64 {
-    components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000
+    // A store's clock may be any: a time that no trace is as long as counts as an hour.
+    let whole = min(max(self, .zero), .seconds(3600)).components
+    return whole.seconds * 1_000_000_000 + whole.attoseconds / 1_000_000_000
   }
 }
