@@ -58,8 +58,8 @@
       let process = Process()
       let lifeline = Pipe()
       process.executableURL = URL(fileURLWithPath: "/bin/sh")
-      // A line ends the server, and so does the end of this process. Its end alone would not do: another process that is
-      // started at the same time may have inherited the pipe.
+      // A line ends the server, and so does the end of this process. That the pipe ends would not do alone: a process
+      // that is started at the same time may have inherited it.
       let script = #""$0" "$@" & server=$!; read -r line; kill -9 $server"#
       process.arguments = ["-c", script, program, "-c", path, "-l", directory + "/server.log"]
       process.currentDirectoryURL = URL(fileURLWithPath: directory)

@@ -26,7 +26,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   ///   - history: Where the store keeps what each of its reducers did.
   ///   - reducer: Changes the state according to an action. It runs on the tree's executor; it may dispatch.
   @inlinable public init(
-    initialState: State, options: StoreOptions = StoreOptions(),
+    initialState: State, options: StoreOptions = .none,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
     emits: Emission<State> = .always, history: History<State, Action>? = nil,
@@ -40,7 +40,7 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
 
   /// With several reducers, which run in order.
   @inlinable public init(
-    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = StoreOptions(),
+    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = .none,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
     emits: Emission<State> = .always, history: History<State, Action>? = nil

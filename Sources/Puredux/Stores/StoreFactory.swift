@@ -25,7 +25,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
 
   /// Takes the same arguments as `RootStore`.
   @inlinable public init(
-    initialState: State, options: StoreOptions = StoreOptions(),
+    initialState: State, options: StoreOptions = .none,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
     emits: Emission<State> = .always, history: History<State, Action>? = nil,
@@ -40,7 +40,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
 
   /// With several reducers, which run in order.
   @inlinable public init(
-    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = StoreOptions(),
+    initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = .none,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<State, Action>..., middleware: [Middleware<State, Action>] = [],
     emits: Emission<State> = .always, history: History<State, Action>? = nil

@@ -31,12 +31,6 @@ public struct StoreOptions: Sendable {
     set { watch = Watch(name: name, instrument: newValue) }
   }
 
-  /// The options of a store that is made without any.
-  public init() {
-    executor = .own
-    clock = ContinuousClock()
-  }
-
   /// The defaults are those of a store that is made without options.
   public init(
     executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: any Clock<Duration> = ContinuousClock(),
@@ -50,6 +44,9 @@ public struct StoreOptions: Sendable {
     self.carrying = carrying
     if name != nil || instrument != nil { watch = Watch(name: name, instrument: instrument) }
   }
+
+  /// The options of a store that is made without any. Not the initializer, whose arguments each client would set.
+  @usableFromInline static var none: StoreOptions { StoreOptions() }
 
   /// The task registry for a tree with these options; nil if it is the one that is made when it is first needed.
   @usableFromInline func taskRegistry(trunk: EffectRunner? = nil) -> TaskRegistry? {

@@ -9,7 +9,7 @@
 /// values. Those that still run when the body ends are cancelled; a body that wants them to finish ends with `await
 /// store.shutdown(interceptors: .finish(within: …))`.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, options: StoreOptions = StoreOptions(),
+  initialState: State, options: StoreOptions = .none,
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
@@ -26,7 +26,7 @@
 
 /// With several reducers, which run in order.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
-  initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = StoreOptions(),
+  initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions = .none,
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, isolation: isolated (any Actor)? = #isolation,
