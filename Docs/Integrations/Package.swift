@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Puredux itself has no dependencies. These libraries have: take the folder into your own repository, or depend on it by
-// its path in a checkout.
+// Puredux itself has no dependencies. These libraries have: take the folder into your own repository, or depend on it
+// by its path in a checkout.
 let package = Package(
   name: "Integrations",
   platforms: [.macOS(.v15)],

@@ -6,8 +6,8 @@ import Metrics
 import MetricsTestKit
 import Puredux
 import PureduxLog
-import PureduxLogging
 import PureduxLogTesting
+import PureduxLogging
 import PureduxMetrics
 import PureduxServices
 import PureduxTesting
