@@ -48,7 +48,7 @@ public final class Inspector: StoreInstrument {
   let streams = Counter()
 
   /// - Parameter timesCommits: Whether it shows how long actions waited and took (`CommitEvent`), which costs a commit
-  ///   some 200 ns more.
+  ///   some 700 ns more.
   public init(limits: Limits = Limits(), timesCommits: Bool = true) {
     self.limits = limits
     self.timesCommits = timesCommits
