@@ -9,6 +9,7 @@ let package = Package(
   dependencies: [
     .package(
       name: "Puredux", path: "../../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))]),
+    .package(path: "../../Integrations"),
     .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
     .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
@@ -28,6 +29,7 @@ let package = Package(
       dependencies: [
         .product(name: "Puredux", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
+        .product(name: "PureduxLogging", package: "Integrations"),
         .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -60,6 +62,7 @@ let package = Package(
         .product(name: "HummingbirdTesting", package: "hummingbird"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "InMemoryLogging", package: "swift-log"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),

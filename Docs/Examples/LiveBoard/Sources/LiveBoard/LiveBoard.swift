@@ -22,15 +22,15 @@ import Logging
     help: "Instead of a directory, a cluster that several servers share: nats://a:4222,nats://b:4222,nats://c:4222.")
   var log: String?
 
-  @Option(help: "The schema that is written: 1 while servers of the first version run, which do not read 2.")
-  var writes: UInt32 = 2
+  @Option(help: "The schema that is written: 1 while servers of the first version run, which read no other, or 2.")
+  var writes: UInt32 = 3
 
   @Option(help: "What each request has to bring, as `Authorization: Bearer`; a browser opens `/?token=…` once.")
   var token: String?
 
   func validate() throws {
     guard (0...65535).contains(port) else { throw ValidationError("A port is a number from 0 to 65535.") }
-    guard (1...2).contains(writes) else { throw ValidationError("There are the schemas 1 and 2.") }
+    guard (1...3).contains(writes) else { throw ValidationError("There are the schemas 1, 2 and 3.") }
     let allowed: (Character) -> Bool = { $0.isASCII && ($0.isLetter || $0.isNumber || "-_.~".contains($0)) }
     guard token.map({ !$0.isEmpty && $0.allSatisfy(allowed) }) ?? true else {
       throw ValidationError("A token consists of letters, digits, and - _ . ~.")

@@ -1,3 +1,5 @@
+import Puredux
+
 /// What a person can do to a board. It is kept in the board's log, as JSON.
 public enum Edit: Codable, Sendable, Equatable {
   /// Without a column, to the first one. With the key of a card that was added not long ago it is a repetition, by who
@@ -14,6 +16,17 @@ public enum Edit: Codable, Sendable, Equatable {
   case erase(author: String)
   /// The log has been erased behind so many erasures.
   case erased(count: Int)
+  /// An edit, with who asked for it, and when.
+  indirect case signed(Edit, by: String, at: WallTime)
+
+  /// Who is named in it.
+  var names: [String] {
+    switch self {
+    case .addCard(_, _, _, _, let author): author.map { [$0] } ?? []
+    case .signed(let edit, let name, _): edit.names + [name]
+    default: []
+    }
+  }
 }
 
 /// One board. What changes it makes a new version of it; what it refuses changes nothing, and neither does moving a
@@ -70,10 +83,14 @@ public struct Board: Codable, Sendable, Equatable {
     public let after: Place?
     /// Of what was added with one.
     public var key: String?
+    /// Who asked for it and when, where that was said.
+    public var by: String?
+    public var at: WallTime?
 
     func without(_ author: String) -> Change {
       Change(
-        version: version, card: card, before: before?.without(author), after: after?.without(author), key: key)
+        version: version, card: card, before: before?.without(author), after: after?.without(author), key: key,
+        by: by == author ? nil : by, at: at)
     }
 
     var hash: UInt64 {
@@ -81,6 +98,9 @@ public struct Board: Codable, Sendable, Equatable {
       for number in [version, card] { hash.combine(number) }
       for place in [before, after] { hash.combine(place) }
       hash.combine(key ?? "")
+      // Not where there is none: servers that know of none have to come to the same.
+      if let by { hash.combine(by) }
+      if let at { hash.combine(Int(at.since1970.components.seconds)) }
       return hash.value
     }
   }
@@ -164,6 +184,11 @@ public struct Board: Codable, Sendable, Equatable {
         !changes.contains(where: { $0.version > version && $0.card == change.card })
       else { throw .changedSince }
       return (change.card, try put(change.card, at: change.before))
+    case .signed(let edit, let name, let time):
+      var (card, change) = try apply(edit, changes: changes)
+      change?.by = name
+      change?.at = time
+      return (card, change)
     case .erase, .erased:
       return (0, nil)
     }

@@ -1,5 +1,7 @@
+import Logging
 import Puredux
 import PureduxLog
+import PureduxLogging
 
 /// A store for each board that is in use, whose order is that of the board's log, and the list of all of them.
 final class Boards: Sendable {
@@ -45,9 +47,12 @@ final class Boards: Sendable {
   var rooms: StoreDirectory<Int, Room, Edit> { trees.rooms }
 
   init(
-    health: Health, _ logs: any LogDirectory, _ server: LiveBoardServer.Options = LiveBoardServer.Options()
+    health: Health, _ logs: any LogDirectory, _ server: LiveBoardServer.Options = LiveBoardServer.Options(),
+    logger: Logger = Logger(label: "LiveBoard")
   ) async throws {
-    var options = LogOptions()
+    var (options, storeOptions) = (LogOptions(), StoreOptions())
+    options.log(to: logger)
+    storeOptions.log(to: logger)
     // A person does not wait longer.
     (options.sendLimit, options.openingLimit) = (.seconds(5), .seconds(5))
     var patient = options
@@ -55,18 +60,18 @@ final class Boards: Sendable {
     let list = try await RootStore(
       following: logs["list"], initialState: BoardList(),
       codings: LogCodings(actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
-      options: FollowingOptions(log: patient, onPhase: { health.entered($0, by: "list") }),
+      options: FollowingOptions(log: patient, store: storeOptions, onPhase: { health.entered($0, by: "list") }),
       interceptors: .effects(ofState: BoardList.removing(from: logs, health)),
       middleware: [BoardList.admission(writing: server.writtenSchema), BoardList.limiting]
     ) { $0.reduce($1) }
-    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: Self.keptLimit) { [options] id in
+    let rooms = StoreDirectory<Int, Room, Edit>(countLimit: Self.keptLimit) { [options, storeOptions] id in
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
       let room = try await RootStore(
         following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
         codings: LogCodings(
           actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
         options: FollowingOptions(
-          log: options, fingerprint: { $0.fingerprint }, summary: { $0.board.summary },
+          log: options, store: storeOptions, fingerprint: { $0.fingerprint }, summary: { $0.board.summary },
           onPhase: { health.entered($0, by: Self.key(of: id)) }),
         middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
@@ -79,17 +84,23 @@ final class Boards: Sendable {
     // Nobody asks who was here.
     var brief = options
     (brief.snapshotBytes, brief.truncatesBehindSnapshots, brief.endingLimit) = (64 << 10, true, .seconds(1))
-    let attendance = StoreDirectory<String, Attendance, Attendance.Action>(idleLimit: .seconds(60)) { [brief] key in
-      if !server.logs.isShared { return RootStore(initialState: Attendance(), interceptors: beating) { $0.reduce($1) } }
+    let attendance = StoreDirectory<String, Attendance, Attendance.Action>(idleLimit: .seconds(60)) {
+      [brief, storeOptions] key in
+      if !server.logs.isShared {
+        return RootStore(initialState: Attendance(), options: storeOptions, interceptors: beating) { $0.reduce($1) }
+      }
       return try await RootStore(
         following: logs[key], initialState: Attendance(),
-        options: FollowingOptions(log: brief, onPhase: { health.entered($0, by: key) }), interceptors: beating
+        options: FollowingOptions(log: brief, store: storeOptions, onPhase: { health.entered($0, by: key) }),
+        interceptors: beating
       ) { $0.reduce($1) }
     }
     let trees = Trees(server: name, list: list, rooms: rooms, attendance: attendance)
-    halls = StoreDirectory(idleLimit: .seconds(1)) { id in
-      RootStore(
-        initialState: Hall(epoch: trees.server),
+    halls = StoreDirectory(idleLimit: .seconds(1)) { [storeOptions] id in
+      var options = storeOptions
+      options.name = "halls/\(id)"
+      return RootStore(
+        initialState: Hall(epoch: trees.server), options: options,
         interceptors: Hall.interceptors(of: id, in: trees, beatInterval: server.beatInterval)
       ) { $0.reduce($1) }
     }

@@ -12,8 +12,8 @@ public struct LiveBoardServer: Sendable {
     public var port = 8080
     /// What keeps the boards.
     public var logs = BoardLogs.directory("liveboard")
-    /// The schema that is written: 1 as long as servers of the first version run, or may have to run again.
-    public var writtenSchema: UInt32 = 2
+    /// The schema that is written: an older one as long as servers run, or may have to run again, that read no other.
+    public var writtenSchema: UInt32 = 3
     /// What each request has to bring. Without it the server listens on loopback only.
     public var token: String?
     /// Further connections wait until there is room; event streams have three quarters of them. Where the process has
@@ -83,7 +83,7 @@ public struct LiveBoardServer: Sendable {
     options.connectionLimit = descriptors.connections
     guard options.connectionLimit >= min(8, self.options.connectionLimit) else { throw Failure.tooFewDescriptors }
     let logs = try await options.logs.open(openFiles: descriptors.files, logger: logger)
-    let boards = try await Boards(health: Health(), logs, options)
+    let boards = try await Boards(health: Health(), logs, options, logger: logger)
     let result: Result<Void, any Error>
     do {
       let count = await boards.list.state.count

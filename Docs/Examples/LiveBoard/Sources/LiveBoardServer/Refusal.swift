@@ -55,6 +55,7 @@ extension Edit {
         Board.Refusal(ofText: text)
       }
     case .editCard(_, let text): Board.Refusal(ofText: text)
+    case .signed(let edit, let name, _): name.utf8.count > Board.Refusal.nameLimit ? .longName : edit.refusal
     case .setKind, .moveCard, .deleteCard, .undo, .erase, .erased: nil
     }
   }

@@ -9,7 +9,7 @@ public struct Room: Codable, Sendable {
   public private(set) var changes: [Board.Change] = []
   /// The sum of their hashes.
   private var changesHash: UInt64 = 0
-  /// Who may be named in the log: authors of cards, also of those that are gone.
+  /// Who may be named in the log: authors of cards, also of those that are gone, and who asked for a change.
   private(set) var names: Set<String> = []
   /// How often a name was taken out of this, and how many of these names are out of the log as well.
   private(set) var erasures = 0
@@ -59,9 +59,9 @@ public struct Room: Codable, Sendable {
   }
 
   mutating func reduce(_ edit: Edit) {
+    // They are in the log, whatever becomes of the card.
+    names.formUnion(edit.names)
     switch edit {
-    // It is in the log, whatever becomes of the card.
-    case .addCard(_, _, _, _, let author?): names.insert(author)
     case .erase(let author): erase(author)
     case .erased(let count): completeErasures = max(completeErasures, count)
     default: break
@@ -121,6 +121,7 @@ extension Edit: Versioned {
     switch self {
     case .addCard(_, _, _, let kind, let author): kind == nil && author == nil ? 1 : 2
     case .setKind, .erase, .erased: 2
+    case .signed: 3
     case .editCard, .moveCard, .deleteCard, .undo: 1
     }
   }
@@ -128,6 +129,7 @@ extension Edit: Versioned {
 
 extension Room: Versioned {
   var schema: UInt32 {
+    if changes.contains(where: { $0.at != nil }) { return 3 }
     let isSecond =
       board.columns.contains { $0.cards.contains { $0.kind != nil } }
       || changes.contains { $0.before?.kind != nil || $0.after?.kind != nil } || !names.isEmpty || erasures > 0

@@ -156,7 +156,7 @@ struct Routes: Sendable {
     // Held until the stream ends.
     let stream = EventStream(
       hall: try await boards.halls.open(board),
-      name: request.uri.queryParameters["name"].map { String($0).cut(toBytes: 160) } ?? "somebody",
+      name: name(of: request) ?? "somebody",
       seen: request.headers[.lastEventID], place: place)
     // Without this call the stream of a client that has gone would go on until the next write fails.
     let body = ResponseBody { writer in
@@ -263,7 +263,8 @@ struct Routes: Sendable {
     _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
     let answer = try await boards.rooms.withStore(id) { room in
-      guard let edit else { return Answer(card: nil, version: nil, board: await room.committed().board) }
+      guard var edit else { return Answer(card: nil, version: nil, board: await room.committed().board) }
+      if let name = name(of: request), boards.writtenSchema > 2 { edit = .signed(edit, by: name, at: room.now) }
       do {
         let after = try await room.send(edit) { $0 }
         boards.health.edits.add(1, ordering: .relaxed)
@@ -285,6 +286,12 @@ struct Routes: Sendable {
   }
 
   // MARK: Input
+
+  /// Who asks, if that is said.
+  private func name(of request: Request) -> String? {
+    let name = trimmed(String(request.uri.queryParameters["name"] ?? "").cut(toBytes: Board.Refusal.nameLimit))
+    return name.isEmpty ? nil : name
+  }
 
   private func board(of context: BoardContext) throws -> Int {
     let text = context.parameters.get("board") ?? ""

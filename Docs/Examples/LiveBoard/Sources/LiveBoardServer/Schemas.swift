@@ -7,17 +7,18 @@ import PureduxLog
 /// |---|---|---|
 /// | 1 | boards are added | cards have a text |
 /// | 2 | and deleted | and a kind and an author, who can be erased |
+/// | 3 | | and edits say who asked for them, and when |
 ///
-/// A server that reads schema 2 can write schema 1: as long as others run that do not read schema 2, and would stop
-/// there (`LogStop.newerSchema`). It is deployed like that first, and once more, writing schema 2, when all of them
-/// are.
+/// A server that reads a schema can write one before it: as long as others run that do not read the newer one, and would
+/// stop there (`LogStop.newerSchema`). It is deployed like that first, and once more, writing the newest, when all of
+/// them are.
 protocol Versioned: Codable, Sendable {
   /// The first schema that can say this.
   var schema: UInt32 { get }
 }
 
 enum Schemas {
-  static let newest: UInt32 = 2
+  static let newest: UInt32 = 3
 
   struct TooOld: Error {}
 }

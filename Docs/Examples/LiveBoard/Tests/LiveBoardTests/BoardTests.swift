@@ -1,4 +1,6 @@
 import Foundation
+import InMemoryLogging
+import Logging
 import NIOCore
 import Puredux
 import PureduxLog
@@ -68,6 +70,42 @@ import Testing
         }
       }
     }
+  }
+
+  @Test func `who asked for a change, and when, is kept with it, until that name is erased`() throws {
+    var (room, plain) = (Room(id: 1, title: "board"), Room(id: 1, title: "board"))
+    let time = WallTime(since1970: .milliseconds(1_700_000_000_250))
+    let edit = Edit.addCard(text: "a", column: nil, author: "ann")
+    room.reduce(.signed(edit, by: "bob", at: time))
+    plain.reduce(edit)
+    #expect(room.board == plain.board && room.names == ["ann", "bob"])
+    #expect(room.changes[0].by == "bob" && room.changes[0].at == time && plain.changes[0].by == nil)
+    #expect(room.fingerprint != plain.fingerprint && room.schema == 3 && plain.schema == 2)
+    let stored = try JSONDecoder().decode(Room.self, from: JSONEncoder().encode(room))
+    #expect(stored.changes == room.changes && stored.fingerprint == room.fingerprint)
+    room.reduce(.signed(.undo(version: 2), by: "cat", at: time))
+    room.reduce(.erase(author: "bob"))
+    #expect(room.changes.map(\.by) == [nil, "cat"] && room.names == ["ann", "cat"])
+    #expect(room.changes.map(\.at) == [time, time])
+    let long = String(repeating: "n", count: Board.Refusal.nameLimit + 1)
+    #expect(room.refusal(of: .signed(.deleteCard(card: 1), by: long, at: time)) == .longName)
+    #expect(room.refusal(of: .signed(.deleteCard(card: 7), by: "ann", at: time)) == .unknownCard(7))
+  }
+
+  @Test func `what the stores do is in the log of the server`() async throws {
+    let handler = InMemoryLogHandler()
+    var logger = Logger(label: "test") { _ in handler }
+    logger.logLevel = .debug
+    let boards = try await Boards(health: Health(), MemoryLogs(), logger: logger)
+    _ = try await boards.rooms.withStore(1) { try await $0.send(.addCard(text: "secret", column: nil)) }
+    await #expect(throws: StoreError.self) {
+      try await boards.rooms.withStore(1) { try await $0.send(.deleteCard(card: 9)) }
+    }
+    await boards.shutdown()
+    let lines = handler.entries.map { "\($0.metadata["store"] ?? ""): \($0.message)" }
+    #expect(lines.contains("list: The store is open.") && lines.contains("boards/1: The store has ended."))
+    #expect(lines.contains("boards/1: An action is rejected."))
+    #expect(!handler.entries.contains { "\($0)".contains("secret") })
   }
 
   // MARK: Who is here

@@ -320,6 +320,41 @@ import Testing
     }
   }
 
+  @Test(arguments: [2, 3] as [UInt32])
+  func `the history says who asked for an edit, and when, as far as all servers can read that`(
+    schema: UInt32
+  ) async throws {
+    let folder = try Folder()
+    var options = LiveBoardServer.Options()
+    options.writtenSchema = schema
+    try await withServer(in: folder, options) { client in
+      let began = WallTime.now
+      func edit(_ method: HTTPRequest.Method, _ path: String, _ body: String? = nil) async throws {
+        #expect(try await request(client, method, "/boards/1/" + path, body).status.kind == .successful)
+      }
+      try await edit(.post, "cards?name=Zo%C3%AB%20Name%20", #"{"text": "a"}"#)
+      try await edit(.post, "cards/1/move?name=bob", #"{"column": "Done"}"#)
+      try await edit(.patch, "cards/1?name=%20", #"{"text": "b"}"#)
+      try await edit(.delete, "cards/1?name=bob")
+      try await edit(.post, "undo?name=cat", #"{"version": 5}"#)
+      func changes() async throws -> [Board.Change] {
+        let history = try await request(client, .get, "/boards/1/history")
+        return try JSONDecoder().decode([Board.Change].self, from: Data(history.body.readableBytesView))
+      }
+      let names = schema > 2 ? ["Zoë Name", "bob", nil, "bob", "cat"] : [nil, nil, nil, nil, nil]
+      #expect(try await changes().map(\.by) == names)
+      for change in try await changes() {
+        #expect((change.at == nil) == (change.by == nil))
+        if let time = change.at { #expect(time >= began && time <= .now) }
+      }
+      #expect(try folder.contains("Zoë Name") == (schema > 2))
+      try await edit(.post, "cards", #"{"text": "c"}"#)
+      #expect(try await request(client, .post, "/people/Zo%C3%AB%20Name/erase", "{}").status == .noContent)
+      #expect(try await changes().map(\.by) == [nil] + names.dropFirst() + [nil])
+      #expect(try !folder.contains("Zoë Name"))
+    }
+  }
+
   @Test func `an edit is undone and done again, unless its card has been changed since`() async throws {
     let folder = try Folder()
     try await withServer(in: folder) { client in

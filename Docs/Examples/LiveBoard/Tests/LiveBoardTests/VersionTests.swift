@@ -98,6 +98,30 @@ import Testing
     #expect(try await firstList(logs) == ["Another"])
   }
 
+  @Test func `as long as the second version may run, no edit says who asked for it`() async throws {
+    let logs = MemoryLogs()
+    let signed = Edit.signed(.addCard(text: "a", column: nil), by: "ann", at: .now)
+    try await withBoards(logs, writing: 2) { boards in
+      try await boards.rooms.withStore(1) { room in
+        _ = await #expect(throws: StoreError.rejected(reason: RejectionReason(Board.Refusal.notYet.description))) {
+          try await room.send(signed)
+        }
+      }
+    }
+    try await withBoards(logs, writing: 3) { boards in
+      let change = try await boards.rooms.withStore(1) { try await $0.send(signed) { $0.changes.last } }
+      #expect(change?.by == "ann")
+    }
+    // One that reads it and does not write it goes on, and saves no snapshot in which it would be missing.
+    try await withBoards(logs, writing: 2) { boards in
+      try await boards.rooms.withStore(1) { room in
+        let names = try await room.send(.editCard(card: 1, text: "b")) { $0.changes.map(\.by) }
+        #expect(names == ["ann", nil])
+        await #expect(throws: LogError.self) { try await room.saveSnapshot() }
+      }
+    }
+  }
+
   @Test func `where the second version has written the first one stops, and says why`() async throws {
     let logs = MemoryLogs()
     try await withBoards(logs, writing: 2) { boards in
