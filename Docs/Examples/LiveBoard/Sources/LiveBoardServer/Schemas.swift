@@ -9,9 +9,9 @@ import PureduxLog
 /// | 2 | and deleted | and a kind and an author, who can be erased |
 /// | 3 | | and edits say who asked for them, and when |
 ///
-/// A server that reads a schema can write one before it: as long as others run that do not read the newer one, and would
-/// stop there (`LogStop.newerSchema`). It is deployed like that first, and once more, writing the newest, when all of
-/// them are.
+/// A server that reads a schema can write one before it: as long as others run that do not read the newer one, and
+/// would stop there (`LogStop.newerSchema`). It is deployed like that first, and once more, writing the newest, when
+/// all of them are.
 protocol Versioned: Codable, Sendable {
   /// The first schema that can say this.
   var schema: UInt32 { get }

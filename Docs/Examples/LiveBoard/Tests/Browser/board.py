@@ -3,6 +3,7 @@
 Usage: board.py <the server's binary> [<a directory for pictures>]
 """
 
+import json
 import pathlib
 import shutil
 import signal
@@ -21,6 +22,50 @@ from selenium.webdriver.support.ui import WebDriverWait
 PORT = 8097
 PAGE = f"http://127.0.0.1:{PORT}/"
 
+# What a text is not to be told from: its colour and what is behind it, which are painted and read as pixels.
+CONTRAST = """
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const paint = colour => {
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map(value =>
+        value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const bad = [];
+    for (const node of document.querySelectorAll("body *")) {
+      if (!node.checkVisibility({ opacityProperty: true }) || node.matches(":disabled, #boards, #boards *")) continue;
+      const hasText = [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+      for (const pseudo of [null, "::before", "::after"]) {
+        const style = getComputedStyle(node, pseudo);
+        if (pseudo ? ["none", "normal", '""'].includes(style.content) : !hasText) continue;
+        const behind = [];
+        for (let other = node; other; other = other.parentElement) behind.unshift(getComputedStyle(other));
+        if (pseudo) behind.push(style);
+        const back = behind.map(other => paint(other.backgroundColor)).at(-1), front = paint(style.color);
+        const ratio = (Math.max(back, front) + 0.05) / (Math.min(back, front) + 0.05);
+        if (ratio < 4.5) bad.push([node.outerHTML.slice(0, 120), pseudo, ratio]);
+      }
+    }
+    return bad;"""
+
+# What stands in the place of something else, above the columns.
+OVERLAPS = """
+    const nodes = [...document.querySelectorAll(
+      "h1, #switch, header button, #me, #slider input, #state, #step .disc, .what, header time, #undo")].filter(node =>
+      node.checkVisibility() && !node.closest("#here"));
+    const boxes = nodes.map(node => node.getBoundingClientRect()), bad = [];
+    for (const [index, one] of boxes.entries()) {
+      for (let other = 0; other < index; other++) {
+        const two = boxes[other];
+        if (nodes[index].contains(nodes[other]) || nodes[other].contains(nodes[index])) continue;
+        const isBeside = one.right < two.left + 1 || two.right < one.left + 1;
+        if (!isBeside && one.top < two.bottom - 1 && two.top < one.bottom - 1)
+          bad.push([nodes[index].outerHTML.slice(0, 90), nodes[other].outerHTML.slice(0, 90)]);
+      }
+    }
+    return bad;"""
+
 
 def start(binary, data):
     """Returns when the server listens."""
@@ -38,6 +83,9 @@ def main(binary, pictures):
     options = webdriver.ChromeOptions()
     for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1000,700"]:
         options.add_argument(argument)
+    # With a mouse.
+    options.add_argument(
+        "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4")
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
 
     def until(condition, what):
@@ -80,6 +128,47 @@ def main(binary, pictures):
     def ready():
         return driver.find_elements(By.CSS_SELECTOR, "section")
 
+    def ask(method, path, body=None, by=None):
+        url = PAGE + path + ("?name=" + urllib.parse.quote(by) if by else "")
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, {"content-type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=15) as answer:
+            return json.load(answer)
+
+    def content(selector):
+        return driver.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent)", selector)
+
+    def marked():
+        # The cards that are marked as changed, with who has done that.
+        return driver.execute_script(
+            "return [...document.querySelectorAll('li.changed')].map(n => [n.firstChild.textContent, n.dataset.by])")
+
+    def media(**features):
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]})
+
+    def size(width, height):
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def way(card, action, end):
+        # Where a card is seen from left to right, frame by frame, until it is in the column where it belongs.
+        driver.execute_script("""
+            const node = document.querySelector(`[data-card="${arguments[0]}"]`);
+            window.way = [];
+            (function look() {
+              const left = Math.round(node.getBoundingClientRect().left);
+              if (window.way.at(-1) !== left) window.way.push(left);
+              window.looking = requestAnimationFrame(look);
+            })();""", card)
+        action()
+        left = driver.execute_script("""
+            const list = document.querySelector(`[aria-label='${arguments[0]}'] ul`);
+            return Math.round(list.getBoundingClientRect().left);""", end)
+        until(lambda: driver.execute_script("return window.way.at(-1)") == left, f"a card comes to {end}")
+        return driver.execute_script("cancelAnimationFrame(window.looking); return window.way")
+
     try:
         driver.get(PAGE + "?name=ann")
         ann = driver.current_window_handle
@@ -97,7 +186,53 @@ def main(binary, pictures):
         until(lambda: "ann, bob" in text("here"), "both are here")
         authors = driver.find_elements(By.CSS_SELECTOR, "li > small")
         assert [node.text for node in authors] == ["bob"] * 3, "whose they are is shown"
-        picture("two-windows")
+
+        # Who is here, as people.
+        crowd = driver.find_element(By.ID, "crowd")
+        discs = driver.find_elements(By.CSS_SELECTOR, "#crowd .disc")
+        assert [disc.get_attribute("data-initials") for disc in discs] == ["AN", "BO"], "they have initials"
+        assert len({disc.value_of_css_property("background-color") for disc in discs}) == 2, "and colours"
+        assert crowd.accessible_name == "2 people are here", crowd.accessible_name
+        names = driver.find_elements(By.CSS_SELECTOR, "#here li bdi")
+        assert [name.aria_role for name in driver.find_elements(By.CSS_SELECTOR, "#here ul, #here li")] == [
+            "list", "listitem", "listitem"], "a screen reader has a list"
+        ActionChains(driver).move_to_element(discs[1]).perform()
+        until(lambda: text("tip") == "bob", "a disc that is pointed at has a name")
+        assert names[1].size["height"] > 0 and driver.find_element(By.ID, "here").size["width"] <= 1
+        driver.find_element(By.ID, "delete").send_keys(Keys.TAB)
+        until(lambda: driver.find_element(By.ID, "here").size["width"] > 50, "all have names where they have the focus")
+        assert driver.switch_to.active_element == crowd and crowd.get_attribute("aria-expanded") == "true"
+        crowd.send_keys(Keys.ESCAPE)
+        until(lambda: driver.find_element(By.ID, "here").size["width"] <= 1, "which Escape takes away")
+
+        # Who changed what.
+        until(lambda: content("#step .what") == ["bob added “three” to To do"], "the last change is told")
+        assert driver.find_element(By.CSS_SELECTOR, "#step time").get_attribute("datetime")
+        one = ask("GET", "boards/1")["columns"][0]["cards"][0]["id"]
+        ask("PUT", f"boards/1/cards/{one}/kind", {"note": {"colour": "green"}}, "bob")
+        until(lambda: marked() == [["one", "bob"]], "what another has changed is marked")
+        ask("PUT", f"boards/1/cards/{one}/kind", {"task": {}}, "ann")
+        until(lambda: "ann made “one” a task" in content("#step .what"), "what it was is told")
+        until(lambda: marked() == [], "for a moment")
+
+        # A card moves, and does not jump.
+        driver.execute_cdp_cmd("Animation.enable", {})
+        driver.execute_cdp_cmd("Animation.setPlaybackRate", {"playbackRate": 0.1})
+        lefts = way(one, lambda: ask("POST", f"boards/1/cards/{one}/move", {"column": "Done"}, "bob"), "Done")
+        assert lefts == sorted(lefts) and len(lefts) > 5, f"it jumps: {lefts}"
+        halfway = way(one, lambda: (
+            ask("POST", f"boards/1/cards/{one}/move", {"column": "Doing"}, "bob"),
+            until(lambda: len(driver.execute_script("return window.way")) > 3, "on its way it is moved elsewhere"),
+            ask("POST", f"boards/1/cards/{one}/move", {"column": "To do", "position": 0}, "bob")), "To do")
+        assert halfway == sorted(halfway, reverse=True) and len(halfway) > 5, f"it jumps: {halfway}"
+        driver.execute_cdp_cmd("Animation.setPlaybackRate", {"playbackRate": 1})
+        driver.execute_cdp_cmd("Animation.disable", {})
+        media(prefers_reduced_motion="reduce")
+        still = way(one, lambda: ask("POST", f"boards/1/cards/{one}/move", {"column": "Done"}, "bob"), "Done")
+        assert len(still) == 2, f"it moves, though nothing is to: {still}"
+        ask("POST", f"boards/1/cards/{one}/move", {"column": "To do", "position": 0}, "bob")
+        media()
+        until(lambda: column("To do") == ["one", "two", "three"], "and back")
 
         # By keyboard.
         labelled("move to the next column: one").send_keys(Keys.ENTER)
@@ -140,10 +275,26 @@ def main(binary, pictures):
         slider.send_keys(Keys.HOME)
         until(lambda: "version 1 of" in text("state") and column("To do") == [], "the board is shown as it was at first")
         assert column("Done") == [] and driver.find_element(By.ID, "columns").get_attribute("inert") is not None
+        assert text("step") == "The board as it was made."
         for _ in range(3):
             slider.send_keys(Keys.RIGHT)
         until(lambda: column("To do") == ["one", "two", "three"], "and later")
-        picture("past")
+        assert content("#step .what") == ["bob added “three” to To do"] and marked() == [["three", "bob"]]
+        said = slider.get_attribute("aria-valuetext")
+        assert said.startswith("version 4 of ") and "bob added “three” to To do" in said, said
+        for what in ["made “one” a green note", "made “one” a task", "moved “one” from To do to Done"]:
+            driver.find_element(By.ID, "after").click()
+            until(lambda: what in content("#step .what")[0], f"a step forward: {what}")
+            assert marked()[0][0] == "one", marked()
+        changes = ask("GET", "boards/1/history")
+        deletion = next(change for change in changes if "after" not in change)
+        for _ in range(deletion["version"] - 7):
+            slider.send_keys(Keys.RIGHT)
+        until(lambda: content("li.gone") == ["three"], "what a step deletes is shown where it was")
+        assert content("#step .what") == ["ann deleted “three” from To do"] and "three" not in column("To do")
+        for _ in range(deletion["version"] - 4):
+            slider.send_keys(Keys.LEFT)
+        until(lambda: column("To do") == ["one", "two", "three"] and "version 4 of" in text("state"), "and back")
         driver.switch_to.window(bob)
         labelled("a new card in Doing").send_keys("meanwhile" + Keys.ENTER)
         until(lambda: "meanwhile" in column("Doing"), "the other window goes on")
@@ -258,6 +409,102 @@ def main(binary, pictures):
         until(lambda: "mallory" in text("here") and "zoe" in text("here"), "another person sees them")
         assert reads_forward("here", "zoe") and reads_forward("here", "here"), "the other names are turned round"
 
+        # A slow connection.
+        driver.execute_cdp_cmd("Network.enable", {})
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/events*"]})
+        driver.get(PAGE + "?name=zoe")
+        assert len(driver.find_elements(By.CSS_SELECTOR, ".skeleton i")) == 6 and not ready()
+        until(lambda: "not connected" in text("state"), "where a board is to be, something stands for it")
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        until(ready, "until it comes")
+        assert not driver.find_elements(By.CSS_SELECTOR, ".skeleton")
+        driver.execute_cdp_cmd("Network.disable", {})
+
+        # A board as a team has it.
+        people = ["Ada Lovelace", "Grace Hopper", "Linus", "Mary Shaw", "Edsger Dijkstra"]
+        team = ask("POST", "boards", {"title": "Autumn release"})["board"]["id"]
+        ids = {}
+        for words, name, by, kind in [
+                ("Write the release notes", "To do", 3, None),
+                ("Measure a cold start on two cores", "To do", 2, "yellow"),
+                ("Ask the pilot teams what they miss", "To do", 0, None),
+                ("Decide on the name of the new endpoint: /boards or /rooms?", "To do", 1, "blue"),
+                ("Update the diagrams", "To do", 4, None), ("Move the slider below the title", "Doing", 0, None),
+                ("Load test with 10,000 streams", "Doing", 2, "green"),
+                ("Translate the error messages, all of them, and have somebody read them who does not know the program",
+                 "Doing", 3, None),
+                ("Rotate the tokens", "Doing", 1, None), ("Replace the old broker", "Done", 4, "green"),
+                ("Fix the flaky test of the sign-up", "Done", 0, None), ("Buy cake", "Done", 2, "yellow")]:
+            body = {"text": words, "column": name, "author": people[by]} | (
+                {"kind": {"note": {"colour": kind}}} if kind else {})
+            ids[words] = ask("POST", f"boards/{team}/cards", body, people[by])["card"]
+        cards = f"boards/{team}/cards"
+        ask("PATCH", f"{cards}/{ids['Update the diagrams']}", {"text": "Update the diagrams of the log"}, people[1])
+        streams = []
+
+        def come(*names):
+            for name in names:
+                url = f"{PAGE}boards/{team}/events?name={urllib.parse.quote(name)}"
+                streams.append(urllib.request.urlopen(url, timeout=60))
+
+        def check(what):
+            wide = driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{what}: {wide} pixels are missing"
+            for bad in driver.execute_script(CONTRAST) + driver.execute_script(OVERLAPS):
+                raise AssertionError(f"{what}: {bad}")
+
+        def look_at(what, **pictures):
+            until(lambda: not driver.execute_script("return document.getAnimations().length"), "everything is at rest")
+            for width, height in [(1440, 900), (800, 600), (390, 844)]:
+                for scheme in ["light", "dark"]:
+                    size(width, height)
+                    media(prefers_color_scheme=scheme)
+                    check(f"{what}, {width} x {height}, {scheme}")
+                    for name, shown in pictures.items():
+                        if shown == (width, scheme):
+                            picture(name.replace("_", "-"))
+                boxes = driver.execute_script("""
+                    return [...document.querySelectorAll("section")].map(n => n.getBoundingClientRect().toJSON())""")
+                if width > 750:
+                    assert boxes[2]["right"] - boxes[0]["left"] > 0.9 * width, boxes
+                    assert min(box["bottom"] for box in boxes) > height - 24, boxes
+                else:
+                    assert all(box["width"] > 0.89 * width for box in boxes), boxes
+            print(f"ok: {what} in windows of all sizes, light and dark")
+
+        driver.get(f"{PAGE}?board={team}&name={urllib.parse.quote(people[0])}")
+        until(lambda: column("To do"), "a team's board is shown")
+        come(*people[1:])
+        until(lambda: text("here") == "here: " + ", ".join(sorted(people)), "all of them are here")
+        until(lambda: content("#step .what") == [
+            "Grace Hopper changed “Update the diagrams” to “Update the diagrams of the log”"], "and the last step")
+        size(1440, 900)
+        ask("POST", f"{cards}/{ids['Rotate the tokens']}/move", {"column": "Done", "position": 1}, people[3])
+        until(lambda: marked() == [["Rotate the tokens", "Mary Shaw"]], "a card is moved")
+        assert content("#step .what") == ["Mary Shaw moved “Rotate the tokens” from Doing to Done"]
+        look_at("12 cards and 5 people", board=(1440, "light"), board_dark=(1440, "dark"), narrow_dark=(390, "dark"))
+        size(1440, 900)
+        driver.find_element(By.ID, "before").click()
+        until(lambda: marked() == [["Update the diagrams of the log", "Grace Hopper"]], "a step is marked")
+        look_at("the past", past=(1440, "light"))
+        driver.find_element(By.ID, "now").click()
+        for number in range(188):
+            name = ["To do", "Doing", "Done"][number % 3]
+            ask("POST", cards, {"text": f"{number} " + "word " * (number % 17), "column": name}, people[number % 5])
+        for words in ["x" * 1000, "אלה המילים של הכרטיס", "\u2069\u202eturned round", "longwordwithoutanyspace" * 9]:
+            ask("POST", cards, {"text": words, "column": "To do"}, "דוד כהן")
+        come(*(f"guest {number}" for number in range(55)))
+        until(lambda: driver.find_element(By.ID, "crowd").accessible_name == "60 people are here", "sixty people")
+        until(lambda: sum(len(column(name)) for name in ["To do", "Doing", "Done"]) == 204, "and two hundred cards")
+        look_at("204 cards and 60 people", crowded=(800, "light"))
+        assert content("#crowd .more") == ["+57"] and text("here").endswith(" and 10 more")
+        driver.find_element(By.ID, "crowd").click()
+        check("their names")
+        for stream in streams:
+            stream.close()
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        media()
+
         # Narrow, and dark.
         driver.get(PAGE)
         until(ready, "the first board is shown again")
@@ -266,7 +513,6 @@ def main(binary, pictures):
             "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
         wide = driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, f"375 pixels are too few by {wide}"
-        picture("narrow-dark")
         for node in driver.find_elements(By.CSS_SELECTOR, "button, input, select"):
             assert node.accessible_name or not node.is_displayed(), f"no name: {node.get_attribute('outerHTML')}"
         print("ok: everything has a name")
