@@ -1,4 +1,4 @@
-"""The second version takes the place of the first on two servers, one after the other, while people write.
+"""Each version takes the place of the one before on two servers, one after the other, while people write.
 
 Usage: deployment.py <the server's binary> [<that of the first version>]
 
@@ -137,7 +137,7 @@ def main(binary, first):
     try:
         for server in SERVERS:
             within(600, lambda: ask(f"{server}/ready") == {}, f"{server} is ready")
-        steps = [(binary, ["--writes", "2"])]
+        steps = [(binary, ["--writes", "2"]), (binary, ["--writes", "3"])]
         if first:
             for number in (1, 2):
                 servers.replace(number, first, [])
@@ -168,6 +168,10 @@ def main(binary, first):
             assert 0 < kinds < len(writer.cards), "there are no cards of both versions"
         print(f"{sum(len(writer.cards) for writer in writers)} cards,"
               f" {sum(writer.repeated for writer in writers)} requests repeated")
+        # What only the newest version writes, at one server, is read at both.
+        assert ask(f"{SERVERS[0]}/boards/1/cards?name=eve", {"text": "signed"}) is not None
+        for server in SERVERS:
+            within(10, lambda: ask(f"{server}/boards/1/history")[-1].get("by") == "eve", f"{server} says who did it")
         # What only the second version does, at one server, holds at both.
         assert authors(SERVERS[1], writers[0].board) == {None, "ann"}
         send("POST", f"{SERVERS[0]}/people/ann/erase")
