@@ -191,6 +191,7 @@ extension Page {
       #when { flex: 1; }
       form { position: static; }
       #people { margin-left: 0; order: 2; }
+      #here.open { left: 0; right: auto; }
       #me { order: 3; flex: 1; min-width: 0; justify-content: flex-end; }
       #name { flex: 0 1 8rem; min-width: 4rem; }
       #step { flex: 1 1 100%; min-height: 0; }
@@ -208,7 +209,7 @@ extension Page {
       button, select, input { min-height: 2.75rem; }
       form button { width: 2.75rem; }
       .card > span { padding-right: 1.2rem; }
-      .tools { top: -1.4rem; }
+      .tools { top: -2.5rem; }
       .tools button { min-height: 2.75rem; width: 2.75rem; }
       li.card:not(.gone)::before { content: "\22ef"; content: "\22ef" / ""; position: absolute;
         inset: .1rem .5rem auto auto; color: var(--soft); }

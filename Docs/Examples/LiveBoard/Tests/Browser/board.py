@@ -499,7 +499,11 @@ def main(binary, pictures):
         look_at("204 cards and 60 people", crowded=(800, "light"))
         assert content("#crowd .more") == ["+57"] and text("here").endswith(" and 10 more")
         driver.find_element(By.ID, "crowd").click()
-        check("their names")
+        for width, height in [(1440, 900), (390, 844)]:
+            size(width, height)
+            check("their names")
+            panel = driver.find_element(By.ID, "here").rect
+            assert panel["x"] >= 0 and panel["x"] + panel["width"] <= width and panel["height"] < height, panel
         for stream in streams:
             stream.close()
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
