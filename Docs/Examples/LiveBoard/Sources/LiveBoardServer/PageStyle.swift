@@ -192,7 +192,7 @@ extension Page {
       form { position: static; }
       #people { margin-left: 0; order: 2; }
       #here.open { left: 0; right: auto; }
-      #me { order: 3; flex: 1; min-width: 0; justify-content: flex-end; }
+      #me { order: 3; flex: 1 1 9.75rem; min-width: 0; justify-content: flex-end; }
       #name { flex: 0 1 8rem; min-width: 4rem; }
       #step { flex: 1 1 100%; min-height: 0; }
       .what { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden;
