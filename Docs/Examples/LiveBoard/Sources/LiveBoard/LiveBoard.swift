@@ -22,7 +22,7 @@ import Logging
     help: "Instead of a directory, a cluster that several servers share: nats://a:4222,nats://b:4222,nats://c:4222.")
   var log: String?
 
-  @Option(help: "The schema that is written: 1 while servers of the first version run, which read no other, or 2.")
+  @Option(help: "The schema that is written: 1 or 2 while servers of that version run, which read no newer one.")
   var writes: UInt32 = 3
 
   @Option(help: "What each request has to bring, as `Authorization: Bearer`; a browser opens `/?token=…` once.")
