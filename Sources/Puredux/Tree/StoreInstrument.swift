@@ -3,9 +3,9 @@ import Synchronization
 /// Watches stores at work, for metrics, traces and logs: given to a store, a factory, a directory or a store that
 /// follows a log (`StoreOptions.instrument`, `StoreDirectory.init`). Every requirement has a default that does nothing.
 ///
-///     struct Commits: StoreInstrument {
+///     final class Commits: StoreInstrument {
 ///       let counter = Atomic(0)
-///       func committed<Action>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
+///       func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
 ///         counter.add(commit.count, ordering: .relaxed)
 ///       }
 ///     }
@@ -28,6 +28,7 @@ public protocol StoreInstrument: Sendable {
 
   /// An action has been committed: on the tree's executor, in commit order, after its states have been published and
   /// its effects have been started. The action is the one that was given to the store; `name(of:)` tells its name.
+  /// What is replayed is told as well, and says so (`CommitEvent.isReplay`), here and in `rejected`.
   func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore)
 
   /// Middleware has stopped an action, or it cannot be given to the log: on the tree's executor. There is no commit,

@@ -13,7 +13,8 @@ public import PureduxLog
 /// sender has gone on; a log that takes nothing is a warning, and one that cannot be followed any more an error. An
 /// action that is rejected, or a store that cannot be made, is for `debug`: the caller has been told.
 ///
-/// An action is written by its name alone, as what it carries may be personal (`StoreInstrument.name(of:)`).
+/// An action is written by its name alone, as what it carries may be personal (`StoreInstrument.name(of:)`). Those that
+/// are replayed were written by the process that they were given in: of these the replay as a whole is written.
 public struct StoreLogger: StoreInstrument {
   private let logger: Logger
 
@@ -33,7 +34,7 @@ public struct StoreLogger: StoreInstrument {
 
   public func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
     // The name costs more than the rest.
-    guard logger.logLevel <= .trace else { return }
+    guard !commit.isReplay, logger.logLevel <= .trace else { return }
     logger.trace(
       "An action is committed.",
       metadata: metadata(
@@ -44,7 +45,7 @@ public struct StoreLogger: StoreInstrument {
   public func rejected<Action: Sendable>(
     _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore
   ) {
-    guard logger.logLevel <= .debug else { return }
+    guard !commit.isReplay, logger.logLevel <= .debug else { return }
     logger.debug(
       "An action is rejected.",
       metadata: metadata(

@@ -18,6 +18,7 @@ public struct StoreTracing: StoreInstrument {
   /// - Parameter tracer: By default the one that the process has been given at the time.
   public init(tracer: (any Tracer)? = nil) { chosen = tracer }
 
+  /// A commit's span says how long it waited and took: that costs a commit some 700 ns, as in every instrument.
   public var timesCommits: Bool { true }
 
   public func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
@@ -39,9 +40,9 @@ public struct StoreTracing: StoreInstrument {
     guard !commit.isReplay, let context = ServiceContext.current else { return }
     let end = DefaultTracerClock.now.nanosecondsSinceEpoch
     let taken = commit.reduced.map { UInt64(max(0, $0.nanoseconds)) } ?? 0
-    let span = tracer.startAnySpan(
-      "commit \(Self.name(of: action))", at: Time(nanosecondsSinceEpoch: end - taken), context: context,
-      ofKind: .internal)
+    let span: any Span = tracer.startSpan(
+      "commit \(Self.name(of: action))", context: context, ofKind: .internal,
+      at: Time(nanosecondsSinceEpoch: end - taken))
     span.addLink(SpanLink(context: context, attributes: [:]))
     span.attributes["puredux.store.name"] = store.name
     span.attributes["puredux.store.id"] = "\(commit.store)"

@@ -76,6 +76,33 @@ private enum Action: Sendable, Codable {
     #expect(handler.entries.allSatisfy { $0.metadata["store"] == "sum" })
   }
 
+  @Test func `what is replayed is not written again`() async throws {
+    let log = MemoryLog()
+    @Sendable func open(_ options: FollowingOptions<Int, Action>) async throws -> RootStore<Int, Action> {
+      try await RootStore(
+        following: log, initialState: 0, options: options,
+        middleware: [.guarding { action, _ in if case .add(0) = action { "Nothing to add." } else { nil } }],
+        reducer: Action.reduce)
+    }
+    let first = try await open(FollowingOptions())
+    try await first.send(.add(1))
+    await #expect(throws: StoreError.self) { try await first.send(.add(0)) }
+    await first.shutdown()
+
+    let handler = InMemoryLogHandler()
+    var logger = Logger(label: "test") { _ in handler }
+    logger.logLevel = .trace
+    var options = FollowingOptions<Int, Action>()
+    options.store.log(to: logger)
+    let second = try await open(options)
+    try await second.send(.add(2))
+    await #expect(throws: StoreError.self) { try await second.send(.add(0)) }
+    await second.shutdown()
+    let written = handler.entries.map { "\($0.message)" }
+    #expect(written.count { $0 == "An action is committed." } == 1)
+    #expect(written.count { $0 == "An action is rejected." } == 1)
+  }
+
   @Test func `metrics count commits by their actions, and stores by their groups`() async throws {
     let factory = TestMetrics()
     let metrics = StoreMetrics(factory: factory, timesCommits: true)
