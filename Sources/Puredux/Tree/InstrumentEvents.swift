@@ -19,7 +19,7 @@ public struct CommitEvent: Sendable {
 public struct EffectEvent: Sendable {
   /// What has happened to it.
   public enum Kind: Sendable {
-    /// Its first attempt begins; one with a delay waits first.
+    /// Its task has begun: one with a delay waits from now on, and its first attempt comes after that.
     case began
     /// It has failed, and is begun again after that time.
     case retried((any Error), after: Duration)

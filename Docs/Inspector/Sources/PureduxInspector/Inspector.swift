@@ -101,8 +101,9 @@ public final class Inspector: StoreInstrument {
       commit, of: Self.name(of: action).cut(to: 80), rejectedAs: reason.map { "\($0)".cut(to: 200) } ?? "for no reason")
   }
 
-  public func effect(_ event: EffectEvent, in store: InstrumentedStore) { stores[store]?.note(event) }
-  public func log(_ event: StoreLogEvent, in store: InstrumentedStore) { stores[store]?.note(event) }
+  // These may come after the end of the store: they make no entry for one that has been removed.
+  public func effect(_ event: EffectEvent, in store: InstrumentedStore) { stores[store.number]?.note(event) }
+  public func log(_ event: StoreLogEvent, in store: InstrumentedStore) { stores[store.number]?.note(event) }
   public func directory(_ event: DirectoryEvent) { directories.note(event) }
 }
 

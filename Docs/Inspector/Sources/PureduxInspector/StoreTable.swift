@@ -29,7 +29,8 @@ final class StoreTable: Sendable {
 
   subscript(number: Int) -> WatchedStore? { shard(number).stores.withLock { $0[number] } }
 
-  /// The tree's entry. One that had no room when the tree was opened is made as soon as there is some.
+  /// The entry of a tree that has not ended. One that had no room when the tree was opened is made as soon as there is
+  /// some.
   subscript(store: InstrumentedStore) -> WatchedStore? {
     self[store.number] ?? (count.load(ordering: .relaxed) < limit ? add(store) : nil)
   }

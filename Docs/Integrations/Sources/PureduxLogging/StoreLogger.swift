@@ -14,7 +14,9 @@ public import PureduxLog
 /// action that is rejected, or a store that cannot be made, is for `debug`: the caller has been told.
 ///
 /// An action is written by its name alone, as what it carries may be personal (`StoreInstrument.name(of:)`). Those that
-/// are replayed were written by the process that they were given in: of these the replay as a whole is written.
+/// are replayed were written by the process that they were given in: of these the replay as a whole is written. The ids
+/// of effects, the keys of directories, errors, and the reasons of rejections are written as they describe themselves:
+/// have nothing in them that a log may not have.
 public struct StoreLogger: StoreInstrument {
   private let logger: Logger
 
@@ -132,17 +134,19 @@ public struct StoreLogger: StoreInstrument {
 }
 
 extension StoreOptions {
-  /// Has the store write to a logger, beside the instrument that it has: in place of standard error, too.
+  /// Has the store write to a logger, beside the instrument that it has, and in place of standard error. A `reporting`
+  /// closure that it has is called as before.
   public mutating func log(to logger: Logger) {
     let log = StoreLogger(logger)
     instrument = instrument.map { CombinedInstrument($0, log) } ?? log
     // The instrument is told of the same effects.
-    reporting = { _ in }
+    if reporting == nil { reporting = { _ in } }
   }
 }
 
 extension LogOptions {
-  /// Has a store that follows a log write what an operator has to know to a logger, in place of standard error.
+  /// Has a store that follows a log write what an operator has to know to a logger, in place of standard error, or of
+  /// the `reporting` closure that there was.
   public mutating func log(to logger: Logger) {
     reporting = { report in
       switch report {

@@ -45,14 +45,14 @@ public final class StoreService: Service {
 public final class LogService: Service {
   private let once: Once
 
-  /// - Parameter close: Closes the log, such as `{ await log.close() }`.
-  public init(after stores: StoreService..., close: @escaping @Sendable () async -> Void) {
-    once = Once {
-      for store in stores { await store.shutdown() }
-      await close()
-    }
+  /// - Parameters:
+  ///   - stores: The services of the stores that follow the log.
+  ///   - close: Closes the log, such as `{ await log.close() }`.
+  public convenience init(after stores: StoreService..., close: @escaping @Sendable () async -> Void) {
+    self.init(stores, close: close)
   }
 
+  /// Closes a log in files when the stores of these services have ended.
   public convenience init(_ log: FileLog, after stores: StoreService...) {
     self.init(stores) { await log.close() }
   }
