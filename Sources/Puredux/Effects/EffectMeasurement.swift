@@ -14,15 +14,18 @@ final class EffectMeasurement: Sendable {
     number = instrument.nextEffectNumber()
   }
 
-  /// Does the work, and tells its beginning and its end.
-  func run(_ work: @Sendable () async -> Void, isCancelled: () -> Bool) async {
+  /// Does the work, and tells its beginning and its end: the end within what the instrument has around the work, such
+  /// as a span, which is to say how it went.
+  func run(_ work: @Sendable () async -> Void, isCancelled: @Sendable () -> Bool) async {
     let beginning = instrument.now
     let begun = event(.began)
     instrument.instrument.effect(begun, in: instrument.store)
-    await instrument.instrument.run(begun, in: instrument.store, work)
-    let outcome = outcome.withLock { $0 } ?? (isCancelled() ? .cancelled : .finished)
-    let taken = instrument.elapsed(since: beginning)
-    instrument.instrument.effect(event(.ended(outcome, after: taken)), in: instrument.store)
+    await instrument.instrument.run(begun, in: instrument.store) {
+      await work()
+      let outcome = outcome.withLock { $0 } ?? (isCancelled() ? .cancelled : .finished)
+      let taken = instrument.elapsed(since: beginning)
+      instrument.instrument.effect(event(.ended(outcome, after: taken)), in: instrument.store)
+    }
   }
 
   func note(_ outcome: EffectEvent.Outcome) { self.outcome.withLock { $0 = $0 ?? outcome } }

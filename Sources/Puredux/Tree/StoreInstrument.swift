@@ -37,12 +37,13 @@ public protocol StoreInstrument: Sendable {
   func rejected<Action: Sendable>(
     _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore)
 
-  /// An effect has begun, is tried again, has ended, or was not begun: in its task, or, where it is not begun, on the
-  /// tree's executor. Observers are no effects.
+  /// An effect has begun, is tried again, has ended, or was not begun: in its task, and, but for its beginning, within
+  /// `run`; or, where it is not begun, on the tree's executor. Observers are no effects.
   func effect(_ event: EffectEvent, in store: InstrumentedStore)
 
   /// Runs the work of an effect, all attempts of it: a place to set task-local values for it, such as a span's. It has
-  /// to call `work` once, and return when that has returned. The event says that the effect has begun.
+  /// to call `work` once, and return when that has returned. The event says that the effect has begun; how it has ended
+  /// is told before `work` returns.
   func run(_ event: EffectEvent, in store: InstrumentedStore, _ work: @Sendable () async -> Void) async
 
   /// Something has happened between a store and the log that it follows: from any thread.

@@ -51,6 +51,27 @@ private struct Notes: StoreInstrument {
   }
 }
 
+/// Notes what it is told of an effect, and whether that is within what it has around the work.
+private struct Around: StoreInstrument {
+  @TaskLocal static var effect: Int?
+  let notes = Record<String>()
+
+  func effect(_ event: EffectEvent, in store: InstrumentedStore) {
+    let place = Self.effect == event.number ? "within" : "outside"
+    switch event.kind {
+    case .began: notes.add("began \(place)")
+    case .retried: notes.add("retried \(place)")
+    case .ended(let outcome, _): notes.add("\(outcome) \(place)")
+    case .turnedAway: notes.add("turned away \(place)")
+    }
+  }
+
+  func run(_ event: EffectEvent, in store: InstrumentedStore, _ work: @Sendable () async -> Void) async {
+    await Self.$effect.withValue(event.number) { await work() }
+    notes.add("left")
+  }
+}
+
 /// A clock that goes backwards.
 private struct BackwardClock: Clock {
   private static let looks = Record<Int>()
@@ -242,6 +263,29 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
     #expect(try await notes(of: "cancels") == ["ended 6 sleep of root after 0.0 seconds: cancelled"])
     _ = try await notes(of: "waits")
     #expect(try await notes(of: "waits") == ["turned away 0 turn of root"])
+    await store.shutdown()
+  }
+
+  @Test func `the end of an effect is told within what an instrument has around its work`() async throws {
+    let (outer, inner) = (Around(), Around())
+    let clock = ManualClock()
+    let store = RootStore<Int, Int>(
+      initialState: 0,
+      options: StoreOptions(clock: clock, reporting: { _ in }, instrument: CombinedInstrument(outer, inner)),
+      interceptors: .effects { action, _ in
+        if action == 0 { return .run { _ in throw Broken() }.retried(.constant(.zero, attempts: 2)) }
+        return .run { dispatch in try await dispatch.sleep(for: .seconds(60)) }.timeout(after: .seconds(1), 0)
+      }, reducer: { $0 += $1 })
+    try await store.send(0)
+    await store.settled()
+    for notes in [outer.notes, inner.notes] {
+      #expect(notes.all == ["began outside", "retried within", "failed(broken) within", "left"])
+    }
+    try await store.send(1)
+    await store.settled()
+    clock.advance(by: .seconds(1))
+    await store.settled()
+    #expect(outer.notes.all.contains("timedOut within"))
     await store.shutdown()
   }
 

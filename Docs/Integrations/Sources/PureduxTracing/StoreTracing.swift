@@ -11,6 +11,9 @@ public import Tracing
 /// they are in its trace, and a request that an effect makes is below the effect's span. The span of a commit is linked
 /// to the span that was current where the action was given; commits without any, such as those of other replicas and
 /// those that are replayed, have none.
+///
+/// The span of an effect has the errors of its attempts. Its status is an error where the effect has failed, or took
+/// longer than its limit; an error that became an action (`Effect.catching`) is recorded, and leaves the status alone.
 public struct StoreTracing: StoreInstrument {
   private let chosen: (any Tracer)?
   private var tracer: any Tracer { chosen ?? InstrumentationSystem.tracer }
@@ -61,12 +64,19 @@ public struct StoreTracing: StoreInstrument {
   }
 
   public func effect(_ event: EffectEvent, in store: InstrumentedStore) {
-    // Told in the effect's task, but not always within its span.
+    // There is none, or that of another effect, where one begins or is not begun.
     guard let span = Self.spans?.span else { return }
     switch event.kind {
-    case .retried(let error, _): span.recordError(error)
-    case .began, .ended, .turnedAway: break
+    case .retried(let error, _), .ended(.caught(let error), _): span.recordError(error)
+    case .ended(.failed(let error), _): fail(span, error)
+    case .ended(.timedOut, let taken): fail(span, TimedOut(after: taken))
+    case .began, .ended(.finished, _), .ended(.cancelled, _), .turnedAway: break
     }
+  }
+
+  private func fail(_ span: any Span, _ error: any Error) {
+    span.recordError(error)
+    span.setStatus(SpanStatus(code: .error, message: "\(error)"))
   }
 
   /// The span of the effect that the current task works on.
@@ -74,6 +84,11 @@ public struct StoreTracing: StoreInstrument {
   private struct Spans: Sendable {
     let span: any Span
     init(_ span: any Span) { self.span = span }
+  }
+
+  private struct TimedOut: Error, CustomStringConvertible {
+    let after: Duration
+    var description: String { "It took longer than its limit: \(after)." }
   }
 
   private struct Time: TracerInstant {

@@ -161,6 +161,38 @@ private enum Action: Sendable, Codable {
     #expect(spans["commit add"]?.attributes.get("puredux.commit.position") == .int64(1))
   }
 
+  @Test func `the span of an effect says how it went`() async throws {
+    let tracer = InMemoryTracer()
+    let clock = ManualClock()
+    let store = RootStore<Int, String>(
+      initialState: 0,
+      options: StoreOptions(clock: clock, reporting: { _ in }, instrument: StoreTracing(tracer: tracer)),
+      interceptors: .effects { action, _ in
+        switch action {
+        case "fails": .run { _ in throw Broken() }.id("fails")
+        case "is caught": .run { _ in throw Broken() }.catching { _ in "" }.id("is caught")
+        case "is late":
+          .run { dispatch in try await dispatch.sleep(for: .seconds(60)) }.timeout(after: .seconds(1), "").id("is late")
+        case "works": .run { _ in }.id("works")
+        default: nil
+        }
+      }
+    ) { _, _ in }
+    for action in ["fails", "is caught", "is late", "works"] { try await store.send(action) }
+    await store.settled()
+    clock.advance(by: .seconds(1))
+    await store.shutdown(interceptors: .finish(within: .seconds(10)))
+    let spans = Dictionary(uniqueKeysWithValues: tracer.finishedSpans.map { ($0.operationName, $0) })
+    #expect(spans["effect fails"]?.errors.map { "\($0.error)" } == ["Broken()"])
+    #expect(spans["effect fails"]?.status?.code == .error)
+    #expect(spans["effect is caught"]?.errors.map { "\($0.error)" } == ["Broken()"])
+    #expect(spans["effect is caught"]?.status == nil)
+    #expect(spans["effect is late"]?.errors.map { "\($0.error)" } == ["It took longer than its limit: 1.0 seconds."])
+    #expect(spans["effect is late"]?.status?.code == .error)
+    #expect(spans["effect works"]?.errors.isEmpty == true)
+    #expect(spans["effect works"]?.status == nil)
+  }
+
   @Test(arguments: [true, false])
   func `stores end before their log is closed, whichever service is shut down first`(logIsLast: Bool) async throws {
     let closed = Mutex<[String]>([])
