@@ -79,10 +79,16 @@ struct List: AsyncParsableCommand {
 enum Shell {
   struct Failure: Error, CustomStringConvertible { let description: String }
 
-  /// Runs a command; it is ended when the task is cancelled.
+  /// Runs a command, in a process group of its own: when the task is cancelled, all that is in it is ended.
   static func run(_ attempt: Attempt, _ progress: @escaping @Sendable (Int) -> Void) async throws {
+    var options = PlatformOptions()
+    options.processGroupID = 0
+    options.teardownSequence = [
+      .send(signal: .kill, toProcessGroup: true, allowedDurationToNextStep: .zero)  // ignore-unacceptable-language
+    ]
     let result = try await Subprocess.run(
-      .path("/bin/sh"), arguments: ["-c", attempt.command], input: .none, output: .sequence, error: .string(limit: 4096)
+      .path("/bin/sh"), arguments: ["-c", attempt.command], platformOptions: options, input: .none, output: .sequence,
+      error: .string(limit: 4096)
     ) { execution in
       for try await line in execution.standardOutput.strings() {
         let text = line.trimmingPrefix(while: \.isWhitespace)
@@ -90,7 +96,7 @@ enum Shell {
       }
     }
     guard result.terminationStatus.isSuccess else {
-      throw Failure(description: "\(result.terminationStatus): \(result.standardError ?? "")")
+      throw Failure(description: "\(result.terminationStatus): \(result.standardError)")
     }
   }
 }
