@@ -67,6 +67,8 @@ public struct JobQueue: Codable, Sendable, Equatable {
   public enum Action: Codable, Sendable {
     case submit(Request)
     case cancel(Int)
+    /// Its time has come.
+    case due(Int)
     case claim(Int, by: UInt64)
     case progress(Int, attempt: Int, percent: Int)
     case ended(Int, attempt: Int, error: String?)
@@ -87,6 +89,7 @@ public struct JobQueue: Codable, Sendable, Equatable {
       jobs.append(Job(id: (jobs.last?.id ?? 0) + 1, request: request, phase: .waiting(request.time)))
       if jobs.count > Self.kept, let first = jobs.firstIndex(where: \.isOver) { jobs.remove(at: first) }
     case .cancel(let id): change(id) { $0.phase = .cancelled }
+    case .due(let id): change(id) { if $0.time != nil { $0.phase = .waiting(nil) } }
     case .claim(let id, let worker):
       change(id) { job in
         // The first claim in the log counts.

@@ -22,14 +22,18 @@ public struct Worker: Sendable {
   public var interceptor: Interceptor<JobQueue, JobQueue.Action> {
     .effects(
       ofState:
-        // Claims the next job when its time has come.
+        // Claims the next job.
         .onChange(of: { $0.next(for: self) }) { next in
-          guard let next else { return nil }
-          return .run { dispatch in
-            if let time = next.time { try await dispatch.sleep(until: time) }
-            dispatch(.claim(next.id, by: id))
-          }
+          next.map { job in .run { $0(.claim(job, by: id)) } }
         },
+      // From its time on, a job waits in line with the others. Every worker does this: the first that says so counts.
+      .onChange(of: \.soonest) { job in
+        guard let job, let time = job.time else { return nil }
+        return .run { dispatch in
+          try await dispatch.sleep(until: time)
+          dispatch(.due(job.id))
+        }
+      },
       // Does what it has claimed. An attempt that is no longer in the state is cancelled.
       .forEach({ $0.attempts(of: id) }) { attempt in
         .run { dispatch in
@@ -63,18 +67,14 @@ public struct Worker: Sendable {
 }
 
 extension JobQueue {
-  /// The job that a worker with a free slot is to claim.
-  func next(for worker: Worker) -> Next? {
-    guard attempts(of: worker.id).count < worker.slots else { return nil }
-    let waiting = jobs.compactMap { job -> Next? in
-      if case .waiting(let time) = job.phase { Next(id: job.id, time: time) } else { nil }
-    }
-    return waiting.first { $0.time == nil } ?? waiting.min { ($0.time!, $0.id) < ($1.time!, $1.id) }
+  /// The job that a worker with a free slot is to claim: the first that came, of those that wait for no time.
+  func next(for worker: Worker) -> Int? {
+    attempts(of: worker.id).count < worker.slots ? jobs.first { $0.phase == .waiting(nil) }?.id : nil
   }
 
-  struct Next: Equatable, Sendable {
-    let id: Int
-    let time: WallTime?
+  /// The job whose time comes first.
+  var soonest: Job? {
+    jobs.filter { $0.time != nil }.min { $0.time! < $1.time! }
   }
 
   func attempts(of worker: UInt64) -> [Attempt] {
@@ -87,5 +87,8 @@ extension JobQueue {
 }
 
 extension Job {
+  /// What it waits for, if that is a time.
+  var time: WallTime? { if case .waiting(let time) = phase { time } else { nil } }
+
   var current: Attempt { Attempt(id: id, number: attempt, command: request.command, limit: request.limit) }
 }

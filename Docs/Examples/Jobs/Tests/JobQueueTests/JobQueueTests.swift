@@ -104,6 +104,19 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
     await queue.shutdown()
   }
 
+  @Test func `a job whose time has come goes before those that came after it`() async throws {
+    let queue = try await queue(sleeper(1))
+    try await queue.send(.submit(Request(key: "a", command: "x", time: clock.wallTime + .seconds(90))))
+    for key in ["b", "c", "d", "e"] { try await queue.send(.submit(Request(key: key, command: "x"))) }
+    await queue.settled()
+    for _ in 0..<25 {
+      clock.advance(by: .seconds(5))
+      await queue.settled()
+    }
+    #expect(await queue.state.jobs.map(\.phase) == [.running(by: 1), .done, .done, .waiting(nil), .waiting(nil)])
+    await queue.shutdown()
+  }
+
   @Test func `two workers on one log share the jobs, and one takes over from the other when that is gone`() async throws
   {
     let (first, second) = (try await queue(sleeper(1)), try await queue(sleeper(2)))
