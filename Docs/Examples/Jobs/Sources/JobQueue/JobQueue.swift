@@ -61,6 +61,9 @@ public struct JobQueue: Codable, Sendable, Equatable {
   /// How often each worker that runs something has said that it is alive.
   public private(set) var beats: [UInt64: Int] = [:]
 
+  /// Workers whose beats are kept, be they idle.
+  static let keptBeats = 100
+
   /// Finished jobs that are kept.
   static let kept = 1_000
 
@@ -99,6 +102,7 @@ public struct JobQueue: Codable, Sendable, Equatable {
         job.progress = 0
       }
       beats[worker, default: 0] += 1
+      if beats.count > Self.keptBeats { beats = beats.filter { !attempts(of: $0.key).isEmpty } }
     case .progress(let id, let attempt, let percent):
       change(id, attempt) { $0.progress = min(max(percent, 0), 100) }
     case .ended(let id, let attempt, nil):

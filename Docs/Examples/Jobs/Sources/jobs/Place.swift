@@ -19,6 +19,7 @@ struct Place: ParsableArguments {
   @Option(help: "Instead of a directory, a cluster that several workers share: nats://a:4222,nats://b:4222.")
   var log: String?
 
+  /// Where other processes put what they ask for, while one has the directory.
   var desk: URL { URL(fileURLWithPath: data).appendingPathComponent("desk", isDirectory: true) }
 
   /// Opens the queue. The closure closes its log.
@@ -43,49 +44,99 @@ struct Place: ParsableArguments {
       #endif
     }
     if worker != nil { options.atStart = .started }
-    let files = try FileLog(directory: URL(fileURLWithPath: data).appendingPathComponent("log").path)
+    let files = try await files()
     let queue = try await Queue(
       following: files["jobs"], initialState: JobQueue(), options: options, interceptors: interceptors
     ) { $0.reduce($1) }
     return (queue, { await files.close() })
   }
 
-  /// Gives the queue an action; where a worker has the directory, by way of its desk.
+  private func files() async throws -> FileLog {
+    let directory = URL(fileURLWithPath: data).appendingPathComponent("log").path
+    do {
+      // Others may just be giving it something.
+      return try await FileLog(directory: directory, waitingFor: .milliseconds(200))
+    } catch LogError.inUse {
+      throw InUse(
+        description: "A worker has \(data), and shows the jobs. Look there, end it first, or name another with --data.")
+    }
+  }
+
+  struct InUse: Error, CustomStringConvertible { let description: String }
+
+  /// Gives the queue an action, where a worker has the directory by way of its desk, and prints what has become of it.
   func request(_ action: JobQueue.Action) async throws {
     do {
       let (queue, log) = try await open()
-      try await queue.send(action)
+      print(try await queue.send(action) { $0.answer(to: action) })
       await queue.shutdown()
       await log()
-    } catch LogError.inUse {
+    } catch is InUse {
       try FileManager.default.createDirectory(at: desk, withIntermediateDirectories: true)
       let name = String(
         format: "%020.0f-%016llx.json", Date().timeIntervalSince1970 * 1e6, UInt64.random(in: 0 ... .max))
-      try JSONEncoder().encode(action).write(to: desk.appendingPathComponent(name), options: .atomic)
+      let file = desk.appendingPathComponent(name)
+      try JSONEncoder().encode(action).write(to: file, options: .atomic)
+      for _ in 0..<100 {
+        try await Task.sleep(for: .milliseconds(50))
+        guard let answer = try? String(contentsOf: file.answer, encoding: .utf8) else { continue }
+        print(answer)
+        return try FileManager.default.removeItem(at: file.answer)
+      }
+      print("The worker has not answered yet. It, or the next one, finds this in \(file.path).")
     }
   }
 }
 
-/// Takes what other processes ask for while this one has the directory: a file each, removed when it is committed. One
-/// that is taken twice, as the process died in between, changes nothing.
+extension URL { fileprivate var answer: URL { appendingPathExtension("answer") } }
+
+extension JobQueue {
+  func answer(to action: Action) -> String {
+    let job = jobs.last { job in
+      switch action {
+      case .submit(let request): job.request.key == request.key
+      case .cancel(let id): job.id == id
+      default: false
+      }
+    }
+    return job?.line ?? "There is no such job."
+  }
+}
+
+/// Takes what other processes ask for while this one has the directory: a file each, removed when it is committed and
+/// answered. One that is taken twice, as the process died in between, changes nothing; one that cannot be taken keeps
+/// nobody from the others.
 struct Desk: Service {
   let place: Place
   let queue: Queue
 
   func run() async throws {
     if place.log != nil { return try await gracefulShutdown() }
-    try? await cancelWhenGracefulShutdown {
-      while true {
+    try await cancelWhenGracefulShutdown {
+      while !Task.isCancelled {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: place.desk.path)) ?? []
         for name in names.sorted() where name.hasSuffix(".json") {
-          let file = place.desk.appendingPathComponent(name)
-          if let action = try? JSONDecoder().decode(JobQueue.Action.self, from: Data(contentsOf: file)) {
-            try await queue.send(action)
-          }
-          try FileManager.default.removeItem(at: file)
+          try await take(place.desk.appendingPathComponent(name))
         }
-        try await Task.sleep(for: .milliseconds(200))
+        try? await Task.sleep(for: .milliseconds(200))
       }
+    }
+  }
+
+  private func take(_ file: URL) async throws {
+    do {
+      let action = try JSONDecoder().decode(JobQueue.Action.self, from: Data(contentsOf: file))
+      let answer = try await queue.send(action) { $0.answer(to: action) }
+      try Data(answer.utf8).write(to: file.answer, options: .atomic)
+      try FileManager.default.removeItem(at: file)
+    } catch StoreError.terminated, StoreError.withdrawn, StoreError.outcomeUnknown {
+      // It is taken the next time, or by the next worker.
+    } catch StoreError.stopped(let reason) {
+      throw StoreError.stopped(reason)
+    } catch {
+      let kept = file.appendingPathExtension("refused")
+      try FileManager.default.moveItem(at: file, to: kept)
+      FileHandle.standardError.write(Data("\(error). This was asked for by \(kept.path).\n".utf8))
     }
   }
 }

@@ -117,6 +117,17 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
     await queue.shutdown()
   }
 
+  @Test func `beats of workers that run nothing are not kept for ever`() {
+    var queue = JobQueue()
+    for worker in 1...UInt64(300) {
+      queue.reduce(.submit(Request(key: "\(worker)", command: "x")))
+      queue.reduce(.claim(Int(worker), by: worker))
+      if worker > 1 { queue.reduce(.ended(Int(worker), attempt: 1, error: nil)) }
+    }
+    #expect(queue.beats.count <= 101)
+    #expect(queue.beats[1] == 1)
+  }
+
   @Test func `two workers on one log share the jobs, and one takes over from the other when that is gone`() async throws
   {
     let (first, second) = (try await queue(sleeper(1)), try await queue(sleeper(2)))
