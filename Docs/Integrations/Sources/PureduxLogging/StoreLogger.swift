@@ -1,6 +1,7 @@
 public import Logging
 public import Puredux
 public import PureduxLog
+import Synchronization
 
 /// Writes what stores do to a logger of swift-log.
 ///
@@ -10,8 +11,9 @@ public import PureduxLog
 ///
 /// The levels are those that the server community has for libraries: what happens often is for `trace`, the course of
 /// things for `debug`; only what nobody is told otherwise is above that. An effect that has failed is an error, as its
-/// sender has gone on; a log that takes nothing is a warning, and one that cannot be followed any more an error. An
-/// action that is rejected, or a store that cannot be made, is for `debug`: the caller has been told.
+/// sender has gone on; a log that takes nothing is a warning, and its end a notice. So is that a store has stopped
+/// following its log: the error, with the reason, is what `LogOptions.log(to:)` writes. An action that is rejected, or a
+/// store that cannot be made, is for `debug`: the caller has been told.
 ///
 /// An action is written by its name alone, as what it carries may be personal (`StoreInstrument.name(of:)`). Those that
 /// are replayed were written by the process that they were given in: of these the replay as a whole is written. The ids
@@ -19,6 +21,17 @@ public import PureduxLog
 /// have nothing in them that a log may not have.
 public struct StoreLogger: StoreInstrument {
   private let logger: Logger
+  private let waiting = Waiting()
+
+  /// The numbers of the stores whose log takes or delivers nothing.
+  private final class Waiting: Sendable {
+    private let stores = Mutex<Set<Int>>([])
+
+    func insert(_ store: InstrumentedStore) { _ = stores.withLock { $0.insert(store.number) } }
+    @discardableResult func remove(_ store: InstrumentedStore) -> Bool {
+      stores.withLock { $0.remove(store.number) } != nil
+    }
+  }
 
   public init(_ logger: Logger) { self.logger = logger }
 
@@ -31,6 +44,7 @@ public struct StoreLogger: StoreInstrument {
   }
 
   public func closed(_ store: InstrumentedStore) {
+    waiting.remove(store)
     logger.debug("The store has ended.", metadata: metadata(of: store))
   }
 
@@ -59,27 +73,26 @@ public struct StoreLogger: StoreInstrument {
   }
 
   public func effect(_ event: EffectEvent, in store: InstrumentedStore) {
-    var about = metadata(of: store, ["effect": "\(event.id ?? "\(event.number)")", "of": "\(event.store)"])
+    // Only where it is written.
+    func about(_ more: Logger.Metadata = [:]) -> Logger.Metadata {
+      let effect: Logger.Metadata = ["effect": "\(event.id ?? "\(event.number)")", "of": "\(event.store)"]
+      return metadata(of: store, effect.merging(more) { $1 })
+    }
     switch event.kind {
-    case .began: logger.trace("An effect has begun.", metadata: about)
+    case .began: logger.trace("An effect has begun.", metadata: about())
     case .retried(let error, let delay):
-      about["error"] = "\(error)"
-      about["delay"] = "\(delay)"
-      logger.debug("An effect has failed, and is tried again.", metadata: about)
-    case .turnedAway: logger.warning("An effect is not begun, as too many wait.", metadata: about)
-    case .ended(let outcome, let taken):
-      about["taken"] = "\(taken)"
-      switch outcome {
-      case .finished: logger.trace("An effect has ended.", metadata: about)
-      case .cancelled: logger.trace("An effect was cancelled.", metadata: about)
-      case .timedOut: logger.debug("An effect took longer than its limit.", metadata: about)
-      case .caught(let error):
-        about["error"] = "\(error)"
-        logger.debug("An effect has failed, and its action says so.", metadata: about)
-      case .failed(let error):
-        about["error"] = "\(error)"
-        logger.error("An effect has failed.", metadata: about)
-      }
+      logger.debug(
+        "An effect has failed, and is tried again.", metadata: about(["error": "\(error)", "delay": "\(delay)"]))
+    case .turnedAway: logger.warning("An effect is not begun, as too many wait.", metadata: about())
+    case .ended(.finished, let taken): logger.trace("An effect has ended.", metadata: about(["taken": "\(taken)"]))
+    case .ended(.cancelled, let taken): logger.trace("An effect was cancelled.", metadata: about(["taken": "\(taken)"]))
+    case .ended(.timedOut, let taken):
+      logger.debug("An effect took longer than its limit.", metadata: about(["taken": "\(taken)"]))
+    case .ended(.caught(let error), let taken):
+      logger.debug(
+        "An effect has failed, and its action says so.", metadata: about(["error": "\(error)", "taken": "\(taken)"]))
+    case .ended(.failed(let error), let taken):
+      logger.error("An effect has failed.", metadata: about(["error": "\(error)", "taken": "\(taken)"]))
     }
   }
 
@@ -87,12 +100,18 @@ public struct StoreLogger: StoreInstrument {
     var about = metadata(of: store)
     switch event {
     case .entered(.waiting(let trouble)):
+      waiting.insert(store)
       about["trouble"] = "\(trouble)"
       logger.warning("The log takes or delivers nothing.", metadata: about)
     case .entered(.stopped(let reason)):
       about["reason"] = "\(reason)"
-      logger.error("The store has stopped following its log.", metadata: about)
-    case .entered(.following): logger.debug("The store follows its log.", metadata: about)
+      logger.notice("The store has stopped following its log.", metadata: about)
+    case .entered(.following):
+      if waiting.remove(store) {
+        logger.notice("The log takes and delivers again.", metadata: about)
+      } else {
+        logger.debug("The store follows its log.", metadata: about)
+      }
     case .entered(.recovering), .entered(.ended): break
     case .replayed(let positions, let taken):
       about["positions"] = "\(positions)"

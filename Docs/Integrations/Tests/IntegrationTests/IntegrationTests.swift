@@ -33,6 +33,12 @@ private enum Action: Sendable, Codable {
   }
 }
 
+/// Knows the stores that it has been told of.
+private final class Opened: StoreInstrument {
+  let stores = Mutex<[InstrumentedStore]>([])
+  func opened(_ store: InstrumentedStore) { stores.withLock { $0.append(store) } }
+}
+
 @Suite(.timeLimit(.minutes(5))) struct IntegrationTests {
   @Test func `the logger writes what happens, at the level that it is for`() async throws {
     let handler = InMemoryLogHandler()
@@ -101,6 +107,41 @@ private enum Action: Sendable, Codable {
     let written = handler.entries.map { "\($0.message)" }
     #expect(written.count { $0 == "An action is committed." } == 1)
     #expect(written.count { $0 == "An action is rejected." } == 1)
+  }
+
+  @Test func `the end of a warning is a notice`() {
+    let handler = InMemoryLogHandler()
+    let instrument = StoreLogger(Logger(label: "test") { _ in handler })
+    let opened = Opened()
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: StoreOptions(instrument: opened), reducer: Action.reduce)
+    withExtendedLifetime(store) {
+      for store in opened.stores.withLock({ $0 }) {
+        for phase: LogStatistics.Phase in [.following, .waiting(.unavailable), .following, .following] {
+          instrument.log(.entered(phase), in: store)
+        }
+      }
+    }
+    #expect(
+      handler.entries.map { "\($0.level): \($0.message)" } == [
+        "warning: The log takes or delivers nothing.", "notice: The log takes and delivers again.",
+      ])
+  }
+
+  @Test func `a stop is one error`() async throws {
+    let handler = InMemoryLogHandler()
+    let logger = Logger(label: "test") { _ in handler }
+    var options = FollowingOptions<Int, Action>(store: StoreOptions(name: "sum"))
+    options.store.log(to: logger)
+    options.log.log(to: logger)
+    let log = MemoryLog()
+    let store = try await RootStore<Int, Action>(
+      following: log, initialState: 0, options: options, reducer: Action.reduce)
+    log.append(Array("nonsense".utf8)) { _ in }
+    while handler.entries.count < 2 { try await Task.sleep(for: .milliseconds(1)) }
+    await store.shutdown()
+    #expect(Set(handler.entries.map(\.level)) == [.error, .notice])
+    #expect(handler.entries.count == 2)
   }
 
   @Test func `metrics count commits by their actions, and stores by their groups`() async throws {
