@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
+import Puredux
 
 extension OrderedLog {
   /// Decides that an entry is skipped: by every replica, for good. For one that no program can decode any more
@@ -118,5 +112,5 @@ extension OrderedLog {
 
 extension LogEntry {
   /// In seconds since 1970.
-  static var now: UInt64 { UInt64(clamping: time(nil)) }
+  static var now: UInt64 { UInt64(clamping: WallTime.now.since1970.components.seconds) }
 }
