@@ -173,6 +173,49 @@ private final class Opened: StoreInstrument {
     #expect(try factory.expectGauge("puredux.stores", store).lastValue == 0)
   }
 
+  @Test func `commits are counted without the names of actions where these are not wanted`() async throws {
+    let factory = TestMetrics()
+    let metrics = StoreMetrics(factory: factory, namesActions: false)
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: StoreOptions(reporting: { _ in }, name: "sum", instrument: metrics),
+      reducer: Action.reduce)
+    for action in [Action.add(1), .fail] { try await store.send(action) }
+    #expect(try factory.expectCounter("puredux.commits", [("store", "sum")]).totalValue == 2)
+    await store.shutdown()
+  }
+
+  @Test func `a store is asked for its group once`() async throws {
+    let asked = Mutex(0)
+    let metrics = StoreMetrics(factory: TestMetrics()) { _ in
+      asked.withLock { $0 += 1 }
+      return "sum"
+    }
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: StoreOptions(reporting: { _ in }, instrument: metrics),
+      interceptors: .effects { action, _ in Action.effect(of: action) }, reducer: Action.reduce)
+    for action in [Action.add(1), .add(2), .fail] { try await store.send(action) }
+    await store.settled()
+    #expect(asked.withLock { $0 } == 1)
+    await store.shutdown()
+  }
+
+  @Test func `how many effects run is what is read, in whatever order they begin and end`() async throws {
+    let factory = TestMetrics()
+    let metrics = StoreMetrics(factory: factory)
+    let clock = ManualClock()
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: StoreOptions(clock: clock, name: "sum", instrument: metrics),
+      interceptors: .effects { _, _ in .run { try await $0.sleep(for: .seconds(1)) } }, reducer: Action.reduce)
+    for number in 1...3 { try await store.send(.add(number)) }
+    await store.settled()
+    await metrics.sample()
+    clock.advance(by: .seconds(1))
+    await store.settled()
+    await store.shutdown()
+    await metrics.sample()
+    #expect(try factory.expectGauge("puredux.effects.active", [("store", "sum")]).values == [3, 0])
+  }
+
   @Test func `a commit is in the trace of its sender, and its effect below it`() async throws {
     let tracer = InMemoryTracer()
     let worked = Gate()
