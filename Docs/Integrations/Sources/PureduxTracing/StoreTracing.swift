@@ -14,6 +14,9 @@ public import Tracing
 ///
 /// The span of an effect has the errors of its attempts. Its status is an error where the effect has failed, or took
 /// longer than its limit; an error that became an action (`Effect.catching`) is recorded, and leaves the status alone.
+///
+/// With a tracer that does nothing, a commit costs some 3 µs, and an effect some 2 µs, of which 1.5 µs are what any
+/// instrument costs. `carrying:` costs some 1.5 µs for each commit.
 public struct StoreTracing: StoreInstrument {
   private let chosen: (any Tracer)?
   private var tracer: any Tracer { chosen ?? InstrumentationSystem.tracer }
