@@ -9,29 +9,41 @@ extension RootStore {
 }
 
 extension Tree {
+  /// Of a store that the caller holds.
   @usableFromInline func statistics(
     of source: Confined<AnySource>, isolation: isolated (any Actor)? = #isolation
   ) async -> StoreStatistics {
+    await statistics(of: source, unlessEnded: nil)!
+  }
+
+  /// - Parameter node: That of a store that the caller does not hold: nil if it has ended. This is looked at on the
+  ///   executor, as what a store has may be dropped elsewhere when it has ended.
+  func statistics(
+    of source: Confined<AnySource>, unlessEnded node: StoreNode<Action>?,
+    isolation: isolated (any Actor)? = #isolation
+  ) async -> StoreStatistics? {
     announceVisit()
-    switch await statisticsNow(of: source) {
+    switch await statisticsNow(of: source, unlessEnded: node) {
     case .done(let statistics): return statistics
     // The visit does not throw.
     case .pending(let request): return try! await request.value()
     }
   }
 
-  private func statisticsNow(of source: Confined<AnySource>) -> Visit<StoreStatistics> {
+  private func statisticsNow(
+    of source: Confined<AnySource>, unlessEnded node: StoreNode<Action>?
+  ) -> Visit<StoreStatistics?> {
     guard enter() else {
       endVisit()
       return .pending(
         postpone(
           PendingRequest(isOrdered: false) { [self] _ throws(StoreError) in
-            assumeIsolated { $0.currentStatistics(of: source) }
+            assumeIsolated { node?.hasEnded == true ? nil : $0.currentStatistics(of: source) }
           }, for: nil))
     }
     defer { leaveFromVisit() }
     if withRequests({ $0.inbox.visitorCame() }) { scheduleDrain() }
-    return .done(currentStatistics(of: source))
+    return .done(node?.hasEnded == true ? nil : currentStatistics(of: source))
   }
 
   private func currentStatistics(of source: Confined<AnySource>) -> StoreStatistics {

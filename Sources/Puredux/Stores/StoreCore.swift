@@ -83,8 +83,8 @@
   @usableFromInline func beginInstrument() {
     guard let instrument = node.instrument else { return }
     instrument.begin { [weak node, source] in
-      guard let node, !node.hasEnded else { return nil }
-      return await node.tree.statistics(of: source.map { $0 })
+      guard let node else { return nil }
+      return await node.tree.statistics(of: source.map { $0 }, unlessEnded: node)
     }
     _ = node.effects.atEnd(of: node) { instrument.end() }
   }

@@ -65,7 +65,7 @@ import Synchronization
     let requested = requested.load(ordering: .relaxed)
     return Beginning(
       position: position, time: time,
-      waited: requested == .min ? .zero : max(.zero, time - .nanoseconds(requested)))
+      waited: requested == .min ? .zero : .nanoseconds(max(0, time.inNanoseconds &- requested)))
   }
 
   func event(
@@ -92,7 +92,8 @@ import Synchronization
 }
 
 extension Duration {
-  /// Of a time of an `ElapsedClock`, whose times are limited.
+  /// Of a time of an `ElapsedClock`: where it is too large, less what is left out of all such times, whose differences
+  /// are right.
   fileprivate var inNanoseconds: Int64 {
     let (seconds, attoseconds) = components
     return seconds.multipliedReportingOverflow(by: 1_000_000_000).partialValue &+ attoseconds / 1_000_000_000
