@@ -1140,7 +1140,7 @@ private struct Summarizing: Sendable {
       guard let later = try await self.content(), later.fold.position >= newest.position else { return }
       content = later
     }
-    try await snapshots.replace(with: snapshot(of: content, by: states))
+    try await keep(content, by: states, in: snapshots, inPlaceOfAll: true)
     applying.withLock { $0.lastSnapshot = max($0.lastSnapshot, content.fold.position) }
   }
 
@@ -1164,6 +1164,27 @@ private struct Summarizing: Sendable {
     }
   }
 
+  /// Saves a snapshot, and tells the instrument whether it has been.
+  private func keep(
+    _ content: SnapshotContent<State>, by states: LogCoding<State>, in snapshots: any SnapshotStore,
+    inPlaceOfAll isFirst: Bool = false
+  ) async throws(LogError) {
+    let (instrument, start) = (instrument, clock.now)
+    var byteCount = 0
+    var failure: LogError?
+    do throws(LogError) {
+      let snapshot = try snapshot(of: content, by: states)
+      byteCount = snapshot.bytes.count
+      if isFirst { try await snapshots.replace(with: snapshot) } else { try await snapshots.save(snapshot) }
+    } catch {
+      failure = error
+    }
+    let taken = max(.zero, clock.now - start)
+    instrument?.tell(
+      .savedSnapshot(position: content.fold.position, bytes: byteCount, after: taken, failure))
+    if let failure { throw failure }
+  }
+
   private func keptSnapshots() throws(LogError) -> (any SnapshotStore, LogCoding<State>) {
     guard let snapshots = log.snapshots else { throw .refused("The log keeps no snapshots.") }
     guard let states else { throw .refused("The store has no coding for its states.") }
@@ -1185,7 +1206,7 @@ private struct Summarizing: Sendable {
       throw LogError.unavailable("The store is behind what has been decided of the log.")
     }
     do throws(LogError) {
-      try await snapshots.save(snapshot(of: content, by: states))
+      try await keep(content, by: states, in: snapshots)
     } catch {
       snapshotFailed(error)
       throw error
@@ -1241,12 +1262,7 @@ private struct Summarizing: Sendable {
       content.fold.position == position, applying.withLock({ $0.obeys(at: position) })
     else { return }
     do throws(LogError) {
-      let snapshot = try snapshot(of: content, by: states)
-      if options.ignoresSnapshots {
-        try await snapshots.replace(with: snapshot)
-      } else {
-        try await snapshots.save(snapshot)
-      }
+      try await keep(content, by: states, in: snapshots, inPlaceOfAll: options.ignoresSnapshots)
     } catch {
       snapshotFailed(error)
     }
@@ -1317,18 +1333,11 @@ private struct Summarizing: Sendable {
     _ content: SnapshotContent<State>, by states: LogCoding<State>, to snapshots: any SnapshotStore
   ) async {
     let position = content.fold.position
-    let (instrument, start) = (instrument, clock.now)
-    var byteCount = 0
     do throws(LogError) {
-      let snapshot = try snapshot(of: content, by: states)
-      byteCount = snapshot.bytes.count
-      try await snapshots.save(snapshot)
+      try await keep(content, by: states, in: snapshots)
     } catch {
-      instrument?.tell(
-        .savedSnapshot(position: position, bytes: byteCount, after: max(.zero, clock.now - start), error))
       return snapshotFailed(error)
     }
-    instrument?.tell(.savedSnapshot(position: position, bytes: byteCount, after: max(.zero, clock.now - start), nil))
     sending.withLock { $0.isSnapshotFailureTold = false }
     await keepSummary()
     // Behind the snapshot before, so that a replica that lags a little still finds what it needs.

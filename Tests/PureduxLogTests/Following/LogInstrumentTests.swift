@@ -75,6 +75,28 @@ private struct Notes: StoreInstrument {
     await store.shutdown()
   }
 
+  @Test func `it is told of snapshots, whoever has them saved`() async throws {
+    let log = MemoryLog()
+    let instrument = Notes()
+    func open(_ change: (inout LogOptions) -> Void) async throws -> RootStore<Int, Int> {
+      var options = FollowingOptions<Int, Int>(store: StoreOptions(name: "sum", instrument: instrument))
+      change(&options.log)
+      return try await RootStore(following: log, initialState: 0, options: options) { $0 += $1 }
+    }
+    func snapshots() -> [String] { instrument.notes.all.filter { $0.hasPrefix("snapshot") } }
+    var store = try await open { _ in }
+    try await store.send(1)
+    try await store.saveSnapshot()
+    #expect(snapshots() == ["snapshot of 1"])
+    await store.shutdown()
+    store = try await open { $0.ignoresSnapshots = true }
+    #expect(snapshots().dropFirst() == ["snapshot of 1"])
+    try await store.send(1)
+    try await store.eraseLog()
+    #expect(snapshots().dropFirst(2) == ["snapshot of 2"])
+    await store.shutdown()
+  }
+
   @Test func `what another replica was given has not waited here`() async throws {
     struct Waits: StoreInstrument {
       let notes = Record<String>()
