@@ -16,20 +16,20 @@ public import ServiceLifecycle
 /// The server's streams end with their stores; where the server is shut down first, have them end by themselves
 /// (`states().cancelOnGracefulShutdown()`), as it waits for them.
 public final class StoreService: Service {
-  private let once: Once
+  private let end: @Sendable () async -> Void
 
   /// - Parameter interceptors: What becomes of the effects that run: by default they have ten seconds to finish.
   public init<State: Sendable, Action: Sendable>(
     _ store: RootStore<State, Action>, interceptors: InterceptorShutdown = .finish(within: .seconds(10))
   ) {
-    once = Once { await store.shutdown(interceptors: interceptors) }
+    end = { await store.shutdown(interceptors: interceptors) }
   }
 
   /// The directory says what becomes of the effects of its stores.
   public init<Key: Hashable & Sendable, State: Sendable, Action: Sendable>(
     _ directory: StoreDirectory<Key, State, Action>
   ) {
-    once = Once { await directory.shutdown() }
+    end = { await directory.shutdown() }
   }
 
   public func run() async throws {
@@ -37,8 +37,9 @@ public final class StoreService: Service {
     await shutdown()
   }
 
-  /// What `run()` does in the end. Can be called at any time, and more than once; returns when it is done.
-  public func shutdown() async { await once.run() }
+  /// What `run()` does in the end, and on to its end even if the caller is cancelled. Can be called at any time, and
+  /// more than once; returns when it is done, except for an effect of the store that calls this.
+  public func shutdown() async { await Task { [end] in await end() }.value }
 }
 
 /// Closes a log when the stores that follow it have ended: it shuts these down itself if they have not been.
@@ -69,7 +70,7 @@ public final class LogService: Service {
     await shutdown()
   }
 
-  /// As `StoreService.shutdown`.
+  /// As `StoreService.shutdown`, but not for an effect of the stores: it waits for these.
   public func shutdown() async { await once.run() }
 }
 

@@ -20,6 +20,12 @@ import Tracing
 
 private struct Broken: Error {}
 
+extension Atomic<Int> {
+  fileprivate final class Box: Sendable {
+    let value = Atomic<Int>(0)
+  }
+}
+
 private enum Action: Sendable, Codable {
   case add(Int)
   case fail
@@ -306,6 +312,128 @@ private final class Opened: StoreInstrument {
       }
     }
     #expect(closed.withLock { $0 } == ["effect", "log"])
+  }
+
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func `an effect may ask for the end of its own store`(isFirst: Bool) async throws {
+    let service = Mutex<StoreService?>(nil)
+    let (asked, returned) = (Gate(), Gate())
+    let store = RootStore<Int, Action>(
+      initialState: 0,
+      interceptors: .effects { action, _ in
+        guard case .add = action else { return nil }
+        return .run { _ in
+          await asked.wait()
+          await service.withLock { $0 }?.shutdown()
+          returned.open()
+        }
+      }, reducer: Action.reduce)
+    let stores = StoreService(store)
+    service.withLock { $0 = stores }
+    try await store.send(.add(1))
+    async let ending: Void = isFirst ? () : stores.shutdown()
+    while !isFirst, store.dispatch(.fail) != .terminated { await Task.yield() }
+    asked.open()
+    await returned.wait()
+    await ending
+    await stores.shutdown()
+    #expect(store.dispatch(.add(1)) == .terminated)
+  }
+
+  @Test(arguments: [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]], ["asked", "cancelled", "failed"])
+  func `what was sent is in the log, in any order of services and however they end`(
+    order: [Int], end: String
+  ) async throws {
+    struct Sender: Service {
+      let store: RootStore<Int, Action>
+      let failsAfter: Int?
+      let begun: Gate
+      let sent: Atomic<Int>.Box
+
+      func run() async throws {
+        let isAsked = Atomic<Int>.Box()
+        try await withGracefulShutdownHandler {
+          while isAsked.value.load(ordering: .relaxed) == 0 {
+            do { try await store.send(.add(1)) } catch { break }
+            let count = sent.value.add(1, ordering: .relaxed).newValue
+            if count == 20 { begun.open() }
+            if count == failsAfter { throw Broken() }
+          }
+        } onGracefulShutdown: {
+          isAsked.value.store(1, ordering: .relaxed)
+        }
+        try? await gracefulShutdown()
+      }
+    }
+    let directory = "\(NSTemporaryDirectory())/puredux-\(UInt64.random(in: 1 ... .max))"
+    defer { try? FileManager.default.removeItem(atPath: directory) }
+    let metrics = StoreMetrics(factory: TestMetrics(), every: .milliseconds(1))
+    let log = try FileLog(directory: directory)
+    var options = FollowingOptions<Int, Action>()
+    options.store.instrument = metrics
+    let store = try await RootStore<Int, Action>(
+      following: log["sum"], initialState: 0, options: options, reducer: Action.reduce)
+    let sender = Sender(store: store, failsAfter: end == "failed" ? 50 : nil, begun: Gate(), sent: .init())
+    let stores = StoreService(store)
+    let all: [any Service] = [sender, stores, LogService(log, after: stores), metrics]
+    var logger = Logger(label: "test")
+    logger.logLevel = .critical
+    await testGracefulShutdown { trigger in
+      let group = ServiceGroup(services: order.map { all[$0] }, logger: logger)
+      let running = Task { try await group.run() }
+      await sender.begun.wait()
+      switch end {
+      case "asked": await group.triggerGracefulShutdown()
+      case "cancelled": running.cancel()
+      default: break
+      }
+      _ = await running.result
+      _ = trigger
+    }
+    await stores.shutdown()
+    let count = sender.sent.value.load(ordering: .relaxed)
+    let again = try FileLog(directory: directory)
+    let reopened = try await RootStore<Int, Action>(following: again["sum"], initialState: 0, reducer: Action.reduce)
+    let state = await reopened.state
+    // A `send` that was cancelled on its way may be there as well.
+    #expect(state == count || state == count + 1)
+    await LogService(again, after: StoreService(reopened)).shutdown()
+  }
+
+  @Test func `the number of effects that run is that of the last that has begun or ended`() async throws {
+    // What it is told at the end of the first effect is held back until it has been told of the second's, or for long.
+    final class Recorder: MetricsFactory, RecorderHandler, Sendable {
+      let values = Mutex<[Double]>([])
+      let isLater = DispatchSemaphore(value: 0)
+
+      func record(_ value: Int64) { record(Double(value)) }
+      func record(_ value: Double) {
+        if value == 1, values.withLock({ $0.contains(2) }) { _ = isLater.wait(timeout: .now() + 1) }
+        values.withLock { $0.append(value) }
+        if value == 0 { isLater.signal() }
+      }
+      func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        label == "puredux.effects.active" ? self : NOOPMetricsHandler.instance
+      }
+      func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        NOOPMetricsHandler.instance
+      }
+      func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler { NOOPMetricsHandler.instance }
+      func destroyRecorder(_ handler: any RecorderHandler) {}
+      func destroyCounter(_ handler: any CounterHandler) {}
+      func destroyTimer(_ handler: any TimerHandler) {}
+    }
+    let recorder = Recorder()
+    let open = Gate()
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: StoreOptions(instrument: StoreMetrics(factory: recorder)),
+      interceptors: .effects { _, _ in .run { _ in await open.wait() } }, reducer: Action.reduce)
+    try await store.send(.add(1))
+    try await store.send(.add(1))
+    await store.settled()
+    open.open()
+    await store.shutdown(interceptors: .finish(within: .seconds(10)))
+    #expect(recorder.values.withLock { $0 } == [1, 2, 1, 0])
   }
 
   @Test func `a file log can be opened again when its service has ended`() async throws {
