@@ -87,7 +87,7 @@ public final class Inspector: StoreInstrument {
   public func closed(_ store: InstrumentedStore) { stores.closed(store) }
 
   public func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
-    guard let entry = stores[store] else { return }
+    guard let entry = stores.entry(of: store) else { return }
     // A log may have millions: those are counted.
     if commit.isReplay { return entry.noteReplay(upTo: commit.position) }
     entry.note(commit, of: Self.name(of: action).cut(to: 80))
@@ -96,7 +96,7 @@ public final class Inspector: StoreInstrument {
   public func rejected<Action: Sendable>(
     _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore
   ) {
-    guard !commit.isReplay, let entry = stores[store] else { return }
+    guard !commit.isReplay, let entry = stores.entry(of: store) else { return }
     entry.note(
       commit, of: Self.name(of: action).cut(to: 80), rejectedAs: reason.map { "\($0)".cut(to: 200) } ?? "for no reason")
   }
@@ -108,9 +108,9 @@ public final class Inspector: StoreInstrument {
 }
 
 extension String {
-  /// At most so many characters: what others say about themselves may be long.
+  /// At most so many scalars, as one character may have any number: what others say about themselves may be long.
   func cut(to limit: Int) -> String {
     // Most are short: their bytes are counted at once.
-    utf8.count <= limit || count <= limit ? self : prefix(limit) + "…"
+    utf8.count <= limit || unicodeScalars.count <= limit ? self : String(unicodeScalars.prefix(limit)) + "…"
   }
 }

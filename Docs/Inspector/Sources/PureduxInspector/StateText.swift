@@ -219,7 +219,7 @@ private struct Part {
       if let text = value as? String {
         return text.utf8.count <= limit ? text.debugDescription : text.cut(to: limit).debugDescription
       }
-      if let text = value as? Substring { return text.prefix(limit).debugDescription }
+      if let text = value as? Substring { return String(text).cut(to: limit).debugDescription }
       return "\(value)".cut(to: limit)
     }
   }

@@ -31,7 +31,7 @@ final class StoreTable: Sendable {
 
   /// The entry of a tree that has not ended. One that had no room when the tree was opened is made as soon as there is
   /// some.
-  subscript(store: InstrumentedStore) -> WatchedStore? {
+  func entry(of store: InstrumentedStore) -> WatchedStore? {
     self[store.number] ?? (count.load(ordering: .relaxed) < limit ? add(store) : nil)
   }
 

@@ -92,12 +92,21 @@ final class WatchedStore: Sendable {
   func shows(_ store: StoreID) -> Bool { shown.contains { $0.store == store && !$0.hasEnded } }
 
   func show(_ store: ShownStore) {
-    shownStores.withLock { stores in
+    change { stores in
       stores.removeAll { $0.hasEnded }
       // The oldest but the root store, which is one of a child, most likely.
       if stores.count >= Self.shownLimit { stores.remove(at: stores.firstIndex { $0.store != .root } ?? 0) }
       stores.append(store)
     }
+  }
+
+  /// What is removed is released outside the lock, with what the user's closures hold, which may be a store.
+  private func change(_ change: (inout [ShownStore]) -> Void) {
+    let before = shownStores.withLock { stores in
+      defer { change(&stores) }
+      return stores
+    }
+    withExtendedLifetime(before) {}
   }
 
   /// What is to be read anew; each is to be called, and says when it has been.
@@ -195,11 +204,7 @@ final class WatchedStore: Sendable {
       notes.end = .now
       notes.effects = [:]
     }
-    // Released outside the lock, with what the user's closures hold.
-    _ = shownStores.withLock { stores in
-      defer { stores = [] }
-      return stores
-    }
+    change { $0 = [] }
   }
 }
 

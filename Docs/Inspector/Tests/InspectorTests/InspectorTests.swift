@@ -402,6 +402,80 @@ import Testing
     }
   }
 
+  @Test func `what effects do after the end of their store does not list it again`() async throws {
+    final class Ends: StoreInstrument {
+      let (effects, stores) = (Tally(), Tally())
+      func closed(_ store: InstrumentedStore) { stores.add() }
+      func effect(_ event: EffectEvent, in store: InstrumentedStore) {
+        if case .ended = event.kind { effects.add() }
+      }
+    }
+    let inspector = Inspector(limits: atOnce)
+    let (ends, goOn) = (Ends(), Gate())
+    for number in 1...30 {
+      let store = RootStore<Int, Int>(
+        initialState: 0,
+        options: StoreOptions(name: "\(number)", instrument: CombinedInstrument(inspector, ends)),
+        interceptors: .effects { _, _ in .run { _ in await goOn.wait() } }
+      ) { $0 += $1 }
+      try await store.send(1)
+      await store.settled()
+    }
+    await ends.stores.reaches(30)
+    goOn.open()
+    await ends.effects.reaches(30)
+    try await withPages(inspector) { client in
+      let stores = try await client.json("/inspect/data/stores")["stores"]["stores"].elements
+      #expect(stores.count == 20)
+      #expect(stores.allSatisfy { !$0["ended"].isMissing })
+    }
+  }
+
+  @Test func `what others say takes no more room than the limits say, whatever it is made of`() async throws {
+    let long = "e" + String(repeating: "\u{301}", count: 200_000)
+    let inspector = Inspector(limits: atOnce)
+    let store = RootStore<Items, ItemAction>(
+      initialState: Items(texts: [long]),
+      options: StoreOptions(reporting: { _ in }, name: "long", instrument: inspector),
+      interceptors: .effects { _, _ in .run { _ in throw Failure(description: long) }.id(long) }
+    ) { _, _ in }
+    #expect(inspector.show(store, named: "long"))
+    try await store.send(.work)
+    await store.settled()
+    let directory = StoreDirectory<String, Int, Int>(name: long, instrument: inspector) { _ in
+      throw Failure(description: long)
+    }
+    await #expect(throws: Failure.self) { try await directory.withStore(long) { _ in } }
+    try await withPages(inspector) { client in
+      let list = try await client.get("/inspect/data/stores").body
+      #expect(list.readableBytes < 10_000)
+      let number = try JSON(list)["stores"]["stores"][0]["number"].number
+      #expect(try await client.get("/inspect/data/stores/\(number ?? 0)").body.readableBytes < 10_000)
+    }
+    await directory.shutdown()
+  }
+
+  @Test func `a redaction may hold what is the last to hold its store`() async throws {
+    let inspector = Inspector(limits: atOnce)
+    var root: RootStore<Items, ItemAction>? = .items("items", inspector)
+    let proxy = try #require(root).store()
+    do {
+      let child = try #require(root).childStore(initialState: 0, stateMapping: { $1 }, reducer: { _, _ in })
+      let holder = root
+      let isShown = inspector.show(child, named: "items") { _ in withExtendedLifetime(holder) {} }
+      #expect(isShown)
+      await child.shutdown()
+    }
+    // The child is found to have ended when it is looked at.
+    try await withPages(inspector) { client in
+      while try await !client.store()["states"].elements.isEmpty {}
+    }
+    root = nil
+    let isShown = inspector.show(proxy, named: "items")
+    #expect(isShown)
+    while proxy.dispatch(.work) != .terminated { await Task.yield() }
+  }
+
   @Test func `no store, no state and no history is kept alive`() async throws {
     final class Witness: Sendable {}
     struct Watched: Sendable { let witness: Witness }

@@ -5,6 +5,8 @@ import NIOCore
 import NIOPosix
 import Puredux
 import PureduxInspector
+import PureduxTesting
+import Synchronization
 import Testing
 
 /// A list with a secret, which can be added to.
@@ -56,6 +58,29 @@ extension RootStore where State == Items, Action == ItemAction {
         .guarding { action, _ in if case .add("nothing") = action { "There is <nothing> to add." } else { nil } }
       ],
       history: history)
+  }
+}
+
+/// Counts, for those who wait for a number.
+final class Tally: Sendable {
+  private let content = Mutex((count: 0, awaited: [(count: Int, gate: Gate)]()))
+
+  var count: Int { content.withLock { $0.count } }
+
+  func add() {
+    let reached = content.withLock { content in
+      content.count += 1
+      return content.awaited.filter { $0.count <= content.count }
+    }
+    for awaited in reached { awaited.gate.open() }
+  }
+
+  func reaches(_ count: Int) async {
+    let gate = Gate()
+    content.withLock { content in
+      if content.count >= count { gate.open() } else { content.awaited.append((count, gate)) }
+    }
+    await gate.wait()
   }
 }
 
