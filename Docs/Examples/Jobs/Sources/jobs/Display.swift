@@ -15,7 +15,12 @@ extension Job {
     }
   }
 
-  var line: String { "\(id)  \(request.command)  \(status)\(progress > 0 ? "  \(progress)%" : "")" }
+  /// One line, whatever is in the command and what it has written.
+  var line: String {
+    let text = "\(id)  \(request.command)  \(status)\(progress > 0 ? "  \(progress)%" : "")"
+    let scalars = text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }
+    return String(String.UnicodeScalarView(scalars))
+  }
 
   var bar: String {
     let full = progress / 5
@@ -34,7 +39,9 @@ struct Display: Service {
     for await queue in states.cancelOnGracefulShutdown() {
       if isTerminal {
         let bars = queue.jobs.suffix(20).map(\.bar)
-        print((shown > 0 ? "\u{1B}[\(shown)A" : "") + bars.map { "\u{1B}[2K\($0)" }.joined(separator: "\n"))
+        // What is too long for the terminal is cut by it, and takes one line, too.
+        let up = shown > 0 ? "\u{1B}[\(shown)A" : ""
+        print("\(up)\u{1B}[?7l\(bars.map { "\u{1B}[2K\($0)\n" }.joined())\u{1B}[?7h", terminator: "")
         shown = bars.count
       } else {
         for job in queue.jobs where last[job.id] != job.line {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import JobQueue
 import Logging
 import Puredux
@@ -19,6 +20,10 @@ struct Work: AsyncParsableCommand {
     discussion: "A job is a shell command. A line of its output such as `40%` is its progress.")
   @OptionGroup var place: Place
   @Option(help: "How many jobs run at a time.") var slots = 1
+
+  func validate() throws {
+    if slots < 1 { throw ValidationError("A worker has a slot, or more.") }
+  }
 
   func run() async throws {
     var logger = Logger(label: "jobs", factory: { StreamLogHandler.standardError(label: $0) })
@@ -88,15 +93,31 @@ enum Shell {
     ]
     let result = try await Subprocess.run(
       .path("/bin/sh"), arguments: ["-c", attempt.command], platformOptions: options, input: .none, output: .sequence,
-      error: .string(limit: 4096)
+      error: .combinedWithOutput
     ) { execution in
-      for try await line in execution.standardOutput.strings() {
-        let text = line.trimmingPrefix(while: \.isWhitespace)
-        if let end = text.firstIndex(of: "%"), let percent = Int(text[..<end]) { progress(percent) }
+      // It may write as much as it likes: of each line the beginning is kept, and of the lines the last.
+      var (line, last) = (Data(), "")
+      for try await part in execution.standardOutput {
+        for byte in Data(buffer: part) {
+          if byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") {
+            end(&line, &last, progress)
+          } else if line.count < 1_000 {
+            line.append(byte)
+          }
+        }
       }
+      end(&line, &last, progress)
+      return last
     }
     guard result.terminationStatus.isSuccess else {
-      throw Failure(description: "\(result.terminationStatus): \(result.standardError)")
+      throw Failure(description: "\(result.terminationStatus): \(result.closureResult)")
     }
+  }
+
+  private static func end(_ line: inout Data, _ last: inout String, _ progress: (Int) -> Void) {
+    let text = String(decoding: line, as: UTF8.self).trimmingPrefix(while: \.isWhitespace)
+    if let end = text.firstIndex(of: "%"), let percent = Int(text[..<end]) { progress(percent) }
+    if !text.isEmpty { last = String(text) }
+    line = Data()
   }
 }
