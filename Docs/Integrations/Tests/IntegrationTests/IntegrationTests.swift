@@ -400,42 +400,6 @@ private final class Opened: StoreInstrument {
     await LogService(again, after: StoreService(reopened)).shutdown()
   }
 
-  @Test func `the number of effects that run is that of the last that has begun or ended`() async throws {
-    // What it is told at the end of the first effect is held back until it has been told of the second's, or for long.
-    final class Recorder: MetricsFactory, RecorderHandler, Sendable {
-      let values = Mutex<[Double]>([])
-      let isLater = DispatchSemaphore(value: 0)
-
-      func record(_ value: Int64) { record(Double(value)) }
-      func record(_ value: Double) {
-        if value == 1, values.withLock({ $0.contains(2) }) { _ = isLater.wait(timeout: .now() + 1) }
-        values.withLock { $0.append(value) }
-        if value == 0 { isLater.signal() }
-      }
-      func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
-        label == "puredux.effects.active" ? self : NOOPMetricsHandler.instance
-      }
-      func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        NOOPMetricsHandler.instance
-      }
-      func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler { NOOPMetricsHandler.instance }
-      func destroyRecorder(_ handler: any RecorderHandler) {}
-      func destroyCounter(_ handler: any CounterHandler) {}
-      func destroyTimer(_ handler: any TimerHandler) {}
-    }
-    let recorder = Recorder()
-    let open = Gate()
-    let store = RootStore<Int, Action>(
-      initialState: 0, options: StoreOptions(instrument: StoreMetrics(factory: recorder)),
-      interceptors: .effects { _, _ in .run { _ in await open.wait() } }, reducer: Action.reduce)
-    try await store.send(.add(1))
-    try await store.send(.add(1))
-    await store.settled()
-    open.open()
-    await store.shutdown(interceptors: .finish(within: .seconds(10)))
-    #expect(recorder.values.withLock { $0 } == [1, 2, 1, 0])
-  }
-
   @Test func `a file log can be opened again when its service has ended`() async throws {
     let directory = "\(NSTemporaryDirectory())/puredux-\(UInt64.random(in: 1 ... .max))"
     defer { try? FileManager.default.removeItem(atPath: directory) }
