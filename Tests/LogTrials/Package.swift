@@ -10,12 +10,15 @@ let package = Package(
     .package(name: "Puredux", path: "../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))])
   ],
   targets: [
+    // What a trial records, and what judges that. It knows nothing of Puredux.
+    .target(name: "Histories", swiftSettings: [.strictMemorySafety()]),
+    .testTarget(name: "HistoriesTests", dependencies: ["Histories"], swiftSettings: [.strictMemorySafety()]),
     // libnats by itself, to measure beside.
     .systemLibrary(name: "CNATSRaw"),
     .executableTarget(
       name: "LogTrials",
       dependencies: [
-        .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxLog", package: "Puredux"),
+        "Histories", .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
         .target(name: "CNATSRaw", condition: .when(traits: ["NATS"])),

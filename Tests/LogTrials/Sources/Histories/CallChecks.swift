@@ -1,0 +1,140 @@
+// What callers were told, beside the order.
+
+extension Checker {
+  /// Looks at what became of each action, and whether it is where its caller was told.
+  mutating func checkCalls() {
+    for (action, facts) in facts.enumerated() where facts.attempts > 0 {
+      if facts.acknowledged != nil {
+        figures.acknowledged += 1
+      } else if facts.isRefused {
+        figures.failed += 1
+      } else {
+        figures.unknown += 1
+        if order.places[action] >= 0 { figures.unknownTaken += 1 }
+      }
+    }
+    let shown = LaterReads(history)
+    for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
+      guard let action = call.action else { continue }
+      if let entry = order.entry(of: action) {
+        checkPosition(of: action, call, entry)
+        if facts[action].acknowledged == index { checkShown(action, entry, shown.furthest(after: call)) }
+      } else if facts[action].acknowledged == index {
+        checkMissing(action, call)
+      }
+    }
+  }
+
+  /// Of the reads that began after an action was acknowledged, and claim to show it, one does. If none does, the end of
+  /// the log is gone, whatever a replica had applied before.
+  private mutating func checkShown(_ action: Int, _ entry: Order.Entry, _ read: History.Call?) {
+    guard let read, let position = read.position, position < entry.position else { return }
+    figures.missing += 1
+    violations.add(.lost) {
+      let incarnation = history.incarnations[entry.incarnation]
+      return Violation(
+        kind: .lost, actions: names([action]), positions: [entry.position, position],
+        files: files(file(action), incarnation.file, read.file),
+        text: """
+          \(describe(action)) was applied by \(describe(incarnation)) at position \(entry.position), and no \
+          linearizable read that began later showed it: the furthest (\(describe(read))) showed position \(position)
+          """)
+    }
+  }
+
+  private mutating func checkMissing(_ action: Int, _ call: History.Call) {
+    // Where it was told to be a place that nobody recorded, nothing speaks against it.
+    if let position = call.position, order.isUnrecorded(position) { return }
+    figures.missing += 1
+    if let application = applications[action] {
+      violations.add(.lost) {
+        let incarnation = history.incarnations[application.incarnation]
+        return Violation(
+          kind: .lost, actions: names([action]), positions: [application.position],
+          files: files(call.file, incarnation.file),
+          text: """
+            \(describe(action)) is not in the order; \(describe(incarnation)) applied it at position \
+            \(application.position)
+            """)
+      }
+    } else {
+      let kind: Violation.Kind = order.gaps.isEmpty ? .lost : .unrecorded
+      violations.add(kind) {
+        Violation(
+          kind: kind, actions: names([action]), positions: call.position.map { [$0] } ?? [], files: [name(call.file)],
+          text: "\(describe(action)) is in nothing that any replica applied"
+            + (kind == .lost
+              ? ""
+              : " and recorded; positions behind \(order.gaps[0].after) up to "
+                + "\(order.gaps[0].through) are not recorded"))
+      }
+    }
+  }
+
+  /// A call that was told its position was told that of its action, and the state there.
+  private func checkPosition(of action: Int, _ call: History.Call, _ entry: Order.Entry) {
+    guard let position = call.position else { return }
+    let isTwice = order.entry(at: position).map { order.actions[$0.range].contains(action) } ?? false
+    if entry.position != position, !isTwice {
+      violations.add(.diverged) {
+        Violation(
+          kind: .diverged, actions: names([action]), positions: [position, entry.position],
+          files: files(call.file, history.incarnations[entry.incarnation].file),
+          text: """
+            \(describe(action)) was told position \(position), and is at position \(entry.position), where \
+            \(describe(entry))
+            """)
+      }
+    } else if entry.position == position, let hash = call.hash, hash != entry.hash {
+      violations.add(.diverged) {
+        Violation(
+          kind: .diverged, actions: names([action]), positions: [position],
+          files: files(call.file, history.incarnations[entry.incarnation].file),
+          text: """
+            \(describe(action)) was shown the state \(hex(hash)) at position \(position), where \(describe(entry))
+            """)
+      }
+    }
+  }
+
+  /// Walks through the order, and remembers of what came before the one that was called last: by each clock, as nothing
+  /// may come before what had been acknowledged by then; and by each writer.
+  func checkOrderOfCalls() {
+    var latestOfClock = Array(repeating: -1, count: history.clocks.count)
+    var latestOfWriter = Array(repeating: -1, count: history.writers.count)
+    for (place, action) in order.actions.enumerated() where order.places[action] == place {
+      let own = facts[action]
+      guard let calls = own.calls else { continue }
+      if let acknowledged = own.acknowledged.map({ history.calls[$0] }), let returned = acknowledged.returned {
+        let earlier = latestOfClock[history.files[acknowledged.file].clock]
+        if earlier >= 0, returned < facts[earlier].invoked {
+          addReordered(earlier, action, "had been acknowledged before the first was called")
+        }
+      }
+      if let clock = own.clock {
+        let latest = latestOfClock[clock]
+        if latest < 0 || facts[latest].invoked < own.invoked { latestOfClock[clock] = action }
+      }
+      guard let writer = own.writer else { continue }
+      let earlier = latestOfWriter[writer]
+      if earlier >= 0, let callsOfEarlier = facts[earlier].calls, calls.upperBound < callsOfEarlier.lowerBound {
+        addReordered(earlier, action, "had been called before the first by the same writer")
+      }
+      if earlier < 0 || (facts[earlier].calls?.lowerBound ?? 0) < calls.lowerBound { latestOfWriter[writer] = action }
+    }
+  }
+
+  private func addReordered(_ earlier: Int, _ later: Int, _ why: String) {
+    violations.add(.reordered) {
+      let entries = [earlier, later].compactMap { order.entry(of: $0) }
+      let positions = entries.map(\.position)
+      return Violation(
+        kind: .reordered, actions: names([earlier, later]), positions: positions,
+        files: files(file(earlier), file(later), entries.last.map { history.incarnations[$0.incarnation].file }),
+        text: """
+          \(describe(earlier)) is at position \(positions[0]), before \(describe(later)) at position \
+          \(positions[1]), which \(why)
+          """)
+    }
+  }
+}
