@@ -1,46 +1,19 @@
 #if NATS
   import Foundation
+  import Histories
   import Puredux
   import PureduxLog
   import PureduxNATS
 
   /// Three replicas on three servers, each with 16 writers; servers and replicas crash and are cut off while they
   /// write. In the end all that was acknowledged has to be there, once, in each writer's order, and in the same order
-  /// everywhere.
+  /// everywhere: one order has to explain what all processes have recorded.
   enum CrashNATS {
-    struct Entry: Codable, Sendable, Hashable {
-      let run: Int
-      let writer: Int
-      let number: Int
-
-      static let end = Entry(run: -1, writer: 0, number: 1)
-    }
-
-    struct Book: Codable, Sendable {
-      /// The last number of each writer of each run.
-      var last: [Int: Int] = [:]
-      var count = 0
-      /// Those that did not come right behind the one before.
-      var wrong = 0
-      /// Of all entries, in order.
-      var hash: UInt64 = 0
-
-      mutating func enter(_ entry: Entry) {
-        let key = entry.run * 100 + entry.writer
-        if entry.number != last[key, default: 0] + 1 { wrong += 1 }
-        last[key] = entry.number
-        count += 1
-        hash = (hash ^ UInt64(bitPattern: Int64(key &* 1_000_003 &+ entry.number))) &* 1_099_511_628_211
-        hash ^= hash >> 29
-      }
-
-      var hasEnded: Bool { last[-100] != nil }
-    }
-
     // MARK: A replica
 
-    /// Writes until it is told to stop, and tells each entry that was acknowledged on its standard output.
-    static func replica(_ run: Int, servers: [String]) async throws {
+    /// Writes until it is told to stop, and says on its standard output that an entry was acknowledged.
+    static func replica(_ run: Int, history: String, servers: [String]) async throws {
+      let replica = try RecordedReplica("replica \(run)", history: history)
       var options = NATSLog.Options()
       options.connectLimit = .seconds(60)
       let log = try await NATSLog(servers: servers, options: options)
@@ -50,12 +23,12 @@
       let store = try await RootStore<Book, Entry>(
         following: log["book"], initialState: Book(),
         options: FollowingOptions(log: following, fingerprint: { $0.hash })
-      ) { $0.enter($1) }
+      ) { replica.enter($1, in: &$0) }
       let isStopped = Flag()
       Thread.detachNewThread {
         while let line = readLine() {
           if line == "stop" { isStopped.raise() }
-          if line == "end" { _ = store.dispatch(.end) }
+          if line == "end" { replica.dispatch(.end, to: store) }
         }
         exit(0)
       }
@@ -64,8 +37,11 @@
           tasks.addTask {
             for number in 1... where !isStopped.isRaised {
               do {
-                try await store.send(Entry(run: run, writer: writer, number: number))
-                tell("\(run) \(writer) \(number)")
+                try await replica.send(Entry(run: run, writer: writer, number: number), to: store)
+                tell("acknowledged")
+                if number.isMultiple(of: 20) {
+                  try await replica.read(by: writer, claiming: .ownWrites) { await store.state }
+                }
               } catch {
                 return tell("error \(error) \(String(describing: await store.statistics.log))")
               }
@@ -75,12 +51,12 @@
         }
       }
       tell("stopped")
-      for await book in store.states() where book.hasEnded {
-        tell("book \(book.count) \(book.wrong) \(book.hash)")
-        for (key, number) in book.last { tell("last \(key) \(number)") }
-        tell("over")
-        return
+      // The entry that ends the trial is given when all have stopped: its state has all that was acknowledged.
+      try await replica.read(by: 0, claiming: .linearizable) {
+        for await book in store.states() where book.hasEnded { return book }
+        throw StoreError.terminated
       }
+      tell("over")
     }
 
     private static func tell(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
@@ -99,17 +75,16 @@
       let process: Process
       let input = Pipe()
       private let lock = NSCondition()
-      private var acknowledged: [Int: Int] = [:]
       private var total = 0
       private var lines: [String] = []
       private var isOver = false
       private var lastTime = ContinuousClock.now
       private var longest = Duration.zero
 
-      init(_ run: Int, on host: Int, of cluster: Cluster) throws {
+      init(_ run: Int, on host: Int, of cluster: Cluster, _ files: HistoryFiles) throws {
         process = cluster.process(
           on: host, Bundle.main.executablePath ?? CommandLine.arguments[0],
-          ["replica-nats", String(run)] + cluster.urls)
+          ["replica-nats", String(run), files.path("replica-\(run)")] + cluster.urls)
         let pipe = Pipe()
         process.standardOutput = pipe
         process.standardInput = input
@@ -134,9 +109,7 @@
 
       private func take(_ line: String) {
         lock.withLock {
-          let numbers = line.split(separator: " ").compactMap { Int($0) }
-          if numbers.count == 3, line.first?.isNumber == true {
-            acknowledged[numbers[0] * 100 + numbers[1]] = numbers[2]
+          if line == "acknowledged" {
             let now = ContinuousClock.now
             if total > 0 { longest = max(longest, lastTime.duration(to: now)) }
             lastTime = now
@@ -149,10 +122,8 @@
         }
       }
 
-      /// What was acknowledged, how many that are, and the longest time without one.
-      var told: (acknowledged: [Int: Int], total: Int, longest: Duration) {
-        lock.withLock { (acknowledged, total, longest) }
-      }
+      /// How many entries were acknowledged, and the longest time without one.
+      var told: (total: Int, longest: Duration) { lock.withLock { (total, longest) } }
 
       func say(_ line: String) { try? input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8)) }
 
@@ -171,21 +142,34 @@
       }
     }
 
-    static func run(rounds: Int, isPartitionable: Bool) throws {
-      var (all, worst) = (0, Duration.zero)
+    static func run(rounds: Int, isPartitionable: Bool, history: String?) throws {
+      var (acknowledged, missing, twice, worst) = (0, 0, 0, Duration.zero)
       for round in 1...rounds {
-        let (total, longest) = try one(round, isPartitionable: isPartitionable)
-        all += total
-        worst = max(worst, longest)
+        let files = try HistoryFiles(directory: history.map { "\($0)/\(round)" })
+        try one(round, isPartitionable: isPartitionable, files)
+        let verdict = try files.judge()
+        let figures = verdict.figures
+        tell(
+          """
+          run \(round): \(figures.acknowledged) acknowledged, \(figures.missing) missing, longest stall \
+          \(verdict.longestStall): \(figures.positions) positions, the same on all
+          """)
+        acknowledged += figures.acknowledged
+        missing += figures.missing
+        twice += figures.twice
+        worst = max(worst, verdict.longestStall)
       }
-      tell("\(rounds) runs: \(all) acknowledged, 0 missing, 0 twice, the same on all, longest stall \(worst)")
+      tell(
+        """
+        \(rounds) runs: \(acknowledged) acknowledged, \(missing) missing, \(twice) twice, the same on all, longest stall \
+        \(worst)
+        """)
     }
 
-    private static func one(_ round: Int, isPartitionable: Bool) throws -> (Int, Duration) {
+    private static func one(_ round: Int, isPartitionable: Bool, _ files: HistoryFiles) throws {
       let cluster = try Cluster(isPartitionable: isPartitionable)
       defer { withExtendedLifetime(cluster) {} }
-      var replicas = try (1...3).map { try Replica(round * 10 + $0, on: 10 + $0, of: cluster) }
-      var gone: [Replica] = []
+      var replicas = try (1...3).map { try Replica(round * 10 + $0, on: 10 + $0, of: cluster, files) }
       func wait(_ seconds: Double) { Thread.sleep(forTimeInterval: seconds) }
       /// Until each replica has so many more acknowledged than now.
       func waitForProgress(_ count: Int = 3000) throws {
@@ -215,9 +199,8 @@
       }
       try step("a replica crashed") {
         replicas[1].kill()
-        gone.append(replicas[1])
         wait(1)
-        replicas[1] = try Replica(round * 10 + 4, on: 12, of: cluster)
+        replicas[1] = try Replica(round * 10 + 4, on: 12, of: cluster, files)
       }
       try step("all servers crashed") {
         for server in 1...3 { cluster.kill(server) }
@@ -244,24 +227,10 @@
         throw Cluster.Problem(text: "round \(round): a replica does not stop")
       }
       replicas[0].say("end")
-      let books = replicas.map { $0.lines(until: "over") ?? [] }
-      let summaries = books.map { $0.first { $0.hasPrefix("book") } ?? "none" }
-      let last = Dictionary(
-        uniqueKeysWithValues: (books[0].filter { $0.hasPrefix("last") }).map { line in
-          let numbers = line.split(separator: " ").compactMap { Int($0) }
-          return (numbers[0], numbers[1])
-        })
-      let told = (replicas + gone).map(\.told)
-      let missing = told.reduce(0) { $0 + $1.acknowledged.reduce(0) { $0 + max(0, $1.value - (last[$1.key] ?? 0)) } }
-      let total = told.reduce(0) { $0 + $1.total }
-      let longest = told.map(\.longest).max() ?? .zero
-      tell("run \(round): \(total) acknowledged, \(missing) missing, longest stall \(longest): \(summaries)")
-      let wrong = summaries[0].split(separator: " ").dropFirst(2).first
-      guard missing == 0, Set(summaries).count == 1, wrong == "0" else {
-        throw Cluster.Problem(text: "round \(round): something is missing, twice or not the same")
+      for replica in replicas where replica.lines(until: "over") == nil {
+        throw Cluster.Problem(text: "round \(round): a replica does not come to the end")
       }
       for replica in replicas { replica.kill() }
-      return (total, longest)
     }
   }
 #endif

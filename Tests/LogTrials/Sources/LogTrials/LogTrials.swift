@@ -1,31 +1,40 @@
 import Foundation
+import Histories
 
 /// Trials of stores that follow a log, which need processes of their own or take long.
 @main struct LogTrials {
   static func main() async throws {
     let arguments = Array(CommandLine.arguments.dropFirst())
     switch arguments.first {
-    case "crash-file": try await CrashFile.run(rounds: number(arguments, "--count") ?? 50)
-    case "write-file": try await CrashFile.write(to: arguments[1])
+    case "check": try check(Array(arguments.dropFirst()))
+    case "crash-file":
+      try await CrashFile.run(
+        rounds: number(arguments, "--count") ?? 50, files: HistoryFiles(directory: text(arguments, "--history")))
+    case "write-file": try await CrashFile.write(to: arguments[1], run: Int(arguments[2]) ?? 0, history: arguments[3])
     case "figures-file": try await FileFigures.run(rounds: number(arguments, "--count") ?? 5)
     case "list-file": try await FileFigures.list(trees: number(arguments, "--trees") ?? 100_000)
     #if NATS
       case "crash-nats":
         try CrashNATS.run(
-          rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"))
+          rounds: number(arguments, "--count") ?? 10, isPartitionable: !arguments.contains("--loopback"),
+          history: text(arguments, "--history"))
       case "figures-nats":
         try await NATSFigures.run(
           rounds: number(arguments, "--count") ?? 5, entries: number(arguments, "--entries") ?? 1_000_000)
-      case "replica-nats": try await CrashNATS.replica(Int(arguments[1]) ?? 0, servers: Array(arguments[2...]))
+      case "replica-nats":
+        try await CrashNATS.replica(Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]))
     #endif
     default:
       print(
         """
-        log-trials crash-file [--count 50]     ends a process of 16 writers again and again, and looks for what was lost
+        log-trials check <files…>             says whether one order explains what processes have recorded in files
+        log-trials crash-file [--count 50] [--history <directory>]
+                                              ends a process of 16 writers again and again, and looks for what was lost;
+                                              what the processes record stays in the directory
         log-trials figures-file [--count 5]   measures stores on files beside the disk itself
         log-trials list-file [--trees 100000] lists the summaries of so many trees
         With the trait NATS, and nats-server on the path or in PUREDUX_NATS_SERVER:
-        log-trials crash-nats [--count 10] [--loopback]
+        log-trials crash-nats [--count 10] [--loopback] [--history <directory>]
                                               three replicas on three servers, which crash and are cut off; needs to
                                               make networks, or does without cutting off on the loopback
         log-trials figures-nats [--count 5] [--entries 1000000]
@@ -35,8 +44,29 @@ import Foundation
     }
   }
 
-  private static func number(_ arguments: [String], _ name: String) -> Int? {
+  private static func text(_ arguments: [String], _ name: String) -> String? {
     guard let place = arguments.firstIndex(of: name), place + 1 < arguments.count else { return nil }
-    return Int(arguments[place + 1])
+    return arguments[place + 1]
+  }
+
+  private static func number(_ arguments: [String], _ name: String) -> Int? {
+    text(arguments, name).flatMap { Int($0) }
+  }
+
+  /// Prints what is wrong with a history, and figures of it.
+  private static func check(_ paths: [String]) throws {
+    guard !paths.isEmpty else {
+      print("log-trials check <files…>: the files of all processes of one trial")
+      exit(2)
+    }
+    let verdict: Verdict
+    do {
+      verdict = try History(paths: paths).checked()
+    } catch {
+      print("The history cannot be read: \(error.localizedDescription)")
+      exit(2)
+    }
+    print(verdict)
+    if !verdict.isCorrect { exit(1) }
   }
 }
