@@ -11,7 +11,7 @@ import Synchronization
 ///     }
 ///
 /// It is told, and decides nothing. A store without an instrument costs nothing more for there being instruments; one
-/// with an instrument costs the calls: some 15 ns a commit, and some 1.5 µs an effect, which is told of twice and timed.
+/// with an instrument costs the calls: some 15 ns a commit, and 1.5 µs an effect, which is told of twice and timed.
 /// What is called on the tree's executor holds up the tree while it runs, and has to be short; it may dispatch (G10).
 /// Numbers that are only worth a look now and then, such as backlogs and followers, are not told, but read:
 /// `InstrumentedStore.statistics`.
