@@ -21,8 +21,12 @@ let package = Package(
     .library(name: "PureduxLog", targets: ["PureduxLog"]),
     .library(name: "PureduxLogTesting", targets: ["PureduxLogTesting"]),
     .library(name: "PureduxNATS", targets: ["PureduxNATS"]),
+    .library(name: "PureduxPostgreSQL", targets: ["PureduxPostgreSQL"]),
   ],
-  traits: [.trait(name: "NATS", description: "PureduxNATS, which needs libnats on the system.")],
+  traits: [
+    .trait(name: "NATS", description: "PureduxNATS, which needs libnats on the system."),
+    .trait(name: "PostgreSQL", description: "PureduxPostgreSQL, which needs libpq on the system."),
+  ],
   targets: [
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
     // The only library that imports Testing: what depends on the others does not need it.
@@ -33,6 +37,11 @@ let package = Package(
     .target(
       name: "PureduxNATS",
       dependencies: ["PureduxLog", .target(name: "CNATS", condition: .when(traits: ["NATS"]))],
+      swiftSettings: [.strictMemorySafety()]),
+    .systemLibrary(name: "CPostgreSQL", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
+    .target(
+      name: "PureduxPostgreSQL",
+      dependencies: ["PureduxLog", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"]))],
       swiftSettings: [.strictMemorySafety()]),
     // What tests of several modules use.
     .target(
@@ -49,6 +58,11 @@ let package = Package(
     .testTarget(
       name: "PureduxNATSTests",
       dependencies: ["PureduxNATS", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
+      swiftSettings: [.strictMemorySafety()]),
+    .testTarget(
+      name: "PureduxPostgreSQLTests",
+      dependencies: ["PureduxPostgreSQL", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
+      exclude: ["Golden"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxTests",

@@ -1,0 +1,66 @@
+#if PostgreSQL
+  import PureduxLog
+
+  /// What PostgreSQL's codes of errors mean for a log.
+  enum Failure {
+    /// In one line: what libpq says has several, and the place in the server's program.
+    static func oneLine(_ text: String) -> String {
+      let lines = text.split(whereSeparator: \.isNewline).map { line in
+        String(line.drop(while: \.isWhitespace))
+      }
+      return lines.filter { !$0.hasPrefix("LOCATION:") }.joined(separator: " ")
+    }
+
+    /// What a connection was refused for. libpq has the code in the text only, where the server has said one.
+    static func connecting(_ message: String) -> LogError {
+      for severity in ["FATAL:  ", "ERROR:  "] {
+        guard let range = message.firstRange(of: severity) else { continue }
+        let code = message[range.upperBound...].prefix(5)
+        guard code.count == 5, code.allSatisfy({ $0.isASCII && ($0.isUppercase || $0.isNumber) }) else { continue }
+        return answered(code: String(code), message: message, detail: nil, hint: nil)
+      }
+      return .unavailable(message)
+    }
+
+    /// The codes are those of the appendix "PostgreSQL Error Codes" of its manual.
+    static func answered(code: String, message: String, detail: String?, hint: String?) -> LogError {
+      var text = "PostgreSQL says \(code): \(message)"
+      if let detail { text += " (\(detail))" }
+      if let hint { text += " \(hint)" }
+      switch code {
+      case "28P01": return .refused(text + ". Look at the user's name and password.")
+      case "28000":
+        return .refused(text + ". The server's pg_hba.conf lets this user, or this address, in or does not.")
+      case "3D000": return .refused(text + ". An administrator creates the database.")
+      case "42501":
+        return .refused(
+          text + ". The role lacks a right: let its owner run what `PostgreSQLLog.setupScript(schema:role:)` returns.")
+      case "53100", "53200", "54000", "53400": return .full(text)
+      case "53300":
+        return .unavailable(text + ". Raise max_connections, or put a pooler in between: a log has two connections.")
+      case "25006": return .unavailable(text + ". The server is a standby, or is read-only.")
+      case "58P01", "XX001", "XX002": return .damaged(position: 0, text)
+      case "3F000", "42P01", "42703", "42883":
+        return .damaged(position: 0, text + ". The tables are not those of this version, or are gone.")
+      case "23505":
+        return .damaged(position: 0, text + ". There are entries behind the end of the log.")
+      default: break
+      }
+      switch code.prefix(2) {
+      // Connections, rollbacks, resources, what an operator does, and what a transaction of others does.
+      case "08", "40", "53", "55", "57", "25", "": return .unavailable(text)
+      case "XX", "58": return .unavailable(text)
+      default: return .refused(text)
+      }
+    }
+
+    /// Whether another server, or the same one anew, may do what this one does not.
+    static func isOfServer(_ error: LogError) -> Bool {
+      guard case .unavailable(let text) = error, let range = text.firstRange(of: "PostgreSQL says ") else {
+        return true
+      }
+      let code = text[range.upperBound...].prefix(5)
+      return code == "25006" || code.hasPrefix("08") || code.hasPrefix("57P")
+    }
+  }
+#endif

@@ -1,0 +1,59 @@
+#if PostgreSQL
+  import Puredux
+
+  /// The readers of all trees of a log, for who finds that there is more.
+  final class Followers: Sendable {
+    private struct Followed: Sendable {
+      /// The number of the tree, where it is known.
+      var id: Int64?
+      var feeds: [ObjectIdentifier: Feed] = [:]
+    }
+
+    private struct State: Sendable {
+      var followed: [String: Followed] = [:]
+      var keys: [Int64: String] = [:]
+    }
+
+    private let state = LockedValue(State())
+
+    func add(_ feed: Feed, to key: String) {
+      state.withLock { $0.followed[key, default: Followed()].feeds[ObjectIdentifier(feed)] = feed }
+    }
+
+    func remove(_ feed: Feed, from key: String) {
+      state.withLock { state in
+        state.followed[key]?.feeds[ObjectIdentifier(feed)] = nil
+        guard let followed = state.followed[key], followed.feeds.isEmpty else { return }
+        state.followed[key] = nil
+        if let id = followed.id { state.keys[id] = nil }
+      }
+    }
+
+    /// The number of a tree is known: of one that has taken the place of another, too.
+    func learned(_ id: Int64, of key: String) {
+      state.withLock { state in
+        guard let known = state.followed[key], known.id != id else { return }
+        if let before = known.id { state.keys[before] = nil }
+        state.followed[key]?.id = id
+        state.keys[id] = key
+      }
+    }
+
+    /// What is followed, for who asks how far it is.
+    func targets() -> (ids: [Int64], keys: [String]) {
+      state.withLock { state in
+        (Array(state.keys.keys), state.followed.compactMap { $0.value.id == nil ? $0.key : nil })
+      }
+    }
+
+    func all() -> [Feed] { state.withLock { $0.followed.values.flatMap { Array($0.feeds.values) } } }
+
+    func feeds(of key: String) -> [Feed] { state.withLock { $0.followed[key].map { Array($0.feeds.values) } ?? [] } }
+
+    func feeds(of id: Int64) -> [Feed] {
+      state.withLock { state in
+        state.keys[id].flatMap { state.followed[$0] }.map { Array($0.feeds.values) } ?? []
+      }
+    }
+  }
+#endif

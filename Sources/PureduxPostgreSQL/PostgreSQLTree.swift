@@ -1,0 +1,386 @@
+#if PostgreSQL
+  import Dispatch
+  import Puredux
+  import PureduxLog
+
+  /// The log of one tree in a database: a row with its head, and its entries.
+  final class PostgreSQLTree: LogOfEngine, SnapshotStore, SummaryStore {
+    /// What the row of a tree says.
+    private struct Row {
+      var head: UInt64
+      /// The first entry that is to be there.
+      var first: UInt64
+    }
+
+    let owner: PostgreSQLLog
+    var engine: PostgreSQLLog { owner }
+    /// As it is written.
+    let text: String
+    /// As it is in the table.
+    let key: [UInt8]
+    let knowledge = Knowledge()
+
+    init(of key: String, in owner: PostgreSQLLog) {
+      self.owner = owner
+      text = key.composed
+      self.key = Array(text.utf8)
+    }
+
+    var name: String? { text }
+    var entryLimit: Int { 16 << 20 }
+    var snapshots: (any SnapshotStore)? { self }
+    var summaries: (any SummaryStore)? { self }
+    private var schema: Schema { owner.schema }
+    private var patience: Connection.Patience { owner.patience }
+
+    func learn(_ id: Int64) {
+      owner.followers.learned(knowledge.learn(id), of: text)
+    }
+
+    /// Does something with the connection that reads.
+    private func ask<Result: Sendable>(
+      _ body: @escaping @Sendable (Connection) throws(LogError) -> Result
+    ) async throws(LogError) -> Result {
+      guard key.count <= Schema.keyLimit else { throw .refused("The key of a log is too long: \(text)") }
+      if let damage = knowledge.damage { throw damage }
+      return try await owner.reading.run(body)
+    }
+
+    private func query(
+      _ connection: Connection, _ text: String, _ parameters: Parameter...
+    ) throws(LogError) -> Answer {
+      var statement = schema.statement(text)
+      statement.parameters = parameters
+      return try connection.query(statement, patience)
+    }
+
+    // MARK: The row
+
+    /// The number of the tree; nil where there is none yet.
+    private func id(_ connection: Connection, makes: Bool = false) throws(LogError) -> Int64? {
+      if let id = knowledge.id { return id }
+      if makes {
+        _ = try query(connection, "INSERT INTO $.trees (key) VALUES ($1) ON CONFLICT DO NOTHING", .bytes(key))
+      }
+      guard let id = try query(connection, "SELECT id FROM $.trees WHERE key = $1", .bytes(key)).integer(0, 0) else {
+        return nil
+      }
+      learn(id)
+      return knowledge.id
+    }
+
+    /// The number of the tree, which is there afterwards.
+    private func made(_ connection: Connection) throws(LogError) -> Int64 {
+      guard let id = try id(connection, makes: true) else { throw .unavailable("The tree is being removed.") }
+      return id
+    }
+
+    private func row(_ id: Int64, _ connection: Connection) throws(LogError) -> Row {
+      let found = try query(connection, "SELECT head, first FROM $.trees WHERE id = $1", .integer(id))
+      guard let head = found.integer(0, 0), let first = found.integer(0, 1) else { throw try missing(id, connection) }
+      let row = Row(head: UInt64(max(0, head)), first: UInt64(max(1, first)))
+      if let problem = knowledge.found(head: row.head) {
+        // The next one is to another server, if there is one.
+        connection.giveUp()
+        throw problem
+      }
+      return row
+    }
+
+    /// Why a tree has no row.
+    func missing(_ id: Int64, _ connection: Connection) throws(LogError) -> LogError {
+      let isRemoved = try query(connection, "SELECT count(*) FROM $.removals WHERE tree = $1", .integer(id))
+      return knowledge.noteDamage(
+        isRemoved.integer(0, 0) == 1
+          ? .removed
+          : .damaged(position: 0, "The tree \(text) was not removed, and its row in the table trees is gone."))
+    }
+
+    // MARK: Entries
+
+    func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      var failure = knowledge.damage
+      if entry.count > entryLimit { failure = .refused("An entry of \(entry.count) bytes is too large.") }
+      if key.count > Schema.keyLimit { failure = .refused("The key of a log is too long: \(text)") }
+      if let failure { return owner.tell { outcome(.failure(failure)) } }
+      owner.writer.append(Writer.Append(tree: self, entry: entry, outcome: outcome))
+    }
+
+    /// Entries have been appended here, and are in the log.
+    func appended(_ entries: [[UInt8]], behind base: UInt64) {
+      guard let id = knowledge.id else { return }
+      for feed in owner.followers.feeds(of: text) { feed.offer(entries, to: id, behind: base) }
+    }
+
+    /// It was found what is wrong with the log: who follows it is told.
+    func found(_ damage: LogError) {
+      _ = knowledge.noteDamage(damage)
+      wakeFollowers()
+    }
+
+    private func wakeFollowers() {
+      for feed in owner.followers.feeds(of: text) { feed.wake() }
+    }
+
+    func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      let reader = Reader(self, after: position)
+      return AsyncThrowingStream { try await reader.next() }
+    }
+
+    /// How much is read at a time.
+    private static let readCount: Int64 = 4096
+    private static let readBytes: Int64 = 1 << 20
+
+    /// The next entries behind a position, of those that there are, and whether there may be more behind those.
+    func entries(after position: UInt64) async throws(LogError) -> (records: [LogRecord], hasMore: Bool) {
+      try await ask { connection throws(LogError) in
+        guard let id = try self.id(connection) else { return ([], false) }
+        // What is committed between the two looks is there at the second time.
+        for _ in 0..<3 {
+          let found = try self.read(id, after: position, connection)
+          var next = position
+          let records = found.prefix { record in
+            next += 1
+            return record.position == next
+          }
+          if let last = records.last {
+            self.knowledge.saw(last.position)
+            let bytes = records.reduce(0) { $0 + $1.bytes.count }
+            let isCut = records.count == Self.readCount || bytes > Self.readBytes / 2 || records.count < found.count
+            return (Array(records), isCut)
+          }
+          let row = try self.row(id, connection)
+          if row.head <= position, found.isEmpty {
+            guard row.head == position || self.knowledge.position < position else { continue }
+            return ([], false)
+          }
+          if row.first > position + 1 { throw .truncated(first: row.first) }
+        }
+        throw self.knowledge.noteDamage(
+          .damaged(position: position + 1, "The entry at \(position + 1) of the tree \(self.text) is gone."))
+      }
+    }
+
+    private func read(
+      _ id: Int64, after position: UInt64, _ connection: Connection
+    ) throws(LogError) -> [LogRecord] {
+      guard position < UInt64(Int64.max) - UInt64(Self.readCount) else { return [] }
+      let found = try query(
+        connection,
+        """
+        SELECT position, entry FROM (
+          SELECT position, entry, sum(octet_length(entry)) OVER (ORDER BY position) AS size FROM $.entries
+          WHERE tree = $1 AND position > $2 AND position <= $2 + $3) AS batch
+        WHERE size <= $4 OR position = $2 + 1 ORDER BY position
+        """, .integer(id), .integer(Int64(position)), .integer(Self.readCount), .integer(Self.readBytes))
+      return (0..<found.count).map { row in
+        LogRecord(position: UInt64(max(0, found.integer(row, 0) ?? 0)), bytes: found.bytes(row, 1) ?? [])
+      }
+    }
+
+    func head() async throws(LogError) -> UInt64 {
+      try await ask { connection throws(LogError) in
+        guard let id = try self.id(connection) else { return 0 }
+        return try self.row(id, connection).head
+      }
+    }
+
+    // MARK: Truncation
+
+    func truncate(through position: UInt64) async throws(LogError) {
+      let id = try await ask { connection throws(LogError) -> Int64? in
+        guard let id = try self.id(connection) else { return nil }
+        return try self.mark(position, of: id, connection) ? id : nil
+      }
+      guard let id else { return }
+      let grace = owner.options.truncationGrace
+      Task.detached { [weak owner] in
+        guard (try? await Task.sleep(for: grace)) != nil, let owner else { return }
+        try? await owner.clear(id, through: position)
+      }
+    }
+
+    /// Notes up to where entries are to go: never the last one. False where there is nothing that may.
+    private func mark(
+      _ position: UInt64, of id: Int64, _ connection: Connection
+    ) throws(LogError) -> Bool {
+      let row = try row(id, connection)
+      guard position > 0, position < row.head else { return false }
+      _ = try query(
+        connection, "UPDATE $.trees SET first = greatest(first, $2 + 1) WHERE id = $1 AND head > $2", .integer(id),
+        .integer(Int64(position)))
+      return true
+    }
+
+    func erase(through position: UInt64) async throws(LogError) {
+      let id = try await ask { connection throws(LogError) -> Int64 in
+        guard let id = try self.id(connection), try self.mark(position, of: id, connection) else {
+          throw .notErasable(position)
+        }
+        return id
+      }
+      try await owner.clear(id, through: position)
+      let bound = Parameter.integer(Int64(position))
+      try await ask { connection throws(LogError) in
+        for table in ["snapshots", "snapshot_parts", "summaries"] {
+          _ = try self.query(
+            connection, "DELETE FROM $.\(table) WHERE tree = $1 AND position < $2", .integer(id), bound)
+        }
+      }
+    }
+
+    // MARK: Snapshots
+
+    func newest() async throws(LogError) -> LogSnapshot? {
+      var last: String?
+      while true {
+        let manifest = try await ask { connection throws(LogError) -> (position: Int64, name: String, size: [Int64])? in
+          guard let id = try self.id(connection) else { return nil }
+          _ = try self.row(id, connection)
+          let found = try self.query(
+            connection, "SELECT position, name, parts, bytes FROM $.snapshots WHERE tree = $1", .integer(id))
+          guard let position = found.integer(0, 0), let name = found.text(0, 1), let parts = found.integer(0, 2),
+            let bytes = found.integer(0, 3)
+          else { return nil }
+          return (position, name, [parts, bytes])
+        }
+        guard let manifest, manifest.name != last else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Int(min(max(0, manifest.size[1]), 1 << 30)))
+        for part in 0..<max(0, manifest.size[0]) {
+          let some = try await ask { connection throws(LogError) -> [UInt8]? in
+            guard let id = try self.id(connection) else { return nil }
+            return try self.query(
+              connection,
+              "SELECT bytes FROM $.snapshot_parts WHERE tree = $1 AND position = $2 AND name = $3 AND part = $4",
+              .integer(id), .integer(manifest.position), .text(manifest.name), .integer(part)
+            ).bytes(0, 0)
+          }
+          guard let some else { break }
+          bytes += some
+        }
+        if bytes.count == manifest.size[1] {
+          return LogSnapshot(position: UInt64(max(0, manifest.position)), bytes: bytes)
+        }
+        // Parts are missing: a newer one has taken its place, or they are lost.
+        last = manifest.name
+      }
+    }
+
+    func save(_ snapshot: LogSnapshot) async throws(LogError) {
+      try await keep(snapshot, where: "snapshots.position < excluded.position")
+    }
+
+    func replace(with snapshot: LogSnapshot) async throws(LogError) {
+      try await keep(
+        snapshot,
+        where: "snapshots.position <= excluded.position "
+          + "OR snapshots.position > (SELECT head FROM $.trees AS trees WHERE trees.id = snapshots.tree)")
+    }
+
+    /// Writes the parts, one transaction each, and then, in one step, decides whether they are what is kept.
+    private func keep(_ snapshot: LogSnapshot, where condition: String) async throws(LogError) {
+      let position = Int64(clamping: snapshot.position)
+      let id = try await ask { connection throws(LogError) -> Int64 in
+        let id = try self.made(connection)
+        _ = try self.row(id, connection)
+        return id
+      }
+      let name = String(UInt64.random(in: .min ... .max), radix: 36)
+      var parts: Int64 = 0
+      for start in stride(from: 0, to: snapshot.bytes.count, by: 1 << 20) {
+        let part = Array(snapshot.bytes[start..<min(start + 1 << 20, snapshot.bytes.count)])
+        let number = parts
+        try await ask { connection throws(LogError) in
+          _ = try self.query(
+            connection, "INSERT INTO $.snapshot_parts (tree, position, name, part, bytes) VALUES ($1, $2, $3, $4, $5)",
+            .integer(id), .integer(position), .text(name), .integer(number), .bytes(part))
+        }
+        parts += 1
+      }
+      let count = parts
+      try await ask { connection throws(LogError) in
+        let kept = try self.query(
+          connection,
+          """
+          INSERT INTO $.snapshots AS snapshots (tree, position, name, parts, bytes)
+          SELECT id, $2, $3, $4, $5 FROM $.trees AS trees WHERE id = $1
+          ON CONFLICT (tree) DO UPDATE SET position = excluded.position, name = excluded.name, parts = excluded.parts,
+            bytes = excluded.bytes WHERE \(condition)
+          """, .integer(id), .integer(position), .text(name), .integer(count), .integer(Int64(snapshot.bytes.count)))
+        if kept.changed == 1 {
+          // Those of the one before, and what was being written when its writer died.
+          _ = try self.query(
+            connection,
+            """
+            DELETE FROM $.snapshot_parts AS parts USING $.snapshots AS kept WHERE parts.tree = $1 AND kept.tree = $1
+              AND parts.name <> kept.name AND (parts.position < kept.position OR parts.position = $2 OR parts.position >
+                (SELECT head FROM $.trees AS trees WHERE trees.id = $1))
+            """, .integer(id), .integer(position))
+        } else {
+          _ = try self.query(
+            connection, "DELETE FROM $.snapshot_parts WHERE tree = $1 AND position = $2 AND name = $3", .integer(id),
+            .integer(position), .text(name))
+          _ = try self.row(id, connection)
+        }
+      }
+    }
+
+    // MARK: The summary
+
+    func kept() async throws(LogError) -> LogSummary? {
+      try await ask { connection throws(LogError) -> LogSummary? in
+        guard let id = try self.id(connection) else { return nil }
+        _ = try self.row(id, connection)
+        let found = try self.query(
+          connection, "SELECT position, summary FROM $.summaries WHERE tree = $1", .integer(id))
+        guard let position = found.integer(0, 0), let bytes = found.bytes(0, 1) else { return nil }
+        return LogSummary(key: self.text, position: UInt64(max(0, position)), bytes: bytes)
+      }
+    }
+
+    func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+      if key.count > Schema.keyLimit {
+        return owner.tell { outcome(.failure(.refused("The key of a log is too long: \(self.text)"))) }
+      }
+      // On the queue at once, so that who closes the log waits for it.
+      owner.reading.queue.async {
+        outcome(
+          self.owner.reading.perform { connection throws(LogError) in
+            if let damage = self.knowledge.damage { throw damage }
+            let id = try self.made(connection)
+            _ = try self.row(id, connection)
+            return try self.query(
+              connection,
+              """
+              INSERT INTO $.summaries AS summaries (tree, position, summary)
+              SELECT id, $2, $3 FROM $.trees AS trees WHERE id = $1
+              ON CONFLICT (tree) DO UPDATE SET position = excluded.position, summary = excluded.summary
+              WHERE summaries.position <= excluded.position
+                OR summaries.position > (SELECT head FROM $.trees AS trees WHERE trees.id = summaries.tree)
+              """, .integer(id), .integer(Int64(clamping: position)), .bytes(bytes)
+            ).changed == 1
+          })
+      }
+    }
+
+    // MARK: Removal
+
+    /// Removes the tree: it is as soon as that is noted, and then the rest of it goes.
+    func remove() async throws(LogError) {
+      let id = try await ask { connection throws(LogError) -> Int64? in
+        // Whatever is there by now: who removes it asks for no tree in particular.
+        let removed = try self.query(
+          connection,
+          """
+          WITH gone AS (DELETE FROM $.trees WHERE key = $1 RETURNING id)
+          INSERT INTO $.removals (tree) SELECT id FROM gone RETURNING tree
+          """, .bytes(self.key))
+        return removed.integer(0, 0)
+      }
+      guard let id else { return }
+      wakeFollowers()
+      try await owner.clearRemoved(id)
+    }
+  }
+#endif

@@ -1,0 +1,194 @@
+#if PostgreSQL
+  import PureduxLog
+
+  /// The tables of the logs, in a schema of their own, and what is asked of them.
+  ///
+  ///     about            the version of the tables, and a text at random, by which they are known again
+  ///     trees            a row for each tree: its number, its key, the position of its last entry, which is raised
+  ///                      within each append under the row's lock, and of the first that is left
+  ///     entries          the entries, under their tree's number and their position
+  ///     removals         the numbers of trees that were removed, and whether nothing is left of them
+  ///     snapshots        what the newest snapshot of a tree is: its position, its parts' name and number, its size
+  ///     snapshot_parts   its parts
+  ///     summaries        the summary of a tree
+  ///     contents         a view, for people
+  struct Schema: Sendable {
+    /// Of these tables.
+    static let version: Int64 = 1
+    /// How many bytes of a key there may be: an index takes no more than about 2,700.
+    static let keyLimit = 2000
+
+    private let name: String
+    /// Quoted, with a point.
+    private let prefix: String
+
+    init(_ name: String) throws(LogError) {
+      guard !name.isEmpty, name.utf8.count <= 63, !name.utf8.contains(0) else {
+        throw .refused("A schema's name has 1 to 63 bytes: \(name)")
+      }
+      self.name = name
+      prefix = Self.quoted(name) + "."
+    }
+
+    private static func quoted(_ name: String) -> String {
+      "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+    }
+
+    /// A statement, with the schema's name in place of `$.`.
+    func statement(_ text: String, _ parameters: Parameter...) -> Statement {
+      Statement(text: filled(text), parameters: parameters)
+    }
+
+    private func filled(_ text: String) -> String {
+      text.split(separator: "$.", omittingEmptySubsequences: false).joined(separator: prefix)
+    }
+
+    // MARK: Making them
+
+    /// What makes the tables of each version of those of the one before.
+    private static let steps = [
+      [
+        """
+        CREATE TABLE $.about (version bigint NOT NULL, identity text NOT NULL)
+        """,
+        """
+        CREATE TABLE $.trees (
+          id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key bytea NOT NULL UNIQUE,
+          head bigint NOT NULL DEFAULT 0, first bigint NOT NULL DEFAULT 1) WITH (fillfactor = 50)
+        """,
+        """
+        CREATE TABLE $.entries (
+          tree bigint NOT NULL, position bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (tree, position))
+        """,
+        """
+        CREATE TABLE $.removals (tree bigint PRIMARY KEY, cleared boolean NOT NULL DEFAULT false)
+        """,
+        """
+        CREATE TABLE $.snapshots (
+          tree bigint PRIMARY KEY, position bigint NOT NULL, name text NOT NULL, parts bigint NOT NULL,
+          bytes bigint NOT NULL)
+        """,
+        """
+        CREATE TABLE $.snapshot_parts (
+          tree bigint NOT NULL, position bigint NOT NULL, name text NOT NULL, part bigint NOT NULL,
+          bytes bytea NOT NULL, PRIMARY KEY (tree, position, name, part))
+        """,
+        """
+        CREATE TABLE $.summaries (tree bigint PRIMARY KEY, position bigint NOT NULL, summary bytea NOT NULL)
+        """,
+        """
+        CREATE VIEW $.contents AS
+        SELECT encode(trees.key, 'escape') AS key, entries.position, octet_length(entries.entry) AS bytes, actions.text
+        FROM $.trees AS trees JOIN $.entries AS entries ON entries.tree = trees.id
+        LEFT JOIN LATERAL (
+          WITH RECURSIVE header(size) AS (
+            SELECT CASE
+              WHEN octet_length(entry) < 5 OR substring(entry, 1, 3) <> '\\x504458'::bytea THEN NULL
+              WHEN get_byte(entry, 3) = 1 THEN 52
+              WHEN get_byte(entry, 3) = 2 AND get_byte(entry, 4) = 0 THEN 57
+              WHEN get_byte(entry, 3) = 2 AND get_byte(entry, 4) = 2 THEN 62
+            END
+          ), action(start, size) AS (
+            SELECT size + 4, get_byte(entry, size) + 256 * get_byte(entry, size + 1)
+              + 65536 * get_byte(entry, size + 2) + 16777216 * (get_byte(entry, size + 3) & 127)
+            FROM header WHERE size + 4 <= octet_length(entry)
+            UNION ALL
+            SELECT start + size + 4, get_byte(entry, start + size) + 256 * get_byte(entry, start + size + 1)
+              + 65536 * get_byte(entry, start + size + 2) + 16777216 * (get_byte(entry, start + size + 3) & 127)
+            FROM action WHERE start + size + 4 <= octet_length(entry)
+          )
+          SELECT string_agg(replace(encode(substring(entry, start + 1, size), 'escape'), '\\\\', '\\'), ' ' ORDER BY start)
+          FROM action
+        ) AS actions(text) ON true
+        """,
+      ]
+    ]
+
+    private var lock: Statement {
+      statement("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", .text("puredux " + name))
+    }
+
+    private func making(from version: Int64) -> [Statement] {
+      var statements = Self.steps.dropFirst(Int(version)).joined().map { statement($0) }
+      if version == 0 {
+        statements.append(
+          statement("INSERT INTO $.about (version, identity) VALUES (\(Self.version), gen_random_uuid()::text)"))
+      } else {
+        statements.append(statement("UPDATE $.about SET version = \(Self.version)"))
+      }
+      return statements
+    }
+
+    /// Looks at the tables, and makes them where they are not there.
+    ///
+    /// - Returns: The text at random.
+    func prepare(
+      _ connection: Connection, makes: Bool, _ patience: Connection.Patience
+    ) throws(LogError) -> String {
+      // What somebody else has made meanwhile is there the second time.
+      for _ in 0..<2 {
+        let found = try version(connection, patience)
+        if let (version, identity) = found, version == Self.version { return identity }
+        let version = found?.version ?? 0
+        guard version < Self.version else {
+          throw .refused(
+            "The tables in the schema \(name) are of version \(version), which a newer version of this library has "
+              + "made; this one knows version \(Self.version).")
+        }
+        guard makes else {
+          throw .refused(
+            found == nil
+              ? "There are no tables in the schema \(name), and they are not to be made."
+              : "The tables in the schema \(name) are of version \(version), and are not to be changed.")
+        }
+        var statements = [lock]
+        if version == 0, try !isSchemaThere(connection, patience) {
+          statements.append(Statement(text: "CREATE SCHEMA IF NOT EXISTS \(Self.quoted(name))"))
+        }
+        do throws(LogError) {
+          _ = try connection.transaction(statements + making(from: version), patience)
+        } catch {
+          guard try self.version(connection, patience)?.version == Self.version else { throw error }
+        }
+      }
+      throw .unavailable("The tables in the schema \(name) are being made, or removed, by others.")
+    }
+
+    private func isSchemaThere(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> Bool {
+      let text = "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = $1"
+      return try connection.query(statement(text, .text(name)), patience).integer(0, 0) == 1
+    }
+
+    private func version(
+      _ connection: Connection, _ patience: Connection.Patience
+    ) throws(LogError) -> (version: Int64, identity: String)? {
+      let there = statement("SELECT to_regclass($1) IS NOT NULL", .text(prefix + "about"))
+      guard try connection.query(there, patience).isTrue(0, 0) else { return nil }
+      let about = try connection.query(statement("SELECT version, identity FROM $.about"), patience)
+      guard about.count == 1, let version = about.integer(0, 0), let identity = about.text(0, 1) else {
+        throw .damaged(position: 0, "The table about in the schema \(name) has not one row, but \(about.count).")
+      }
+      return (version, identity)
+    }
+
+    /// The text at random, of tables that have been there.
+    func identity(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> String {
+      guard let (_, identity) = try version(connection, patience) else {
+        throw .damaged(position: 0, "The tables in the schema \(name) are gone.")
+      }
+      return identity
+    }
+
+    /// What makes the tables, and lets a role use them, for `psql`.
+    func script(for role: String) -> String {
+      let role = Self.quoted(role)
+      let schema = Self.quoted(name)
+      let statements =
+        ["BEGIN", "CREATE SCHEMA IF NOT EXISTS \(schema)"] + making(from: 0).map(\.text) + [
+          "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
+          "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \(schema) TO \(role)", "COMMIT",
+        ]
+      return statements.map { $0 + ";\n" }.joined()
+    }
+  }
+#endif

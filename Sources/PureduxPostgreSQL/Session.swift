@@ -1,0 +1,152 @@
+#if PostgreSQL
+  import Dispatch
+  import Puredux
+  import PureduxLog
+
+  /// A place at a server: one connection at a time, made when something is to be done, and made anew where it was lost.
+  ///
+  /// All that is asked for is done one behind the other, on a serial queue, which may wait for the network.
+  final class Session: Sendable {
+    /// Tells when something comes that nobody has asked for.
+    // SAFETY: a source of Dispatch may be used from any thread; that is not said of its type.
+    private final class Watch: @unchecked Sendable {
+      private let source: any DispatchSourceRead
+
+      init(_ connection: Connection, _ queue: DispatchQueue, _ come: @escaping @Sendable () -> Void) {
+        source = DispatchSource.makeReadSource(fileDescriptor: connection.descriptor, queue: queue)
+        source.setEventHandler(handler: come)
+        // The descriptor is open until nobody waits for it any more.
+        source.setCancelHandler { withExtendedLifetime(connection) {} }
+        source.activate()
+      }
+
+      deinit { source.cancel() }
+    }
+
+    private struct State: Sendable {
+      var connection: Connection?
+      var watch: Watch?
+      /// How many attempts to connect have failed, one behind the other.
+      var failures = 0
+      /// Before that no other is made.
+      var nextAttempt = ContinuousClock.now
+      var failure: LogError?
+      var isClosed = false
+    }
+
+    /// Done with each new connection: what it throws is a failure of the attempt.
+    typealias Opening = @Sendable (Connection) throws(LogError) -> Void
+
+    static let longestPause = Duration.seconds(5)
+
+    let queue: DispatchQueue
+    private let text: String
+    private let limit: Duration
+    private let opening: Opening
+    /// Called on the queue with what notifications say.
+    private let notified: (@Sendable (_ texts: [String]) -> Void)?
+    /// Used on the queue only.
+    private let state = LockedValue(State())
+
+    init(
+      _ text: String, label: String, limit: Duration, notified: (@Sendable ([String]) -> Void)? = nil,
+      opening: @escaping Opening
+    ) {
+      self.text = text
+      self.limit = limit
+      self.notified = notified
+      self.opening = opening
+      queue = DispatchQueue(label: label)
+    }
+
+    /// Closes the connection behind what was asked for before. What is asked for later fails.
+    func close() async {
+      await withCheckedContinuation { continuation in
+        queue.async {
+          self.drop()
+          self.state.withLock { $0.isClosed = true }
+          continuation.resume()
+        }
+      }
+    }
+
+    /// Does something with the connection, on the queue.
+    func run<Result: Sendable>(
+      _ body: @escaping @Sendable (Connection) throws(LogError) -> Result
+    ) async throws(LogError) -> Result {
+      let result: Swift.Result<Result, LogError> = await withCheckedContinuation { continuation in
+        queue.async { continuation.resume(returning: self.perform(body)) }
+      }
+      return try result.get()
+    }
+
+    /// The same, for who is on the queue.
+    func perform<Result>(_ body: (Connection) throws(LogError) -> Result) -> Swift.Result<Result, LogError> {
+      Swift.Result { () throws(LogError) in
+        let connection = try connected()
+        defer {
+          if connection.isBroken { drop() } else { receive() }
+        }
+        return try body(connection)
+      }
+    }
+
+    /// Leaves the connection: the next one may be to another server.
+    func reset() async {
+      await withCheckedContinuation { continuation in
+        queue.async {
+          self.drop()
+          continuation.resume()
+        }
+      }
+    }
+
+    // MARK: On the queue
+
+    private func connected() throws(LogError) -> Connection {
+      let (present, rotation) = try state.withLock { state throws(LogError) -> (Connection?, Int) in
+        if state.isClosed { throw .unavailable("The log is closed.") }
+        if let connection = state.connection { return (connection, 0) }
+        if let failure = state.failure, ContinuousClock.now < state.nextAttempt { throw failure }
+        return (nil, state.failures)
+      }
+      if let present { return present }
+      do throws(LogError) {
+        let connection = try Connection.open(text, beginningWith: rotation, limit: limit)
+        try opening(connection)
+        let watch = notified.map { _ in Watch(connection, queue) { [weak self] in self?.receive() } }
+        state.withLock { state in
+          state.connection = connection
+          state.watch = watch
+          state.failures = 0
+          state.failure = nil
+        }
+        return connection
+      } catch {
+        state.withLock { state in
+          state.failures += 1
+          state.failure = error
+          let pause = min(Self.longestPause, .milliseconds(50) * (1 << min(state.failures, 7)))
+          state.nextAttempt = ContinuousClock.now + pause * Double.random(in: 0.5...1)
+        }
+        throw error
+      }
+    }
+
+    private func drop() {
+      let last = state.withLock { state in (state.connection.take(), state.watch.take()) }
+      withExtendedLifetime(last) {}
+    }
+
+    /// Hands out the notifications that have come.
+    private func receive() {
+      guard let notified, let connection = state.withLock({ $0.connection }) else { return }
+      do throws(LogError) {
+        let texts = try connection.notifications()
+        if !texts.isEmpty { notified(texts) }
+      } catch {
+        drop()
+      }
+    }
+  }
+#endif

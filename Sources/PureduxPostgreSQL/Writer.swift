@@ -1,0 +1,264 @@
+#if PostgreSQL
+  import Puredux
+  import PureduxLog
+
+  /// Appends what is given together: in one statement where it is for one tree, in one transaction where it is for
+  /// several, in the order of their keys.
+  final class Writer: Sendable {
+    struct Append: Sendable {
+      let tree: PostgreSQLTree
+      let entry: [UInt8]
+      let outcome: @Sendable (Result<UInt64, LogError>) -> Void
+    }
+
+    /// A tree that something has been appended to.
+    struct Written: Sendable {
+      var id: Int64
+      /// Where these are its first entries: nobody who follows it has its number then.
+      var key: [UInt8]?
+
+      /// As it is sent to others.
+      var text: String {
+        guard let key else { return "\(id)" }
+        return "\(id):" + key.map { String(256 + Int($0), radix: 16).dropFirst() }.joined()
+      }
+
+      /// Who follows it.
+      static func feeds(named text: some StringProtocol, _ followers: Followers) -> [Feed] {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        if parts.count == 1 { return Int64(parts[0]).map { followers.feeds(of: $0) } ?? [] }
+        let digits = Array(parts[1])
+        let key = stride(from: 0, to: digits.count - 1, by: 2).map { place in
+          UInt8(String(digits[place...(place + 1)]), radix: 16) ?? 0
+        }
+        return followers.feeds(of: String(decoding: key, as: UTF8.self))
+      }
+    }
+
+    /// What goes to one tree.
+    private struct Group {
+      let tree: PostgreSQLTree
+      let id: Int64
+      /// What was known to be in the log before.
+      let known: UInt64
+      var appends: [Append] = []
+    }
+
+    /// How much goes into one transaction.
+    private static let byteLimit = 4 << 20
+    private static let countLimit = 4096
+    private static let treeLimit = 128
+    /// How long a commit is waited for at most, before the connection is given up: whoever waits is told long before. A
+    /// server that waits for its standby goes on doing so, with the lock of the tree, when nobody listens any more; so
+    /// it is asked again less and less often.
+    private static let longestPatience = Duration.seconds(600)
+
+    private let session: Session
+    private let orders: BatchQueue<Append>
+    private let answerLimit: Duration
+    private let patience: LockedValue<Duration>
+    private let schema: Schema
+    private let committed: @Sendable ([Written]) -> Void
+
+    /// - Parameter committed: Called on the session's queue with the trees that something has been appended to.
+    init(
+      _ session: Session, _ schema: Schema, answerLimit: Duration,
+      committed: @escaping @Sendable ([Written]) -> Void
+    ) {
+      self.session = session
+      self.schema = schema
+      self.answerLimit = answerLimit
+      self.committed = committed
+      orders = BatchQueue(session.queue)
+      patience = LockedValue(answerLimit)
+    }
+
+    func append(_ append: Append) {
+      orders.add(append) { self.perform($0) }
+    }
+
+    /// Closes the connection behind what was given before.
+    func close() async {
+      await withCheckedContinuation { continuation in
+        session.queue.async {
+          self.orders.performAll { self.perform($0) }
+          continuation.resume()
+        }
+      }
+      await session.close()
+    }
+
+    // MARK: On the queue
+
+    private func perform(_ appends: [Append]) {
+      var rest = appends[...]
+      while !rest.isEmpty {
+        var (count, bytes) = (0, 0)
+        while count < min(rest.count, Self.countLimit), bytes < Self.byteLimit {
+          bytes += rest[rest.startIndex + count].entry.count
+          count += 1
+        }
+        write(Array(rest.prefix(count)))
+        rest = rest.dropFirst(count)
+      }
+    }
+
+    private func write(_ appends: [Append]) {
+      let outcome = session.perform { connection throws(LogError) in
+        try self.bind(appends, connection)
+        return self.groups(appends)
+      }
+      switch outcome {
+      case .failure(let error): appends.forEach { $0.outcome(.failure(error)) }
+      case .success(let groups):
+        for start in stride(from: 0, to: groups.count, by: Self.treeLimit) {
+          write(Array(groups[start..<min(start + Self.treeLimit, groups.count)]))
+        }
+      }
+    }
+
+    /// Has each tree have its row.
+    private func bind(_ appends: [Append], _ connection: Connection) throws(LogError) {
+      var new: [[UInt8]: [PostgreSQLTree]] = [:]
+      for append in appends where append.tree.knowledge.id == nil {
+        new[append.tree.key, default: []].append(append.tree)
+      }
+      if new.isEmpty { return }
+      let keys = new.keys.sorted { $0.lexicographicallyPrecedes($1) }
+      let patience = Connection.Patience(limit: answerLimit)
+      for start in stride(from: 0, to: keys.count, by: 1000) {
+        let some = Parameter.list(Array(keys[start..<min(start + 1000, keys.count)]))
+        _ = try connection.query(
+          schema.statement(
+            "INSERT INTO $.trees (key) SELECT given FROM unnest($1) AS given ORDER BY given ON CONFLICT DO NOTHING",
+            some
+          ), patience)
+        let found = try connection.query(
+          schema.statement("SELECT key, id FROM $.trees WHERE key = ANY ($1)", some), patience)
+        for row in 0..<found.count {
+          guard let key = found.bytes(row, 0), let id = found.integer(row, 1) else { continue }
+          new[key]?.forEach { $0.learn(id) }
+        }
+      }
+    }
+
+    /// In the order in which their rows are locked, whoever does that.
+    private func groups(_ appends: [Append]) -> [Group] {
+      var groups: [Int64: Group] = [:]
+      for append in appends {
+        guard let id = append.tree.knowledge.id else {
+          // Removed as soon as it was there.
+          append.outcome(.failure(.unavailable("The tree is being removed.")))
+          continue
+        }
+        groups[id, default: Group(tree: append.tree, id: id, known: append.tree.knowledge.position)].appends
+          .append(append)
+      }
+      return groups.values.sorted { one, other in
+        one.tree.key == other.tree.key ? one.id < other.id : one.tree.key.lexicographicallyPrecedes(other.tree.key)
+      }
+    }
+
+    private func write(_ groups: [Group]) {
+      if groups.isEmpty { return }
+      let isTold = LockedValue(false)
+      let limit = patience.withLock { $0 }
+      let wait = Connection.Patience(limit: answerLimit) { waited in
+        // What was not heard of for so long may have been done or not.
+        let error = LogError.unavailable(
+          "The database has not said within \(self.answerLimit) whether it has committed.")
+        let tells = isTold.withLock { isTold in
+          defer { isTold = true }
+          return !isTold
+        }
+        if tells { groups.forEach { $0.appends.forEach { $0.outcome(.failure(error)) } } }
+        self.orders.performAll { $0.forEach { $0.outcome(.failure(error)) } }
+        guard waited < limit else {
+          self.patience.withLock { $0 = min($0 * 2, Self.longestPatience) }
+          return false
+        }
+        return true
+      }
+      let outcome = session.perform { connection throws(LogError) -> [Result<UInt64, LogError>] in
+        let statements = groups.map { self.statement($0) }
+        let answers =
+          statements.count == 1
+          ? [try connection.query(statements[0], wait)] : try connection.transaction(statements, wait)
+        var bases: [Result<UInt64, LogError>] = []
+        for (group, answer) in zip(groups, answers) {
+          if let base = answer.integer(0, 0) {
+            bases.append(.success(UInt64(max(0, base))))
+          } else {
+            bases.append(.failure(try group.tree.missing(group.id, connection)))
+          }
+        }
+        return bases
+      }
+      let isLate = isTold.withLock { $0 }
+      switch outcome {
+      case .failure(let error):
+        // One tree alone may be what is wrong.
+        if groups.count > 1, !error.isPassing, !error.isFull, !isLate { return groups.forEach { write([$0]) } }
+        if case .damaged = error { groups.forEach { $0.tree.found(error) } }
+        if !isLate { groups.forEach { $0.appends.forEach { $0.outcome(.failure(error)) } } }
+      case .success(let bases):
+        patience.withLock { $0 = answerLimit }
+        var written: [Written] = []
+        for (group, base) in zip(groups, bases) {
+          if case .success(let base) = base {
+            written.append(Written(id: group.id, key: base == 0 ? group.tree.key : nil))
+          }
+          tell(group, base, isLate: isLate)
+        }
+        committed(written)
+      }
+    }
+
+    private func tell(_ group: Group, _ base: Result<UInt64, LogError>, isLate: Bool) {
+      var failure: LogError?
+      var first: UInt64 = 0
+      switch base {
+      case .failure(let error): failure = error
+      case .success(let base):
+        first = base + 1
+        failure = group.tree.knowledge.appended(group.appends.count, behind: base, knowing: group.known)
+        // Those who follow are told first: a `send` ends when its action has come back.
+        if failure == nil { group.tree.appended(group.appends.map(\.entry), behind: base) }
+      }
+      if let failure { group.tree.found(failure) }
+      if isLate { return }
+      for (index, append) in group.appends.enumerated() {
+        append.outcome(failure.map { .failure($0) } ?? .success(first + UInt64(index)))
+      }
+    }
+
+    /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
+    /// else has the row: so positions have no gaps, and rise in the order of the commits.
+    private func statement(_ group: Group) -> Statement {
+      schema.statement(
+        """
+        WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true)), head AS (
+          UPDATE $.trees SET head = head + cardinality($2) FROM setting WHERE id = $1
+          RETURNING id, head - cardinality($2) AS base
+        ), written AS (
+          INSERT INTO $.entries (tree, position, entry) SELECT head.id, head.base + given.place, given.entry
+          FROM head, unnest($2) WITH ORDINALITY AS given (entry, place))
+        SELECT base FROM head
+        """, .integer(group.id), .list(group.appends.map(\.entry)), .text("\(answerLimit.milliseconds)ms"))
+    }
+  }
+
+  extension Duration {
+    /// As PostgreSQL takes it: at least one, and less than a month.
+    var milliseconds: Int64 { min(max(1, components.seconds), 2_000_000) * 1000 }
+  }
+
+  extension LogError {
+    /// Whether it may be otherwise later.
+    var isPassing: Bool {
+      if case .unavailable = self { true } else { false }
+    }
+
+    var isFull: Bool { if case .full = self { true } else { false } }
+  }
+#endif

@@ -1,0 +1,101 @@
+#if PostgreSQL
+  import Foundation
+  import Puredux
+  import PureduxLog
+  import PureduxLogTesting
+  import Testing
+
+  @testable import PureduxPostgreSQL
+
+  /// What a log finds that is not what it was: G11, a store stops and never goes on.
+  @Suite(
+    .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
+  )
+  struct LossTests {
+    private func expectStop(_ store: ListStore, _ states: [String]) async throws {
+      await #expect(throws: StoreError.self) { try await store.send("lost") }
+      guard case .stopped(.unreadable(position: _)) = await store.statistics.log?.phase else {
+        Issue.record("\(String(describing: await store.statistics.log))")
+        return
+      }
+      #expect(await store.state == states)
+      await store.shutdown()
+    }
+
+    @Test("stores that were ahead of a backup that is restored stop")
+    func restored() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let store = try await list(log["list"])
+      let idle = try await list(log["list"])
+      for number in 0..<3 { try await store.send("\(number)") }
+      server.stop()
+      try server.backUp()
+      try server.start()
+      for number in 3..<6 { try await store.send("\(number)") }
+      for await list in idle.states() where list.count == 6 { break }
+      server.stop()
+      try server.restore()
+      try server.start()
+      try await expectStop(store, (0..<6).map(String.init))
+      // It has asked for nothing, and finds it all the same.
+      for await phase in idle.logPhases() { if case .stopped(.unreadable(position: _)) = phase { break } }
+      await idle.shutdown()
+      await log.close()
+    }
+
+    @Test(
+      "tables that are gone, or are others, stop the stores",
+      arguments: [
+        "DROP SCHEMA puredux CASCADE", "TRUNCATE puredux.trees", "DELETE FROM puredux.trees",
+        "UPDATE puredux.about SET identity = 'another'", "DROP TABLE puredux.entries CASCADE",
+        "UPDATE puredux.trees SET head = 1",
+      ])
+    func gone(statement: String) async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let store = try await list(log["list"])
+      for number in 0..<3 { try await store.send("\(number)") }
+      try server.execute(statement)
+      try server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
+      try await expectStop(store, ["0", "1", "2"])
+      await log.close()
+    }
+
+    @Test("an entry that is gone is found by who needs it, and by nobody taken for an end")
+    func entryGone() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      _ = try await log["tree"].append((0..<9).map { [UInt8($0)] })
+      try server.execute("DELETE FROM puredux.entries WHERE position = 5")
+      guard case .damaged(position: 5, _)? = await failure(of: { try await log["tree"].read(after: 0, through: 9) })
+      else {
+        Issue.record("It is read.")
+        return
+      }
+      guard case .damaged(position: 5, _)? = await failure(of: { try await log["tree"].read(after: 4, through: 9) })
+      else {
+        Issue.record("It is read.")
+        return
+      }
+      #expect(try await log["tree"].read(after: 5, through: 9).count == 4)
+      await log.close()
+    }
+
+    @Test("an entry that nobody of this library has given a place stops who would write over it")
+    func entryAhead() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = log["tree"]
+      _ = try await tree.append([1])
+      _ = try await log["other"].append([1])
+      try server.execute("INSERT INTO puredux.entries VALUES (1, 2, 'x')")
+      guard case .damaged? = await failure(of: { try await tree.append([2]) }) else {
+        Issue.record("It is written over.")
+        return
+      }
+      #expect(try await log["other"].append([2]) == 2)
+      await log.close()
+    }
+  }
+#endif

@@ -1,0 +1,353 @@
+#if PostgreSQL
+  import Foundation
+  import Puredux
+  import PureduxLog
+  import PureduxLogTesting
+  import Testing
+
+  @testable import PureduxPostgreSQL
+
+  typealias ListStore = RootStore<[String], String>
+
+  extension LogOptions {
+    /// Prints nothing.
+    static var silent: LogOptions {
+      var options = LogOptions()
+      options.reporting = { _ in }
+      return options
+    }
+  }
+
+  func open(
+    _ server: PostgreSQLServer, _ change: (inout PostgreSQLLog.Options) -> Void = { _ in }
+  ) async throws -> PostgreSQLLog {
+    var options = PostgreSQLLog.Options()
+    options.connectLimit = .seconds(60)
+    change(&options)
+    return try await PostgreSQLLog(server.address(), options: options)
+  }
+
+  func list(
+    _ log: any OrderedLog, options: LogOptions = .silent, onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil
+  ) async throws -> ListStore {
+    try await ListStore(following: log, initialState: [], options: FollowingOptions(log: options, onPhase: onPhase)) {
+      $0.append($1)
+    }
+  }
+
+  /// A log whose calls fail with an error, as it is thrown: who catches some cases of a typed error crashes the compiler
+  /// (6.3).
+  func failure<Result>(of body: () async throws -> Result) async -> LogError? {
+    do {
+      _ = try await body()
+      return nil
+    } catch {
+      return error as? LogError
+    }
+  }
+
+  @Suite(
+    .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
+  )
+  struct PostgreSQLLogTests {
+    @Test("the log on PostgreSQL keeps the contract of logs")
+    func contract() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.truncationGrace = .zero }
+      try await checkOrderedLog(within: .seconds(120)) { log[$0] }
+      await log.close()
+    }
+
+    @Test("the logs on PostgreSQL keep the contract of directories")
+    func directory() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      try await checkLogDirectory(log, within: .seconds(120))
+    }
+
+    @Test(
+      "no duration traps, however long or short",
+      arguments: [Duration(attoseconds: .max), Duration(attoseconds: .min), .zero, .nanoseconds(-1)])
+    func durations(duration: Duration) async throws {
+      let server = try PostgreSQLServer()
+      var options = PostgreSQLLog.Options()
+      (options.connectLimit, options.answerLimit, options.pollInterval) = (duration, duration, duration)
+      let log = try await PostgreSQLLog(server.address(), options: options)
+      #expect(try await log["a"].append([1]) == 1)
+      await log.close()
+    }
+
+    @Test("any text is a key, up to a length")
+    func keys() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let keys = ["\0", "a\0b", "%", "\\x61", "'; DROP TABLE trees; --", String(repeating: "k", count: 2000)]
+      for (index, key) in keys.enumerated() { #expect(try await log[key].append([UInt8(index)]) == 1) }
+      var found: Set<String> = []
+      for try await key in log.keys(prefix: "") { found.insert(key) }
+      #expect(found == Set(keys))
+      let tooLong = log[String(repeating: "k", count: 2001)]
+      let calls: [() async throws -> Void] = [
+        { _ = try await tooLong.append([1]) }, { _ = try await tooLong.head() },
+        { _ = try await tooLong.summaries?.save([], at: 1) },
+        { for try await _ in tooLong.records(after: 0) {} },
+      ]
+      for call in calls {
+        guard case .refused? = await failure(of: call) else {
+          Issue.record("A key of 2,001 bytes is taken.")
+          continue
+        }
+      }
+      await log.close()
+    }
+
+    @Test("keys come in pages, in order, whatever there is beside them")
+    func pages() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      // As others have made them.
+      try server.execute(
+        "INSERT INTO puredux.trees (key, head) SELECT convert_to('k' || lpad(n::text, 5, '0'), 'UTF8'), n % 2 FROM generate_series(1, 5000) AS n"
+      )
+      for prefix in ["", "k", "k0", "k00"] {
+        var found: [String] = []
+        for try await key in log.keys(prefix: prefix) { found.append(key) }
+        let all = stride(from: 1, through: 5000, by: 2).map { "k" + "\(100_000 + $0)".dropFirst() }
+        #expect(found == all.filter { $0.hasPrefix(prefix) })
+      }
+      await log.close()
+    }
+
+    @Test(
+      "two processes append to the same trees, each entry at a place of its own, and never wait for each other in a ring"
+    )
+    func manyWriters() async throws {
+      let server = try PostgreSQLServer()
+      let logs = [try await open(server), try await open(server)]
+      let keys = (0..<40).map { "tree \($0)" }
+      try await withThrowingTaskGroup { tasks in
+        for (writer, log) in logs.enumerated() {
+          for key in keys.shuffled() {
+            tasks.addTask {
+              let positions = try await log[key].append((0..<50).map { Array("\(writer) \($0)".utf8) })
+              #expect(zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 })
+            }
+          }
+        }
+        try await tasks.waitForAll()
+      }
+      for key in keys {
+        let read = try await logs[0][key].read(after: 0, through: 100)
+        #expect(read.map(\.position) == Array(1...100))
+        for writer in 0..<2 {
+          let own = read.map { String(decoding: $0.bytes, as: UTF8.self) }.filter { $0.hasPrefix("\(writer) ") }
+          #expect(own == (0..<50).map { "\(writer) \($0)" })
+        }
+      }
+      for log in logs { await log.close() }
+    }
+
+    @Test("an entry of another process comes at once by its notification, and without it at the next look")
+    func notifications() async throws {
+      let server = try PostgreSQLServer()
+      // So long a time that a look does not come in a test.
+      let one = try await open(server) { $0.pollInterval = .seconds(60) }
+      let other = try await open(server) { $0.pollInterval = .seconds(60) }
+      let impatient = try await open(server) { $0.pollInterval = .milliseconds(10) }
+      let (followed, unheard) = (try await list(one["list"]), try await list(impatient["list"]))
+      // None of its notifications comes to anybody who listens to another text.
+      let writer = try await list(other["list"])
+      for number in 0..<20 {
+        try await writer.send("\(number)")
+        for await list in followed.states() where list.count > number { break }
+        for await list in unheard.states() where list.count > number { break }
+      }
+      // Raw, as if whoever has appended had died before it told anybody.
+      let silent = try await open(server)
+      let position = try await silent["silent"].append([1])
+      let records = impatient["silent"].records(after: position)
+      try server.execute(
+        """
+        WITH head AS (UPDATE puredux.trees SET head = head + 1 WHERE key = 'silent' RETURNING id, head)
+        INSERT INTO puredux.entries SELECT id, head, '\\x07' FROM head
+        """)
+      for try await some in records {
+        #expect(some == [LogRecord(position: position + 1, bytes: [7])])
+        break
+      }
+      for store in [followed, unheard, writer] { await store.shutdown() }
+      for log in [one, other, impatient, silent] { await log.close() }
+    }
+
+    @Test("stores wait while the server is away, and go on by themselves when it is back")
+    func serverStopped() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
+      let one = try await list(log["list"]) { phases.continuation.yield($0) }
+      let other = try await list(log["list"])
+      for round in 0..<3 {
+        try await one.send("before \(round)")
+        server.stop()
+        #expect(other.dispatch("during \(round)") == .enqueued)
+        for await phase in phases.stream { if case .waiting = phase { break } }
+        try server.start()
+        try await one.send("after \(round)")
+        for await phase in phases.stream where phase == .following { break }
+      }
+      for await list in one.states() where list.count == 9 { break }
+      for await list in other.states() where list.count == 9 { break }
+      let (first, second) = (await one.state, await other.state)
+      #expect(first == second)
+      #expect(Set(first).count == 9)
+      await one.shutdown()
+      await other.shutdown()
+      await log.close()
+    }
+
+    @Test("connections that the server ends are made anew, and each action is committed once")
+    func terminated() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let store = try await list(log["list"])
+      let sending = Task {
+        for number in 0..<300 { try await store.send("\(number)") }
+      }
+      for _ in 0..<20 {
+        try server.execute(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
+      }
+      try await sending.value
+      #expect(await store.state == (0..<300).map(String.init))
+      let replica = try await list(log["list"])
+      #expect(await replica.state == (0..<300).map(String.init))
+      await store.shutdown()
+      await replica.shutdown()
+      await log.close()
+    }
+
+    @Test("a commit that waits for a standby is not told to be done, and is done once when that is there")
+    func standbyAway() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.answerLimit = .seconds(1) }
+      let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
+      let store = try await list(log["list"]) { phases.continuation.yield($0) }
+      try await store.send("before")
+      try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
+      let sending = Task { try await store.send("during") }
+      for await phase in phases.stream { if case .waiting = phase { break } }
+      for await list in store.states() {
+        #expect(list == ["before"])
+        break
+      }
+      try server.execute("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()")
+      try await sending.value
+      try await store.send("after")
+      #expect(await store.state == ["before", "during", "after"])
+      await store.shutdown()
+      await log.close()
+    }
+
+    @Test("a wait for a standby that somebody cancels leaves it open whether the commit is safe")
+    func waitCancelled() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.answerLimit = .seconds(60) }
+      let tree = log["list"]
+      _ = try await tree.append([1])
+      try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
+      async let outcome = failure { try await tree.append([2]) }
+      let cancels = """
+        SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+        WHERE application_name = 'puredux' AND wait_event = 'SyncRep'
+        """
+      while try server.execute(cancels).hasPrefix("0") { usleep(1000) }
+      guard case .unavailable(let text)? = await outcome, text.contains("standby") else {
+        Issue.record("\(String(describing: await outcome))")
+        return
+      }
+      try server.execute("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()")
+      await log.close()
+    }
+
+    @Test("a database that is read-only takes nothing, and goes on when it does")
+    func readOnly() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
+      let store = try await list(log["list"]) { phases.continuation.yield($0) }
+      try await store.send("before")
+      try server.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+      try server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
+      #expect(store.dispatch("during") == .enqueued)
+      for await phase in phases.stream { if case .waiting = phase { break } }
+      try server.execute(
+        "SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only")
+      try await store.send("after")
+      #expect(await store.state == ["before", "during", "after"])
+      await store.shutdown()
+      await log.close()
+    }
+
+    @Test("what was truncated is removed after a while, and whoever needs it then is told")
+    func truncation() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.truncationGrace = .milliseconds(1) }
+      let tree = log["tree"]
+      let positions = try await tree.append((0..<10).map { [UInt8($0)] })
+      for position in [0, 10, 11, UInt64.max] { try await tree.truncate(through: position) }
+      #expect(try await tree.read(after: 0, through: 10).count == 10)
+      try await tree.truncate(through: 4)
+      while try server.execute("SELECT count(*) FROM puredux.entries").hasPrefix("6") == false { usleep(1000) }
+      #expect(await failure { try await tree.read(after: 0, through: 10) } == .truncated(first: 5))
+      #expect(try await tree.read(after: 4, through: 10).map(\.position) == Array(positions[4...]))
+      await log.close()
+    }
+
+    @Test("a snapshot of several parts is whole or not there, and what its writer left when it died goes with the next")
+    func snapshots() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = log["tree"]
+      _ = try await tree.append((0..<9).map { [UInt8($0)] })
+      let large = LogSnapshot(position: 5, bytes: (0..<(5 << 20)).map { UInt8(truncatingIfNeeded: $0 >> 3) })
+      try await tree.snapshots?.save(large)
+      #expect(try await tree.snapshots?.newest() == large)
+      try server.execute("INSERT INTO puredux.snapshot_parts VALUES (1, 4, 'left', 0, 'x'), (1, 7, 'later', 0, 'x')")
+      try await tree.snapshots?.save(LogSnapshot(position: 6, bytes: [1]))
+      #expect(
+        try server.execute("SELECT name FROM puredux.snapshot_parts WHERE name IN ('left', 'later')") == "later\n")
+      try server.execute("DELETE FROM puredux.snapshot_parts WHERE position = 6")
+      #expect(try await tree.snapshots?.newest() == nil)
+      await log.close()
+    }
+
+    @Test("a removal that was cut short is completed by the next process")
+    func removalCutShort() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      _ = try await log["tree"].append((0..<9).map { [UInt8($0)] })
+      // What there is when it dies behind its first step.
+      try server.execute(
+        "WITH gone AS (DELETE FROM puredux.trees RETURNING id) INSERT INTO puredux.removals SELECT id FROM gone")
+      #expect(await failure { try await log["tree"].head() } == nil)
+      let next = try await open(server)
+      while try server.execute("SELECT count(*) FROM puredux.removals WHERE NOT cleared") != "0\n" { usleep(1000) }
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "0\n")
+      await next.close()
+      await log.close()
+    }
+
+    @Test("an operator sees what is in the logs")
+    func view() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let store = try await list(log["boards/1"])
+      for text in ["a", "Größe", #"b\c"#] { try await store.send(text) }
+      await store.shutdown()
+      _ = try await log["boards/1"].append([1, 2])
+      let seen = try server.execute("SELECT key, position, text FROM puredux.contents ORDER BY position")
+      #expect(seen == #"boards/1|1|"a"\#nboards/1|2|"Gr\303\266\303\237e"\#nboards/1|3|"b\\c"\#nboards/1|4|\#n"#)
+      await log.close()
+    }
+  }
+#endif

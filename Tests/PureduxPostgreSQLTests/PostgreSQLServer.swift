@@ -1,0 +1,154 @@
+#if PostgreSQL
+  import Foundation
+  import Testing
+
+  /// A PostgreSQL on this machine, on a socket in a directory of its own, which can crash and be started again with what
+  /// it had stored.
+  final class PostgreSQLServer {
+    /// Where the server's programs are: `PUREDUX_POSTGRESQL`, or Debian's newest, or on the path.
+    static let programs: String? = {
+      let environment = ProcessInfo.processInfo.environment
+      let debian = "/usr/lib/postgresql"
+      let versions = ((try? FileManager.default.contentsOfDirectory(atPath: debian)) ?? []).compactMap { Int($0) }
+      let named = environment["PUREDUX_POSTGRESQL"].map { [$0] } ?? []
+      let paths = (environment["PATH"] ?? "").split(separator: ":").map(String.init)
+      let all = named + versions.sorted(by: >).map { "\(debian)/\($0)/bin" } + paths
+      return all.first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
+    }()
+
+    /// A server is never run by root.
+    private static var user: [String] {
+      geteuid() == 0 ? ["/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []
+    }
+
+    /// A directory as `initdb` makes it, copies of which are used.
+    private static let template = Result {
+      let directory = try makeDirectory()
+      try run([
+        try programs.unwrap() + "/initdb", "--pgdata", directory + "/data", "--username", "postgres", "--auth", "trust",
+        "--encoding", "UTF8", "--locale", "C", "--no-sync",
+      ])
+      return directory
+    }
+
+    private static func makeDirectory() throws -> String {
+      // The path of a socket has about a hundred bytes at most.
+      let directory = "/tmp/puredux-\(UUID().uuidString.prefix(8))"
+      try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+      if geteuid() == 0 { try run(["/bin/chown", "postgres:postgres", directory], as: []) }
+      return directory
+    }
+
+    /// Runs a program, and throws what it has said where it fails.
+    @discardableResult static func run(
+      _ command: [String], as user: [String]? = nil, input: String = ""
+    ) throws -> String {
+      let process = Process()
+      let all = (user ?? Self.user) + command
+      process.executableURL = URL(fileURLWithPath: all[0])
+      process.arguments = Array(all.dropFirst())
+      process.currentDirectoryURL = URL(fileURLWithPath: "/tmp")
+      let (given, said) = (Pipe(), Pipe())
+      process.standardInput = given
+      process.standardOutput = said
+      process.standardError = said
+      try process.run()
+      try given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+      try given.fileHandleForWriting.close()
+      let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      guard process.terminationStatus == 0 else { throw CommandFailure(text: text) }
+      return text
+    }
+
+    struct CommandFailure: Error { var text: String }
+
+    let directory: String
+    /// More settings, from the next start on.
+    var settings: [String]
+    private var process: Process?
+    /// The server lives as long as this is open: so it ends with the process of the tests, too.
+    private var lifeline: Pipe?
+
+    init(_ settings: [String] = []) throws {
+      directory = try Self.makeDirectory()
+      self.settings = settings
+      try Self.run(["/bin/cp", "-a", Self.template.get() + "/data", directory + "/data"])
+      try start()
+    }
+
+    deinit {
+      stop()
+      _ = try? Self.run(["/bin/rm", "-rf", directory])
+      try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    /// As the user of the database's superuser, or as another one.
+    func address(user: String = "postgres", password: String? = nil) -> String {
+      "host=\(directory) user=\(user) dbname=postgres" + (password.map { " password=\($0)" } ?? "")
+    }
+
+    /// Starts it, and waits until it lets somebody in.
+    func start(waits: Bool = true) throws {
+      let programs = try Self.programs.unwrap()
+      let process = Process()
+      let lifeline = Pipe()
+      process.executableURL = URL(fileURLWithPath: "/bin/sh")
+      // A line ends the server, at once and without leaving anything in order, and so does the end of this process.
+      let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server"#
+      let all = ["fsync=off", "listen_addresses=", "unix_socket_directories=" + directory] + settings
+      process.arguments =
+        ["-c", script, directory + ".log"] + Self.user + [programs + "/postgres", "-D", directory + "/data"]
+        + all.flatMap { ["-c", $0] }
+      process.currentDirectoryURL = URL(fileURLWithPath: "/tmp")
+      process.standardInput = lifeline
+      process.standardOutput = FileHandle.nullDevice
+      process.standardError = FileHandle.nullDevice
+      try process.run()
+      self.process = process
+      self.lifeline = lifeline
+      guard waits else { return }
+      let deadline = Date(timeIntervalSinceNow: 60)
+      while (try? execute("SELECT 1")) == nil {
+        try #require(Date() < deadline && process.isRunning, "the server does not start")
+        usleep(20_000)
+      }
+    }
+
+    /// As if the machine had died.
+    func stop() {
+      guard let process else { return }
+      try? lifeline?.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
+      try? lifeline?.fileHandleForWriting.close()
+      process.waitUntilExit()
+      // The server removes it as the last of all.
+      while FileManager.default.fileExists(atPath: directory + "/data/postmaster.pid") { usleep(5000) }
+      self.process = nil
+      try? FileManager.default.removeItem(atPath: directory + ".log")
+    }
+
+    /// As `psql` does it, one value a line.
+    @discardableResult func execute(_ text: String, user: String = "postgres") throws -> String {
+      try Self.run(
+        [
+          try Self.programs.unwrap() + "/psql", "-h", directory, "-U", user, "-d", "postgres", "-qAtX", "-v",
+          "ON_ERROR_STOP=1", "-f", "-",
+        ], input: text)
+    }
+
+    /// Copies what it has stored to a backup, or back, while it does not run.
+    func backUp() throws { try Self.run(["/bin/cp", "-a", directory + "/data", directory + "/backup"]) }
+
+    func restore() throws {
+      try Self.run(["/bin/rm", "-rf", directory + "/data"])
+      try Self.run(["/bin/cp", "-a", directory + "/backup", directory + "/data"])
+    }
+  }
+
+  extension Optional where Wrapped == String {
+    fileprivate func unwrap() throws -> String {
+      guard let self else { throw PostgreSQLServer.CommandFailure(text: "PostgreSQL is not installed.") }
+      return self
+    }
+  }
+#endif

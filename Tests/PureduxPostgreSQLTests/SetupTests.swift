@@ -1,0 +1,145 @@
+#if PostgreSQL
+  import Foundation
+  import PureduxLog
+  import PureduxLogTesting
+  import Testing
+
+  @testable import PureduxPostgreSQL
+
+  /// How the log is opened: tables, versions, rights, and what a server refuses.
+  @Suite(
+    .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
+  )
+  struct SetupTests {
+    private func failure(
+      _ address: String, _ change: (inout PostgreSQLLog.Options) -> Void = { _ in }
+    ) async -> LogError? {
+      var options = PostgreSQLLog.Options()
+      options.connectLimit = .seconds(2)
+      change(&options)
+      let given = options
+      return await PureduxPostgreSQLTests.failure { try await PostgreSQLLog(address, options: given).close() }
+    }
+
+    private func expectRefused(_ failure: LogError?, _ part: String, _ place: SourceLocation = #_sourceLocation) {
+      guard case .refused(let text)? = failure, text.contains(part) else {
+        Issue.record("\(String(describing: failure))", sourceLocation: place)
+        return
+      }
+    }
+
+    private func expectUnavailable(_ failure: LogError?, _ part: String, _ place: SourceLocation = #_sourceLocation) {
+      guard case .unavailable(let text)? = failure, text.contains(part) else {
+        Issue.record("\(String(describing: failure))", sourceLocation: place)
+        return
+      }
+    }
+
+    @Test("what a server refuses is refused, with what to do")
+    func refused() async throws {
+      let server = try PostgreSQLServer()
+      try server.execute("CREATE ROLE boards LOGIN PASSWORD 'secret'; CREATE ROLE other LOGIN PASSWORD 'secret'")
+      let hba = "local all postgres trust\nlocal postgres boards scram-sha-256\n"
+      try hba.write(toFile: server.directory + "/data/pg_hba.conf", atomically: false, encoding: .utf8)
+      try server.execute("SELECT pg_reload_conf()")
+      expectRefused(await failure(server.address(user: "boards", password: "wrong")), "password")
+      expectRefused(await failure(server.address(user: "other", password: "secret")), "pg_hba.conf")
+      expectRefused(await failure("host=\(server.directory) user=postgres dbname=none"), "database")
+      expectRefused(await failure(server.address(user: "boards", password: "secret")), "setupScript")
+      for text in ["postgresql://a:b%zz@c/d", "no option", "horst=a", "host='"] {
+        let found = await failure(text)
+        expectRefused(found, "connection string")
+        #expect(!"\(String(describing: found))".contains("b%zz"))
+      }
+      for schema in ["", String(repeating: "s", count: 64), "a\0"] {
+        expectRefused(await failure(server.address()) { $0.schema = schema }, "schema")
+      }
+    }
+
+    @Test("a server that cannot be reached, is starting, or has no connection left may be there later")
+    func unavailable() async throws {
+      expectUnavailable(await failure("host=/nowhere dbname=postgres"), "/nowhere")
+      expectUnavailable(await failure("host=127.0.0.1 port=1 dbname=postgres"), "refused")
+      let server = try PostgreSQLServer(["max_connections=10", "superuser_reserved_connections=0"])
+      var logs: [PostgreSQLLog] = []
+      for number in 0..<5 {
+        let log = try await open(server)
+        _ = try await log["tree"].append([UInt8(number)])
+        logs.append(log)
+      }
+      expectUnavailable(await failure(server.address()), "max_connections")
+      for log in logs { await log.close() }
+      #expect(await failure(server.address()) == nil)
+    }
+
+    @Test("the tables are made by who comes first, at the same time, in any schema and any encoding")
+    func madeOnce() async throws {
+      let server = try PostgreSQLServer()
+      try server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+      let address = "host=\(server.directory) user=postgres dbname=latin"
+      var options = PostgreSQLLog.Options()
+      options.schema = #"odd "näme"; $."#
+      let given = options
+      try await withThrowingTaskGroup { tasks in
+        for number in 0..<6 {
+          tasks.addTask {
+            let log = try await PostgreSQLLog(address, options: given)
+            _ = try await log["größe 🏳️‍🌈"].append([UInt8(number)])
+            await log.close()
+          }
+        }
+        try await tasks.waitForAll()
+      }
+      let log = try await PostgreSQLLog(address, options: given)
+      #expect(try await log["größe 🏳️‍🌈"].head() == 6)
+      await log.close()
+    }
+
+    @Test("a role that may make nothing uses what the script has made, and needs no more than it grants")
+    func script() async throws {
+      let server = try PostgreSQLServer()
+      let role = #"bo"ards"#
+      let script = try PostgreSQLLog.setupScript(schema: "logs", role: role)
+      try server.execute(#"CREATE ROLE "bo""ards" LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC"#)
+      let address = "host=\(server.directory) user='\(role)' dbname=postgres"
+      expectRefused(
+        await failure(address) {
+          $0.schema = "logs"; $0.makesTables = false
+        }, "no tables")
+      try server.execute(script)
+      var options = PostgreSQLLog.Options()
+      (options.schema, options.makesTables, options.truncationGrace) = ("logs", false, .zero)
+      let log = try await PostgreSQLLog(address, options: options)
+      try await checkOrderedLog(within: .seconds(120)) { log[$0] }
+      for try await key in log.keys(prefix: "") { try await log.remove(key) }
+      try await checkLogDirectory(log, within: .seconds(120))
+    }
+
+    @Test("the script is the one that was promised")
+    func golden() throws {
+      let directory = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+      let path = directory.appendingPathComponent("Golden/version-1.sql")
+      let script = try PostgreSQLLog.setupScript(role: "boards")
+      if ProcessInfo.processInfo.environment["PUREDUX_WRITE_GOLDEN"] != nil {
+        try script.write(to: path, atomically: true, encoding: .utf8)
+      }
+      #expect(script == (try String(contentsOf: path, encoding: .utf8)))
+    }
+
+    @Test("tables of a newer version are not touched, and those of an older one only by who may")
+    func versions() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      await log.close()
+      try server.execute("UPDATE puredux.about SET version = 2")
+      expectRefused(await failure(server.address()), "newer version")
+      try server.execute("UPDATE puredux.about SET version = 0")
+      expectRefused(await failure(server.address()) { $0.makesTables = false }, "not to be changed")
+      try server.execute("DELETE FROM puredux.about")
+      guard case .damaged? = await failure(server.address()) else {
+        Issue.record("Tables without a version are used.")
+        return
+      }
+    }
+  }
+#endif
