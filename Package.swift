@@ -45,7 +45,8 @@ let package = Package(
       swiftSettings: [.strictMemorySafety()]),
     // What tests of several modules use.
     .target(
-      name: "PureduxTestSupport", dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting", "PureduxTesting"],
+      name: "PureduxTestSupport",
+      dependencies: ["Puredux", "PureduxLog", "PureduxLogTesting", "PureduxPostgreSQL", "PureduxTesting"],
       path: "Tests/Support", swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxTestingTests", dependencies: ["Puredux", "PureduxTesting", "PureduxTestSupport"],

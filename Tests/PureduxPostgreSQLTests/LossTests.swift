@@ -3,6 +3,7 @@
   import Puredux
   import PureduxLog
   import PureduxLogTesting
+  import PureduxTestSupport
   import Testing
 
   @testable import PureduxPostgreSQL

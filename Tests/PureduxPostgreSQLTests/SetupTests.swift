@@ -2,6 +2,7 @@
   import Foundation
   import PureduxLog
   import PureduxLogTesting
+  import PureduxTestSupport
   import Testing
 
   @testable import PureduxPostgreSQL

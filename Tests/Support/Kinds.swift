@@ -49,8 +49,20 @@ package enum Kind: Int, CaseIterable, Sendable {
   case childOfPart, childOfKey, grandchildOfPart
   case rootSequence, scopeSequence, childSequence
   case fileRoot, fileChild, unreliableRoot, unreliableGrandchild, unreliableChildOfKey
+  case databaseRoot, databaseChild
 
-  private static let every: [Kind] = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
+  private static let every: [Kind] = allKinds.filter { $0.isAvailable }
+  private static let allKinds = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
+
+  /// Whether what it needs is installed.
+  private var isAvailable: Bool {
+    guard self == .databaseRoot || self == .databaseChild else { return true }
+    #if PostgreSQL
+      return PostgreSQLServer.programs != nil
+    #else
+      return false
+    #endif
+  }
 
   /// Those that are tested in this run: those that follow a log only in a thorough one.
   package static let allCases: [Kind] = isThorough ? every : inMemory
@@ -66,7 +78,7 @@ package enum Kind: Int, CaseIterable, Sendable {
       .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot:
       0
     case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence, .fileChild,
-      .childOfPart, .childOfKey, .unreliableChildOfKey:
+      .childOfPart, .childOfKey, .unreliableChildOfKey, .databaseChild:
       1
     case .grandchild, .unreliableGrandchild, .grandchildOfPart: 2
     }
@@ -78,10 +90,16 @@ package enum Kind: Int, CaseIterable, Sendable {
   /// The log that its root store follows, if it does: empty.
   package var log: (any OrderedLog)? {
     switch self {
-    case .fileRoot, .fileChild: TemporaryLog()
+    case .fileRoot, .fileChild: return TemporaryLog()
     case .unreliableRoot, .unreliableGrandchild, .unreliableChildOfKey:
-      UnreliableLog(MemoryLog(), seed: UInt64.random(in: 0 ... .max))
-    default: nil
+      return UnreliableLog(MemoryLog(), seed: UInt64.random(in: 0 ... .max))
+    case .databaseRoot, .databaseChild:
+      #if PostgreSQL
+        return SharedDatabaseLog()
+      #else
+        return nil
+      #endif
+    default: return nil
     }
   }
 
@@ -133,7 +151,7 @@ package struct Subject: Sendable {
     self.children = children
     store =
       switch kind {
-      case .rootActor, .rootSequence, .fileRoot, .unreliableRoot: root
+      case .rootActor, .rootSequence, .fileRoot, .unreliableRoot, .databaseRoot: root
       case .rootProxy: root.store()
       case .scope, .scopeSequence: root.scope { $0 }
       case .scopeOfScope: root.scope { $0.root }.scope { Snapshot(root: $0) }
@@ -143,7 +161,7 @@ package struct Subject: Sendable {
       case .projection: root.projection(action: { $0 }, state: { $0 })
       case .attendedRoot: root
       case .child, .grandchild, .childSequence, .fileChild, .unreliableGrandchild, .childOfPart, .childOfKey,
-        .grandchildOfPart, .unreliableChildOfKey:
+        .grandchildOfPart, .unreliableChildOfKey, .databaseChild:
         children[kind.depth - 1]
       case .childProxy: children[0].store()
       case .scopeOfChild: children[0].scope { $0 }

@@ -1,12 +1,14 @@
 #if PostgreSQL
   import Foundation
-  import Testing
+  import Puredux
+  import PureduxLog
+  import PureduxPostgreSQL
 
   /// A PostgreSQL on this machine, on a socket in a directory of its own, which can crash and be started again with what
   /// it had stored.
-  final class PostgreSQLServer {
+  package final class PostgreSQLServer {
     /// Where the server's programs are: `PUREDUX_POSTGRESQL`, or Debian's newest, or on the path.
-    static let programs: String? = {
+    package static let programs: String? = {
       let environment = ProcessInfo.processInfo.environment
       let debian = "/usr/lib/postgresql"
       let versions = ((try? FileManager.default.contentsOfDirectory(atPath: debian)) ?? []).compactMap { Int($0) }
@@ -40,7 +42,7 @@
     }
 
     /// Runs a program, and throws what it has said where it fails.
-    @discardableResult static func run(
+    @discardableResult package static func run(
       _ command: [String], as user: [String]? = nil, input: String = ""
     ) throws -> String {
       let process = Process()
@@ -61,16 +63,16 @@
       return text
     }
 
-    struct CommandFailure: Error { var text: String }
+    package struct CommandFailure: Error { package var text: String }
 
-    let directory: String
+    package let directory: String
     /// More settings, from the next start on.
-    var settings: [String]
+    package var settings: [String]
     private var process: Process?
     /// The server lives as long as this is open: so it ends with the process of the tests, too.
     private var lifeline: Pipe?
 
-    init(_ settings: [String] = []) throws {
+    package init(_ settings: [String] = []) throws {
       directory = try Self.makeDirectory()
       self.settings = settings
       try Self.run(["/bin/cp", "-a", Self.template.get() + "/data", directory + "/data"])
@@ -84,12 +86,12 @@
     }
 
     /// As the user of the database's superuser, or as another one.
-    func address(user: String = "postgres", password: String? = nil) -> String {
+    package func address(user: String = "postgres", password: String? = nil) -> String {
       "host=\(directory) user=\(user) dbname=postgres" + (password.map { " password=\($0)" } ?? "")
     }
 
     /// Starts it, and waits until it lets somebody in.
-    func start(waits: Bool = true) throws {
+    package func start(waits: Bool = true) throws {
       let programs = try Self.programs.unwrap()
       let process = Process()
       let lifeline = Pipe()
@@ -110,13 +112,13 @@
       guard waits else { return }
       let deadline = Date(timeIntervalSinceNow: 60)
       while (try? execute("SELECT 1")) == nil {
-        try #require(Date() < deadline && process.isRunning, "the server does not start")
+        guard Date() < deadline, process.isRunning else { throw CommandFailure(text: "The server does not start.") }
         usleep(20_000)
       }
     }
 
     /// As if the machine had died.
-    func stop() {
+    package func stop() {
       guard let process else { return }
       try? lifeline?.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
       try? lifeline?.fileHandleForWriting.close()
@@ -128,7 +130,7 @@
     }
 
     /// As `psql` does it, one value a line.
-    @discardableResult func execute(_ text: String, user: String = "postgres") throws -> String {
+    @discardableResult package func execute(_ text: String, user: String = "postgres") throws -> String {
       try Self.run(
         [
           try Self.programs.unwrap() + "/psql", "-h", directory, "-U", user, "-d", "postgres", "-qAtX", "-v",
@@ -137,11 +139,65 @@
     }
 
     /// Copies what it has stored to a backup, or back, while it does not run.
-    func backUp() throws { try Self.run(["/bin/cp", "-a", directory + "/data", directory + "/backup"]) }
+    package func backUp() throws { try Self.run(["/bin/cp", "-a", directory + "/data", directory + "/backup"]) }
 
-    func restore() throws {
+    package func restore() throws {
       try Self.run(["/bin/rm", "-rf", directory + "/data"])
       try Self.run(["/bin/cp", "-a", directory + "/backup", directory + "/data"])
+    }
+  }
+
+  /// A tree of its own on a server that all such logs of a run share: some tests end while their stores go on.
+  ///
+  /// The log is opened when it is used. What is appended before that waits, in order.
+  package final class SharedDatabaseLog: OrderedLog {
+    private typealias Append = (entry: [UInt8], outcome: @Sendable (Result<UInt64, LogError>) -> Void)
+
+    private static let logs = Task.detached {
+      let server = try PostgreSQLServer()
+      servers.withLock { $0 = server }
+      atexit { SharedDatabaseLog.servers.withLock { $0.take() }?.stop() }
+      return try await PostgreSQLLog(server.address())
+    }
+    private static let servers = LockedValue<PostgreSQLServer?>(nil)
+
+    private let opening: Task<any OrderedLog, Never>
+    private let appends: AsyncStream<Append>.Continuation
+
+    package init() {
+      // Where it cannot be opened, the tests are to fail.
+      let opening = Task.detached { try! await Self.logs.value["\(UUID())"] }
+      let (waiting, appends) = AsyncStream.makeStream(of: Append.self)
+      Task.detached {
+        let log = await opening.value
+        for await append in waiting { log.append(append.entry, outcome: append.outcome) }
+      }
+      self.opening = opening
+      self.appends = appends
+    }
+
+    deinit { appends.finish() }
+
+    package func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      appends.yield((entry, outcome))
+    }
+
+    package func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      let reading = LockedValue<AsyncThrowingStream<[LogRecord], any Error>?>(nil)
+      return AsyncThrowingStream { [opening] in
+        let log = await opening.value
+        let stream = reading.withLock { stream in
+          stream = stream ?? log.records(after: position)
+          return stream
+        }
+        for try await records in stream! { return records }
+        return nil
+      }
+    }
+
+    package func head() async throws(LogError) -> UInt64 { try await opening.value.head() }
+    package func truncate(through position: UInt64) async throws(LogError) {
+      try await opening.value.truncate(through: position)
     }
   }
 
