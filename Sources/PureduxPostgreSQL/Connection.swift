@@ -39,6 +39,9 @@
     private let notices: Notices
     /// Whether nothing more can be asked.
     private(set) var isBroken = false
+    /// Whether the log has been opened: what a server refuses since then it may take later, as a password was changed,
+    /// say, or a right taken away. It was not told about an entry that there never will be one.
+    var isOpened = false
 
     private init(_ connection: OpaquePointer) {
       unsafe self.connection = connection
@@ -145,7 +148,7 @@
       if unsafe PQstatus(connection) == CONNECTION_BAD { throw connectionFailure() }
       var awaited = PGRES_POLLING_WRITING
       while awaited != PGRES_POLLING_OK {
-        let isReady = wait(forWriting: awaited == PGRES_POLLING_WRITING, until: deadline)
+        let isReady = wait(for: awaited == PGRES_POLLING_WRITING ? POLLOUT : POLLIN, until: deadline)
         guard isReady else { throw .unavailable("\(place) has not let anybody in within \(limit).") }
         awaited = unsafe PQconnectPoll(connection)
         if awaited == PGRES_POLLING_FAILED { throw connectionFailure() }
@@ -182,9 +185,8 @@
     var serverProcess: Int32 { unsafe PQbackendPID(connection) }
 
     /// False where the time has passed.
-    private func wait(forWriting: Bool, until deadline: ContinuousClock.Instant) -> Bool {
-      var waited = pollfd(fd: descriptor, events: Int16(forWriting ? POLLIN | POLLOUT : POLLIN), revents: 0)
-      if !forWriting { waited.events = Int16(POLLIN) }
+    private func wait(for events: Int32, until deadline: ContinuousClock.Instant) -> Bool {
+      var waited = pollfd(fd: descriptor, events: Int16(events), revents: 0)
       while true {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { return false }
@@ -267,7 +269,7 @@
     }
 
     private func flush(_ patience: Patience) throws(LogError) {
-      try wait(patience, forWriting: true) { () throws(LogError) in
+      try wait(patience, for: POLLIN | POLLOUT) { () throws(LogError) in
         // SAFETY: the connection is there.
         let left = unsafe PQflush(connection)
         if left < 0 { throw lost(message) }
@@ -278,7 +280,7 @@
     /// The next answer; nil at the end of those to one statement.
     private func nextAnswer(_ patience: Patience) throws(LogError) -> Answer? {
       // SAFETY: the connection is there. The result is the answer's, which frees it.
-      try wait(patience, forWriting: false) { () throws(LogError) in unsafe PQisBusy(connection) == 0 }
+      try wait(patience, for: POLLIN) { () throws(LogError) in unsafe PQisBusy(connection) == 0 }
       guard let result = unsafe PQgetResult(connection) else {
         if unsafe PQstatus(connection) == CONNECTION_BAD { throw lost(message) }
         return nil
@@ -288,12 +290,12 @@
 
     /// Waits until something is done, and takes in what comes meanwhile.
     private func wait(
-      _ patience: Patience, forWriting: Bool, _ isDone: () throws(LogError) -> Bool
+      _ patience: Patience, for events: Int32, _ isDone: () throws(LogError) -> Bool
     ) throws(LogError) {
       let begin = ContinuousClock.now
       var deadline = begin + patience.limit
       while try !isDone() {
-        if !wait(forWriting: forWriting, until: deadline) {
+        if !wait(for: events, until: deadline) {
           let waited = begin.duration(to: .now)
           guard patience.goesOn?(waited) ?? false else {
             throw lost("\(place) has not answered within \(patience.limit).")
@@ -321,7 +323,7 @@
     /// A server that takes nothing, as it has become a standby, or ends, is left for another one.
     private func found(_ failure: LogError) -> LogError {
       if case .unavailable = failure { isBroken = isBroken || Failure.isOfServer(failure) }
-      return failure
+      return isOpened ? failure.passing : failure
     }
 
     func giveUp() { isBroken = true }

@@ -63,4 +63,9 @@
       return code == "25006" || code.hasPrefix("08") || code.hasPrefix("57P")
     }
   }
+
+  extension LogError {
+    /// The same, as what may be otherwise later.
+    var passing: LogError { if case .refused(let text) = self { .unavailable(text) } else { self } }
+  }
 #endif

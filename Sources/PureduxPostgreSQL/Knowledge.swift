@@ -41,14 +41,15 @@
 
     /// A server says where the log ends.
     ///
+    /// - Parameter known: What there was known to be before it was asked.
     /// - Returns: What that shows: at first that the server may be another one, and then that entries are lost.
-    func found(head: UInt64) -> LogError? {
+    func found(head: UInt64, knowing known: UInt64) -> LogError? {
       state.withLock { state in
-        guard head < state.position else {
-          (state.position, state.isSuspected) = (head, false)
+        guard head < known else {
+          (state.position, state.isSuspected) = (max(state.position, head), false)
           return nil
         }
-        let text = "The log ends at \(head), and has had an entry at \(state.position)."
+        let text = "The log ends at \(head), and has had an entry at \(known)."
         guard state.isSuspected else {
           state.isSuspected = true
           return .unavailable(text)

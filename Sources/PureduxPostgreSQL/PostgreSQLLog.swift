@@ -100,7 +100,7 @@
       options.answerLimit = max(options.answerLimit.clamped, .seconds(1))
       options.pollInterval = min(max(options.pollInterval, .milliseconds(10)), .seconds(60))
       self.options = options
-      let schema = try Schema(options.schema)
+      let schema = try Schema(options.schema, waiting: options.answerLimit)
       self.schema = schema
       let patience = Connection.Patience(limit: options.answerLimit)
       self.patience = patience
@@ -123,14 +123,16 @@
         shared.channel.withLock { $0 = "puredux " + identity }
       }
       let followers = followers
-      reading = Session(connection, label: "puredux.postgresql.reading", limit: options.answerLimit) { texts in
+      reading = Session(connection, label: "puredux.postgresql.reading", limit: options.answerLimit, isOpened: false) {
+        texts in
         for text in texts { Self.notified(text, of: shared.sender, followers) }
       } opening: { connection throws(LogError) in
         try identify(connection)
         let channel = shared.channel.withLock { $0 }
         _ = try connection.query(Statement(text: "LISTEN \"\(channel)\""), patience)
       }
-      writing = Session(connection, label: "puredux.postgresql.writing", limit: options.answerLimit, opening: identify)
+      writing = Session(
+        connection, label: "puredux.postgresql.writing", limit: options.answerLimit, isOpened: true, opening: identify)
       let reading = reading
       writer = Writer(writing, schema, answerLimit: options.answerLimit) { trees in
         Self.tell(trees, shared, reading, patience)
@@ -170,7 +172,7 @@
     ///   - role: The role that the program connects as.
     /// - Throws: `LogError.refused` where that is no schema's name.
     public static func setupScript(schema: String = "puredux", role: String) throws(LogError) -> String {
-      try Schema(schema).script(for: role)
+      try Schema(schema, waiting: .seconds(5)).script(for: role)
     }
 
     /// The log of a tree. Asks nothing of the database until it is used.

@@ -60,7 +60,9 @@
     private func id(_ connection: Connection, makes: Bool = false) throws(LogError) -> Int64? {
       if let id = knowledge.id { return id }
       if makes {
-        _ = try query(connection, "INSERT INTO $.trees (key) VALUES ($1) ON CONFLICT DO NOTHING", .bytes(key))
+        let statement = schema.limited(
+          " INSERT INTO $.trees (key) SELECT $1 FROM setting ON CONFLICT DO NOTHING", .bytes(key))
+        _ = try connection.query(statement, patience)
       }
       guard let id = try query(connection, "SELECT id FROM $.trees WHERE key = $1", .bytes(key)).integer(0, 0) else {
         return nil
@@ -76,10 +78,12 @@
     }
 
     private func row(_ id: Int64, _ connection: Connection) throws(LogError) -> Row {
+      // What is known before the question has to be in the answer.
+      let known = knowledge.position
       let found = try query(connection, "SELECT head, first FROM $.trees WHERE id = $1", .integer(id))
       guard let head = found.integer(0, 0), let first = found.integer(0, 1) else { throw try missing(id, connection) }
       let row = Row(head: UInt64(max(0, head)), first: UInt64(max(1, first)))
-      if let problem = knowledge.found(head: row.head) {
+      if let problem = knowledge.found(head: row.head, knowing: known) {
         // The next one is to another server, if there is one.
         connection.giveUp()
         throw problem
@@ -150,10 +154,7 @@
             return (Array(records), isCut)
           }
           let row = try self.row(id, connection)
-          if row.head <= position, found.isEmpty {
-            guard row.head == position || self.knowledge.position < position else { continue }
-            return ([], false)
-          }
+          if row.head <= position, found.isEmpty { return ([], false) }
           if row.first > position + 1 { throw .truncated(first: row.first) }
         }
         throw self.knowledge.noteDamage(
@@ -206,9 +207,10 @@
     ) throws(LogError) -> Bool {
       let row = try row(id, connection)
       guard position > 0, position < row.head else { return false }
-      _ = try query(
-        connection, "UPDATE $.trees SET first = greatest(first, $2 + 1) WHERE id = $1 AND head > $2", .integer(id),
+      let statement = schema.limited(
+        " UPDATE $.trees SET first = greatest(first, $2 + 1) FROM setting WHERE id = $1 AND head > $2", .integer(id),
         .integer(Int64(position)))
+      _ = try connection.query(statement, patience)
       return true
     }
 
@@ -309,14 +311,15 @@
             bytes = excluded.bytes WHERE \(condition)
           """, .integer(id), .integer(position), .text(name), .integer(count), .integer(Int64(snapshot.bytes.count)))
         if kept.changed == 1 {
-          // Those of the one before, and what was being written when its writer died.
+          // Those of the one before, and of others before it whose writers have died. One that somebody is writing is of
+          // the same position, or a later one.
           _ = try self.query(
             connection,
             """
             DELETE FROM $.snapshot_parts AS parts USING $.snapshots AS kept WHERE parts.tree = $1 AND kept.tree = $1
-              AND parts.name <> kept.name AND (parts.position < kept.position OR parts.position = $2 OR parts.position >
-                (SELECT head FROM $.trees AS trees WHERE trees.id = $1))
-            """, .integer(id), .integer(position))
+              AND parts.name <> kept.name AND (parts.position < kept.position
+                OR parts.position > (SELECT head FROM $.trees AS trees WHERE trees.id = $1))
+            """, .integer(id))
         } else {
           _ = try self.query(
             connection, "DELETE FROM $.snapshot_parts WHERE tree = $1 AND position = $2 AND name = $3", .integer(id),
@@ -370,13 +373,12 @@
     func remove() async throws(LogError) {
       let id = try await ask { connection throws(LogError) -> Int64? in
         // Whatever is there by now: who removes it asks for no tree in particular.
-        let removed = try self.query(
-          connection,
+        let statement = self.schema.limited(
           """
-          WITH gone AS (DELETE FROM $.trees WHERE key = $1 RETURNING id)
+          , gone AS (DELETE FROM $.trees USING setting WHERE key = $1 RETURNING id)
           INSERT INTO $.removals (tree) SELECT id FROM gone RETURNING tree
           """, .bytes(self.key))
-        return removed.integer(0, 0)
+        return try connection.query(statement, self.patience).integer(0, 0)
       }
       guard let id else { return }
       wakeFollowers()

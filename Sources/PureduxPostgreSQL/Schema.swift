@@ -21,12 +21,18 @@
     private let name: String
     /// Quoted, with a point.
     private let prefix: String
+    /// What a statement begins with that may have to wait for a row that somebody else has locked, and goes on with `FROM
+    /// setting`: it ends then by itself. A server that is not asked any more goes on waiting.
+    private let limit: String
 
-    init(_ name: String) throws(LogError) {
+    /// - Parameter lockLimit: How long a statement waits for a row, in whole seconds.
+    init(_ name: String, waiting lockLimit: Duration) throws(LogError) {
       guard !name.isEmpty, name.utf8.count <= 63, !name.utf8.contains(0) else {
         throw .refused("A schema's name has 1 to 63 bytes: \(name)")
       }
       self.name = name
+      let seconds = min(max(1, lockLimit.components.seconds), 2_000_000)
+      limit = "WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '\(seconds)s', true))"
       prefix = Self.quoted(name) + "."
     }
 
@@ -37,6 +43,11 @@
     /// A statement, with the schema's name in place of `$.`.
     func statement(_ text: String, _ parameters: Parameter...) -> Statement {
       Statement(text: filled(text), parameters: parameters)
+    }
+
+    /// One that waits for a row no longer than for an answer: it goes on with `FROM setting`.
+    func limited(_ text: String, _ parameters: Parameter...) -> Statement {
+      Statement(text: limit + filled(text), parameters: parameters)
     }
 
     private func filled(_ text: String) -> String {
@@ -62,6 +73,9 @@
         """,
         """
         CREATE TABLE $.removals (tree bigint PRIMARY KEY, cleared boolean NOT NULL DEFAULT false)
+        """,
+        """
+        CREATE INDEX removals_rest ON $.removals (tree) WHERE NOT cleared
         """,
         """
         CREATE TABLE $.snapshots (

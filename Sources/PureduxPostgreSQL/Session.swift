@@ -32,6 +32,8 @@
       var nextAttempt = ContinuousClock.now
       var failure: LogError?
       var isClosed = false
+      /// Whether there has been a connection of the log's.
+      var isOpened: Bool
     }
 
     /// Done with each new connection: what it throws is a failure of the attempt.
@@ -46,12 +48,14 @@
     /// Called on the queue with what notifications say.
     private let notified: (@Sendable (_ texts: [String]) -> Void)?
     /// Used on the queue only.
-    private let state = LockedValue(State())
+    private let state: LockedValue<State>
 
+    /// - Parameter isOpened: Whether the log has been opened by another session.
     init(
-      _ text: String, label: String, limit: Duration, notified: (@Sendable ([String]) -> Void)? = nil,
+      _ text: String, label: String, limit: Duration, isOpened: Bool, notified: (@Sendable ([String]) -> Void)? = nil,
       opening: @escaping Opening
     ) {
+      state = LockedValue(State(isOpened: isOpened))
       self.text = text
       self.limit = limit
       self.notified = notified
@@ -116,20 +120,23 @@
         try opening(connection)
         let watch = notified.map { _ in Watch(connection, queue) { [weak self] in self?.receive() } }
         state.withLock { state in
+          connection.isOpened = true
           state.connection = connection
           state.watch = watch
+          state.isOpened = true
           state.failures = 0
           state.failure = nil
         }
         return connection
       } catch {
-        state.withLock { state in
+        throw state.withLock { state in
+          let error = state.isOpened ? error.passing : error
           state.failures += 1
           state.failure = error
           let pause = min(Self.longestPause, .milliseconds(50) * (1 << min(state.failures, 7)))
           state.nextAttempt = ContinuousClock.now + pause * Double.random(in: 0.5...1)
+          return error
         }
-        throw error
       }
     }
 

@@ -129,10 +129,11 @@
       for start in stride(from: 0, to: keys.count, by: 1000) {
         let some = Parameter.list(Array(keys[start..<min(start + 1000, keys.count)]))
         _ = try connection.query(
-          schema.statement(
-            "INSERT INTO $.trees (key) SELECT given FROM unnest($1) AS given ORDER BY given ON CONFLICT DO NOTHING",
-            some
-          ), patience)
+          schema.limited(
+            """
+             INSERT INTO $.trees (key) SELECT given FROM setting, unnest($1) AS given ORDER BY given
+            ON CONFLICT DO NOTHING
+            """, some), patience)
         let found = try connection.query(
           schema.statement("SELECT key, id FROM $.trees WHERE key = ANY ($1)", some), patience)
         for row in 0..<found.count {
@@ -235,22 +236,17 @@
     /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
     /// else has the row: so positions have no gaps, and rise in the order of the commits.
     private func statement(_ group: Group) -> Statement {
-      schema.statement(
+      schema.limited(
         """
-        WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true)), head AS (
+        , head AS (
           UPDATE $.trees SET head = head + cardinality($2) FROM setting WHERE id = $1
           RETURNING id, head - cardinality($2) AS base
         ), written AS (
           INSERT INTO $.entries (tree, position, entry) SELECT head.id, head.base + given.place, given.entry
           FROM head, unnest($2) WITH ORDINALITY AS given (entry, place))
         SELECT base FROM head
-        """, .integer(group.id), .list(group.appends.map(\.entry)), .text("\(answerLimit.milliseconds)ms"))
+        """, .integer(group.id), .list(group.appends.map(\.entry)))
     }
-  }
-
-  extension Duration {
-    /// As PostgreSQL takes it: at least one, and less than a month.
-    var milliseconds: Int64 { min(max(1, components.seconds), 2_000_000) * 1000 }
   }
 
   extension LogError {

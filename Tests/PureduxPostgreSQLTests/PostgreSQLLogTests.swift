@@ -233,18 +233,26 @@
       let log = try await open(server) { $0.answerLimit = .seconds(1) }
       let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
       let store = try await list(log["list"]) { phases.continuation.yield($0) }
-      try await store.send("before")
       try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
-      let sending = Task { try await store.send("during") }
+      // The server waits as soon as one of its processes has read that.
+      let isBack = Flag()
+      let sending = Task {
+        var count = 0
+        while !isBack.isRaised {
+          try await store.send("\(count)")
+          count += 1
+        }
+        return count
+      }
       for await phase in phases.stream { if case .waiting = phase { break } }
+      isBack.raise()
       for await list in store.states() {
-        #expect(list == ["before"])
+        #expect(list == (0..<list.count).map(String.init))
         break
       }
       try server.execute("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()")
-      try await sending.value
-      try await store.send("after")
-      #expect(await store.state == ["before", "during", "after"])
+      let count = try await sending.value
+      #expect(await store.state == (0..<count).map(String.init))
       await store.shutdown()
       await log.close()
     }
@@ -254,16 +262,19 @@
       let server = try PostgreSQLServer()
       let log = try await open(server) { $0.answerLimit = .seconds(60) }
       let tree = log["list"]
-      _ = try await tree.append([1])
       try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
-      async let outcome = failure { try await tree.append([2]) }
+      // The server waits as soon as one of its processes has read that: the first appends may not have to.
+      async let found = {
+        while true { if let failure = await failure(of: { try await tree.append([1]) }) { return failure } }
+      }()
       let cancels = """
         SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
         WHERE application_name = 'puredux' AND wait_event = 'SyncRep'
         """
-      while try server.execute(cancels).hasPrefix("0") { usleep(1000) }
-      guard case .unavailable(let text)? = await outcome, text.contains("standby") else {
-        Issue.record("\(String(describing: await outcome))")
+      while try server.execute(cancels).hasPrefix("0") { try await Task.sleep(for: .milliseconds(1)) }
+      let outcome = await found
+      guard case .unavailable(let text) = outcome, text.contains("standby") else {
+        Issue.record("\(outcome)")
         return
       }
       try server.execute("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()")
@@ -298,7 +309,9 @@
       for position in [0, 10, 11, UInt64.max] { try await tree.truncate(through: position) }
       #expect(try await tree.read(after: 0, through: 10).count == 10)
       try await tree.truncate(through: 4)
-      while try server.execute("SELECT count(*) FROM puredux.entries").hasPrefix("6") == false { usleep(1000) }
+      while try server.execute("SELECT count(*) FROM puredux.entries").hasPrefix("6") == false {
+        try await Task.sleep(for: .milliseconds(1))
+      }
       #expect(await failure { try await tree.read(after: 0, through: 10) } == .truncated(first: 5))
       #expect(try await tree.read(after: 4, through: 10).map(\.position) == Array(positions[4...]))
       await log.close()
@@ -332,7 +345,9 @@
         "WITH gone AS (DELETE FROM puredux.trees RETURNING id) INSERT INTO puredux.removals SELECT id FROM gone")
       #expect(await failure { try await log["tree"].head() } == nil)
       let next = try await open(server)
-      while try server.execute("SELECT count(*) FROM puredux.removals WHERE NOT cleared") != "0\n" { usleep(1000) }
+      while try server.execute("SELECT count(*) FROM puredux.removals WHERE NOT cleared") != "0\n" {
+        try await Task.sleep(for: .milliseconds(1))
+      }
       #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "0\n")
       await next.close()
       await log.close()

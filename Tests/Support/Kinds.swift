@@ -52,7 +52,7 @@ package enum Kind: Int, CaseIterable, Sendable {
   case databaseRoot, databaseChild
 
   private static let every: [Kind] = allKinds.filter { $0.isAvailable }
-  private static let allKinds = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
+  private static let allKinds: [Kind] = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
 
   /// Whether what it needs is installed.
   private var isAvailable: Bool {
@@ -68,14 +68,14 @@ package enum Kind: Int, CaseIterable, Sendable {
   package static let allCases: [Kind] = isThorough ? every : inMemory
   /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has
   /// been accepted and is not in the log yet (G12).
-  package static let inMemory = every.filter { $0.log == nil }
+  package static let inMemory = every.filter { !$0.followsLog }
   package static let children = allCases.filter { $0.depth > 0 }
 
   /// How many stores with local state there are on the path below the root.
   package var depth: Int {
     switch self {
     case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .keyed, .projection, .attendedRoot,
-      .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot:
+      .rootSequence, .scopeSequence, .fileRoot, .unreliableRoot, .databaseRoot:
       0
     case .child, .childProxy, .scopeOfChild, .projectionOfProjection, .attendedChild, .childSequence, .fileChild,
       .childOfPart, .childOfKey, .unreliableChildOfKey, .databaseChild:
@@ -86,6 +86,8 @@ package enum Kind: Int, CaseIterable, Sendable {
 
   /// Whether its stores have middleware, histories and a rule of emission, all of which leave everything as it is.
   package var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
+
+  private var followsLog: Bool { rawValue >= Kind.fileRoot.rawValue }
 
   /// The log that its root store follows, if it does: empty.
   package var log: (any OrderedLog)? {

@@ -6,7 +6,8 @@
 
   /// A PostgreSQL on this machine, on a socket in a directory of its own, which can crash and be started again with what
   /// it had stored.
-  package final class PostgreSQLServer {
+  // One test at a time uses it; of one that several share nothing is called but its address, and at last `stop`.
+  package final class PostgreSQLServer: @unchecked Sendable {
     /// Where the server's programs are: `PUREDUX_POSTGRESQL`, or Debian's newest, or on the path.
     package static let programs: String? = {
       let environment = ProcessInfo.processInfo.environment

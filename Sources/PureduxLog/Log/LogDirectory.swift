@@ -1,4 +1,5 @@
-/// The logs of many trees, each under its key: what an engine opens (`FileLog`, `NATSLog`; in tests `MemoryLogs`).
+/// The logs of many trees, each under its key: what an engine opens (`FileLog`,
+/// `PostgreSQLLog`, `NATSLog`; in tests `MemoryLogs`).
 ///
 ///     for try await key in log.keys(prefix: "boards/") { print(key) }  // All of them: `prefix: ""`.
 ///     try await log.remove("boards/17")

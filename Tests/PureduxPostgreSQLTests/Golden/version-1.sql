@@ -7,6 +7,7 @@ CREATE TABLE "puredux".trees (
 CREATE TABLE "puredux".entries (
   tree bigint NOT NULL, position bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (tree, position));
 CREATE TABLE "puredux".removals (tree bigint PRIMARY KEY, cleared boolean NOT NULL DEFAULT false);
+CREATE INDEX removals_rest ON "puredux".removals (tree) WHERE NOT cleared;
 CREATE TABLE "puredux".snapshots (
   tree bigint PRIMARY KEY, position bigint NOT NULL, name text NOT NULL, parts bigint NOT NULL,
   bytes bigint NOT NULL);

@@ -11,7 +11,7 @@
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )
-  struct SetupTests {
+  struct PostgreSQLSetupTests {
     private func failure(
       _ address: String, _ change: (inout PostgreSQLLog.Options) -> Void = { _ in }
     ) async -> LogError? {

@@ -12,7 +12,7 @@
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )
-  struct LossTests {
+  struct PostgreSQLLossTests {
     private func expectStop(_ store: ListStore, _ states: [String]) async throws {
       await #expect(throws: StoreError.self) { try await store.send("lost") }
       guard case .stopped(.unreadable(position: _)) = await store.statistics.log?.phase else {

@@ -1,0 +1,150 @@
+#if PostgreSQL
+  import PureduxLog
+  import PureduxLogTesting
+  import Testing
+
+  @testable import PureduxPostgreSQL
+
+  /// What a reader knows, without a database: what is appended here and elsewhere, read, notified and looked at in any
+  /// order, some of it late.
+  struct FeedTests {
+    /// A log, and one that follows it.
+    private struct Simulation {
+      let feed: Feed
+      var random: SeededGenerator
+      /// How many entries are committed: each is its position.
+      var head: UInt64 = 0
+      /// Appended here, and not told yet.
+      var untold: [ClosedRange<UInt64>] = []
+      /// What is being read, and what there was when the database looked.
+      var reading: (after: UInt64, head: UInt64?)?
+      /// Heads that were asked for, and have not come.
+      var looks: [UInt64] = []
+      var handedOut: [UInt64] = []
+
+      init(seed: UInt64) {
+        let knowledge = Knowledge()
+        _ = knowledge.learn(1)
+        feed = Feed(after: 0, of: knowledge)
+        random = SeededGenerator(seed: seed)
+      }
+
+      mutating func step() {
+        switch Int.random(in: 0..<9, using: &random) {
+        case 0:
+          let count = UInt64(Int.random(in: 0..<3, using: &random) + 1)
+          untold.append(head + 1...head + count)
+          head += count
+        case 1:
+          head += 1
+          if Int.random(in: 0..<2, using: &random) == 0 { feed.wake() }
+        case 2: tell()
+        case 3: look()
+        case 4: looks.append(head)
+        case 5: if !looks.isEmpty { _ = feed.found(head: looks.removeFirst()) }
+        case 6:
+          if reading != nil, Int.random(in: 0..<4, using: &random) == 0 {
+            reading = nil
+            feed.failed()
+          }
+        default: goOn()
+        }
+      }
+
+      private mutating func tell() {
+        guard !untold.isEmpty else { return }
+        let range = untold.removeFirst()
+        feed.offer(range.map { [UInt8(truncatingIfNeeded: $0)] }, to: 1, behind: range.lowerBound - 1)
+      }
+
+      private mutating func look() { if reading != nil { reading?.head = reading?.head ?? head } }
+
+      /// The reader asks what to do, or gets what it has asked for.
+      mutating func goOn() {
+        if let (after, found) = reading {
+          guard let found else { return look() }
+          let last = min(found, after + 3)
+          if last > after { handedOut += Array(after + 1...last) }
+          feed.read(through: last > after ? last : nil, hasMore: last < found)
+          reading = nil
+          return
+        }
+        switch feed.next() {
+        case .records(let records): handedOut += records.map(\.position)
+        case .read(let after): reading = (after, nil)
+        case .wait: break
+        }
+      }
+
+      /// Everything comes to rest: at last somebody looks.
+      mutating func end() {
+        while !untold.isEmpty { tell() }
+        for look in looks { _ = feed.found(head: look) }
+        for _ in 0..<3 * Int(head) + 30 { goOn() }
+        _ = feed.found(head: head)
+        for _ in 0..<3 * Int(head) + 30 { goOn() }
+      }
+    }
+
+    @Test("in whatever order things happen, each entry is handed out once, in order, and all of them in the end")
+    func random() {
+      for _ in 0..<5000 {
+        let seed = UInt64.random(in: .min ... .max)
+        var simulation = Simulation(seed: seed)
+        for _ in 0..<60 { simulation.step() }
+        simulation.end()
+        let expected = simulation.head == 0 ? [] : Array(1...simulation.head)
+        #expect(simulation.handedOut == expected, "seed \(seed)")
+      }
+    }
+
+    @Test("what is ready is bounded, and the rest is read")
+    func bounded() {
+      let knowledge = Knowledge()
+      _ = knowledge.learn(1)
+      let feed = Feed(after: 0, of: knowledge)
+      #expect(feed.next() == .read(after: 0))
+      feed.read(through: nil, hasMore: false)
+      let entry = [UInt8](repeating: 0, count: 300 << 10)
+      for base in 0..<UInt64(10) { feed.offer([entry], to: 1, behind: base) }
+      guard case .records(let records) = feed.next() else {
+        Issue.record("Nothing is ready.")
+        return
+      }
+      #expect(records.map(\.position) == [1, 2, 3])
+      #expect(feed.next() == .read(after: 3))
+    }
+
+    @Test("what is appended to another tree of the key is none of a reader's")
+    func another() {
+      let knowledge = Knowledge()
+      _ = knowledge.learn(1)
+      let feed = Feed(after: 0, of: knowledge)
+      #expect(feed.next() == .read(after: 0))
+      feed.read(through: nil, hasMore: false)
+      feed.offer([[1]], to: 2, behind: 0)
+      #expect(feed.next() == .read(after: 0))
+    }
+
+    @Test("a server that has less than there was is asked twice, and one that was asked before it was there is not it")
+    func knowledge() {
+      let knowledge = Knowledge()
+      #expect(knowledge.found(head: 5, knowing: 0) == nil)
+      knowledge.saw(7)
+      // Asked before.
+      #expect(knowledge.found(head: 6, knowing: 5) == nil)
+      #expect(knowledge.position == 7)
+      guard case .unavailable? = knowledge.found(head: 6, knowing: 7) else {
+        Issue.record("It is damaged at once, or not at all.")
+        return
+      }
+      #expect(knowledge.found(head: 7, knowing: 7) == nil)
+      for isDamaged in [false, true] {
+        let problem = knowledge.found(head: 6, knowing: 7)
+        if case .damaged(position: 7, _)? = problem { #expect(isDamaged) } else { #expect(!isDamaged) }
+      }
+      #expect(knowledge.damage != nil)
+      #expect(knowledge.appended(1, behind: 6, knowing: 7) == knowledge.damage)
+    }
+  }
+#endif
