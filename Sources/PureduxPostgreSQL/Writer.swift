@@ -40,7 +40,7 @@
       let tree: PostgreSQLTree
       let id: Int64
       /// What was known to be in the log before.
-      let known: UInt64
+      var known: UInt64 = 0
       var appends: [Append] = []
     }
 
@@ -57,6 +57,7 @@
     private let orders: BatchQueue<Append>
     private let answerLimit: Duration
     private let patience: LockedValue<Duration>
+    private let isClosing = LockedValue(false)
     private let schema: Schema
     private let committed: @Sendable ([Written]) -> Void
 
@@ -77,8 +78,9 @@
       orders.add(append) { self.perform($0) }
     }
 
-    /// Closes the connection behind what was given before.
+    /// Closes the connection behind what was given before, and waits for none of that longer than for an answer.
     func close() async {
+      isClosing.withLock { $0 = true }
       await withCheckedContinuation { continuation in
         session.queue.async {
           self.orders.performAll { self.perform($0) }
@@ -152,8 +154,10 @@
           append.outcome(.failure(.unavailable("The tree is being removed.")))
           continue
         }
-        groups[id, default: Group(tree: append.tree, id: id, known: append.tree.knowledge.position)].appends
-          .append(append)
+        var group = groups.removeValue(forKey: id) ?? Group(tree: append.tree, id: id)
+        group.known = max(group.known, append.tree.knowledge.position)
+        group.appends.append(append)
+        groups[id] = group
       }
       return groups.values.sorted { one, other in
         one.tree.key == other.tree.key ? one.id < other.id : one.tree.key.lexicographicallyPrecedes(other.tree.key)
@@ -174,7 +178,7 @@
         }
         if tells { groups.forEach { $0.appends.forEach { $0.outcome(.failure(error)) } } }
         self.orders.performAll { $0.forEach { $0.outcome(.failure(error)) } }
-        guard waited < limit else {
+        guard waited < limit, !self.isClosing.withLock({ $0 }) else {
           self.patience.withLock { $0 = min($0 * 2, Self.longestPatience) }
           return false
         }
@@ -229,6 +233,7 @@
       if let failure { group.tree.found(failure) }
       if isLate { return }
       for (index, append) in group.appends.enumerated() {
+        if failure == nil { append.tree.knowledge.saw(first + UInt64(index)) }
         append.outcome(failure.map { .failure($0) } ?? .success(first + UInt64(index)))
       }
     }

@@ -57,7 +57,10 @@
         feed.offer(range.map { [UInt8(truncatingIfNeeded: $0)] }, to: 1, behind: range.lowerBound - 1)
       }
 
-      private mutating func look() { if reading != nil { reading?.head = reading?.head ?? head } }
+      private mutating func look() {
+        guard let (after, found) = reading else { return }
+        reading = (after, found ?? head)
+      }
 
       /// The reader asks what to do, or gets what it has asked for.
       mutating func goOn() {

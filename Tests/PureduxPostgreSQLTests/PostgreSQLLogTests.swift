@@ -281,6 +281,20 @@
       await log.close()
     }
 
+    @Test("a log can be closed though a commit waits for a standby in vain")
+    func closedMeanwhile() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.answerLimit = .seconds(1) }
+      try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
+      let tree = log["list"]
+      while await failure(of: { try await tree.append([1]) }) == nil {}
+      await log.close()
+      guard case .unavailable? = await failure(of: { try await tree.append([2]) }) else {
+        Issue.record("A closed log takes something.")
+        return
+      }
+    }
+
     @Test("a database that is read-only takes nothing, and goes on when it does")
     func readOnly() async throws {
       let server = try PostgreSQLServer()
