@@ -4,7 +4,7 @@
   import PureduxLog
 
   /// The log of one tree in a database: a row with its head, and its entries.
-  final class PostgreSQLTree: LogOfEngine, SnapshotStore, SummaryStore {
+  final class PostgreSQLTree: LogOfEngine, DenseLog, SnapshotStore, SummaryStore {
     /// What the row of a tree says.
     private struct Row {
       var head: UInt64
@@ -91,8 +91,17 @@
       return row
     }
 
+    /// Why nothing was appended behind a position, or at all.
+    func refusal(
+      of id: Int64, behind head: UInt64?, _ connection: Connection
+    ) throws(LogError) -> LogError {
+      guard let head else { return try missing(id, connection) }
+      let row = try row(id, connection)
+      return row.head == head ? .unavailable("Somebody else writes to the log.") : .headIsElsewhere(row.head)
+    }
+
     /// Why a tree has no row.
-    func missing(_ id: Int64, _ connection: Connection) throws(LogError) -> LogError {
+    private func missing(_ id: Int64, _ connection: Connection) throws(LogError) -> LogError {
       let isRemoved = try query(connection, "SELECT count(*) FROM $.removals WHERE tree = $1", .integer(id))
       return knowledge.noteDamage(
         isRemoved.integer(0, 0) == 1
@@ -103,11 +112,29 @@
     // MARK: Entries
 
     func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-      var failure = knowledge.damage
-      if entry.count > entryLimit { failure = .refused("An entry of \(entry.count) bytes is too large.") }
-      if key.count > Schema.keyLimit { failure = .refused("The key of a log is too long: \(text)") }
-      if let failure { return owner.tell { outcome(.failure(failure)) } }
+      if let failure = obstacle(to: [entry]) { return owner.tell { outcome(.failure(failure)) } }
       owner.writer.append(Writer.Append(tree: self, entry: entry, outcome: outcome))
+    }
+
+    func append(_ entries: [[UInt8]], behind head: UInt64) async throws(LogError) {
+      if let failure = obstacle(to: entries) { throw failure }
+      guard !entries.isEmpty else { return }
+      let result: Result<UInt64, LogError> = await withCheckedContinuation { continuation in
+        var appends = entries.map { Writer.Append(tree: self, entry: $0) { _ in } }
+        // All have the same outcome, which the first one tells.
+        appends[0] = Writer.Append(tree: self, entry: entries[0]) { continuation.resume(returning: $0) }
+        owner.writer.append(appends, behind: head)
+      }
+      _ = try result.get()
+    }
+
+    /// Why entries are not taken, whatever the database says.
+    private func obstacle(to entries: [[UInt8]]) -> LogError? {
+      if key.count > Schema.keyLimit { return .refused("The key of a log is too long: \(text)") }
+      if let entry = entries.first(where: { $0.count > entryLimit }) {
+        return .refused("An entry of \(entry.count) bytes is too large.")
+      }
+      return knowledge.damage
     }
 
     /// Entries have been appended here, and are in the log.

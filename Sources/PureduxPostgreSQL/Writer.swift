@@ -42,6 +42,8 @@
       /// What was known to be in the log before.
       var known: UInt64 = 0
       var appends: [Append] = []
+      /// Where the tree is to end before; nil for wherever it does.
+      var head: UInt64?
     }
 
     /// How much goes into one transaction.
@@ -78,6 +80,11 @@
       orders.add(append) { self.perform($0) }
     }
 
+    /// Appends entries to one tree, if it ends at a position: all of them, or none.
+    func append(_ appends: [Append], behind head: UInt64) {
+      session.queue.async { self.write(appends, behind: head) }
+    }
+
     /// Closes the connection behind what was given before, and waits for none of that longer than for an answer.
     func close() async {
       isClosing.withLock { $0 = true }
@@ -105,14 +112,15 @@
       }
     }
 
-    private func write(_ appends: [Append]) {
+    private func write(_ appends: [Append], behind head: UInt64? = nil) {
       let outcome = session.perform { connection throws(LogError) in
         try self.bind(appends, connection)
         return self.groups(appends)
       }
       switch outcome {
       case .failure(let error): appends.forEach { $0.outcome(.failure(error)) }
-      case .success(let groups):
+      case .success(var groups):
+        for index in groups.indices { groups[index].head = head }
         for start in stride(from: 0, to: groups.count, by: Self.treeLimit) {
           write(Array(groups[start..<min(start + Self.treeLimit, groups.count)]))
         }
@@ -194,7 +202,7 @@
           if let base = answer.integer(0, 0) {
             bases.append(.success(UInt64(max(0, base))))
           } else {
-            bases.append(.failure(try group.tree.missing(group.id, connection)))
+            bases.append(.failure(try group.tree.refusal(of: group.id, behind: group.head, connection)))
           }
         }
         return bases
@@ -230,7 +238,7 @@
         // Those who follow are told first: a `send` ends when its action has come back.
         if failure == nil { group.tree.appended(group.appends.map(\.entry), behind: base) }
       }
-      if let failure { group.tree.found(failure) }
+      if let failure, failure.isLasting { group.tree.found(failure) }
       if isLate { return }
       for (index, append) in group.appends.enumerated() {
         if failure == nil { append.tree.knowledge.saw(first + UInt64(index)) }
@@ -241,16 +249,19 @@
     /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
     /// else has the row: so positions have no gaps, and rise in the order of the commits.
     private func statement(_ group: Group) -> Statement {
-      schema.limited(
+      var statement = schema.limited(
         """
         , head AS (
-          UPDATE $.trees SET head = head + cardinality($2) FROM setting WHERE id = $1
+          UPDATE $.trees SET head = head + cardinality($2) FROM setting
+          WHERE id = $1\(group.head == nil ? "" : " AND head = $3")
           RETURNING id, head - cardinality($2) AS base
         ), written AS (
           INSERT INTO $.entries (tree, position, entry) SELECT head.id, head.base + given.place, given.entry
           FROM head, unnest($2) WITH ORDINALITY AS given (entry, place))
         SELECT base FROM head
         """, .integer(group.id), .list(group.appends.map(\.entry)))
+      if let head = group.head { statement.parameters.append(.integer(Int64(clamping: head))) }
+      return statement
     }
   }
 
@@ -258,6 +269,14 @@
     /// Whether it may be otherwise later.
     var isPassing: Bool {
       if case .unavailable = self { true } else { false }
+    }
+
+    /// Whether it is so of the log from now on.
+    var isLasting: Bool {
+      switch self {
+      case .damaged, .removed: true
+      default: false
+      }
     }
 
     var isFull: Bool { if case .full = self { true } else { false } }

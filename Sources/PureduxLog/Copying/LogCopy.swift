@@ -62,7 +62,8 @@ extension OrderedLog {
   /// call; where logs share positions, as on NATS, there may be as many as entries.
   ///
   /// The log is read up to twice, the target as often. A `FileLog` as target takes many entries with one write of the
-  /// disk; any other is given one at a time, as what comes behind one that fails would be out of order.
+  /// disk, a `PostgreSQLLog` in one transaction; any other is given one at a time, as what comes behind one that fails
+  /// would be out of order.
   ///
   /// - Parameters:
   ///   - target: The log that becomes a copy.
