@@ -5,10 +5,17 @@ let package = Package(
   name: "LiveBoard",
   platforms: [.macOS(.v15)],
   products: [.executable(name: "LiveBoard", targets: ["LiveBoard"])],
-  traits: [.trait(name: "NATS", description: "Boards on a cluster of NATS servers: `--log nats://…`. Needs libnats.")],
+  traits: [
+    .trait(name: "NATS", description: "Boards on a cluster of NATS servers: `--log nats://…`. Needs libnats."),
+    .trait(name: "PostgreSQL", description: "Boards in a PostgreSQL database: `--log postgresql://…`. Needs libpq."),
+  ],
   dependencies: [
     .package(
-      name: "Puredux", path: "../../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))]),
+      name: "Puredux", path: "../../..",
+      traits: [
+        .trait(name: "NATS", condition: .when(traits: ["NATS"])),
+        .trait(name: "PostgreSQL", condition: .when(traits: ["PostgreSQL"])),
+      ]),
     .package(path: "../../Integrations"),
     .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
@@ -31,6 +38,7 @@ let package = Package(
         .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogging", package: "Integrations"),
         .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
+        .product(name: "PureduxPostgreSQL", package: "Puredux", condition: .when(traits: ["PostgreSQL"])),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),

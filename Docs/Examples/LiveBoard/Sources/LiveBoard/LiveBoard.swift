@@ -19,7 +19,10 @@ import Logging
   var data = "liveboard"
 
   @Option(
-    help: "Instead of a directory, a cluster that several servers share: nats://a:4222,nats://b:4222,nats://c:4222.")
+    help: """
+      Instead of a directory, what several servers share: a cluster, nats://a:4222,nats://b:4222,nats://c:4222, or a \
+      database, postgresql://boards@db/boards. Its password is better in a file of libpq's than here.
+      """)
   var log: String?
 
   @Option(help: "The schema that is written: 1 or 2 while servers of that version run, which read no newer one.")
@@ -41,7 +44,7 @@ import Logging
     var options = LiveBoardServer.Options()
     options.host = host
     options.port = port
-    options.logs = log.map { .cluster($0.split(separator: ",").map(String.init)) } ?? .directory(data)
+    options.logs = log.map(BoardLogs.init(shared:)) ?? .directory(data)
     options.writtenSchema = writes
     options.token = token
     try await LiveBoardServer(options, logger: Logger(label: "LiveBoard")).run()

@@ -4,6 +4,9 @@ import PureduxLog
 #if NATS
   import PureduxNATS
 #endif
+#if PostgreSQL
+  import PureduxPostgreSQL
+#endif
 
 /// Where the logs of the boards are.
 public enum BoardLogs: Sendable, Equatable {
@@ -11,12 +14,20 @@ public enum BoardLogs: Sendable, Equatable {
   case directory(String)
   /// On a cluster, for as many servers as there are: `nats://…`, one address for each of its own.
   case cluster([String])
+  /// In a database, for as many servers as there are: `postgresql://…`.
+  case database(String)
+
+  /// Where several servers find them: a database's connection string, or the addresses of a cluster with commas between.
+  public init(shared text: String) {
+    let isDatabase = ["postgresql://", "postgres://"].contains { text.hasPrefix($0) }
+    self = isDatabase ? .database(text) : .cluster(text.split(separator: ",").map(String.init))
+  }
 
   /// Whether other servers may follow the same.
   var isShared: Bool {
     switch self {
     case .directory: false
-    case .cluster: true
+    case .cluster, .database: true
     }
   }
 
@@ -39,6 +50,16 @@ public enum BoardLogs: Sendable, Equatable {
         return try await NATSLog(servers: servers, options: options)
       #else
         throw LiveBoardServer.Failure.noCluster(servers.joined(separator: ","))
+      #endif
+    case .database(let connection):
+      #if PostgreSQL
+        var options = PostgreSQLLog.Options()
+        options.schema = "liveboard"
+        // The server may just be starting.
+        options.connectLimit = .seconds(60)
+        return try await PostgreSQLLog(connection, options: options)
+      #else
+        throw LiveBoardServer.Failure.noDatabase
       #endif
     }
   }

@@ -34,6 +34,7 @@ public struct LiveBoardServer: Sendable {
     case needsToken(host: String)
     case cannotListen(host: String, port: Int, reason: String)
     case noCluster(String)
+    case noDatabase
     case tooFewDescriptors
 
     public var description: String {
@@ -41,6 +42,7 @@ public struct LiveBoardServer: Sendable {
       case .needsToken(let host): "\(host) is no loopback address: a server that others can reach needs a token."
       case .tooFewDescriptors: "The process may have too few open files: see ulimit -n."
       case .noCluster(let servers): "\(servers): this server was built without its trait NATS."
+      case .noDatabase: "This server was built without its trait PostgreSQL, and keeps no boards in a database."
       case .cannotListen(let host, let port, let reason): "Cannot listen on \(host):\(port): \(reason)"
       }
     }

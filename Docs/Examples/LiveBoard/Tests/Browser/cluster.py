@@ -1,10 +1,12 @@
 """Two servers behind one board, on three brokers: what people see, and what load sees, while one of each crashes.
 
-Usage: cluster.py <the load command> [<a directory for pictures>]
+Usage: cluster.py [--on postgresql] <the load command> [<a directory for pictures>]
 
-Needs nats-server, libnats and haproxy.
+With `--on postgresql` they are on a database, which crashes and is started again. Needs haproxy, and nats-server and
+libnats, or PostgreSQL and libpq.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -12,7 +14,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -28,16 +29,26 @@ BOTH = "http://127.0.0.1:8080"
 
 
 class Cluster:
-    def __init__(self):
+    def __init__(self, engine):
+        self.engine = engine
         self.log = tempfile.NamedTemporaryFile()
         self.process = subprocess.Popen(
-            [str(HERE.parent.parent / "run-cluster")], stdout=self.log, stderr=subprocess.STDOUT)
+            [str(HERE.parent.parent / "run-cluster"), engine], stdout=self.log, stderr=subprocess.STDOUT)
 
     def text(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
 
     def pid(self, name):
-        return int(re.search(f"^{name}: process (\\d+)", self.text(), re.M).group(1))
+        # The last one of those that took each other's place.
+        return int(re.findall(f"^{name}: process (\\d+)", self.text(), re.M)[-1])
+
+    def address(self):
+        """Where the servers' log is."""
+        return re.search("^log: (.*)", self.text(), re.M).group(1)
+
+    def crash_engine(self, broker):
+        """One of three brokers, or the database."""
+        self.kill("database" if self.engine == "postgresql" else f"broker {broker}")
 
     def kill(self, name):
         os.kill(self.pid(name), signal.SIGKILL)
@@ -78,13 +89,13 @@ def adds(server, text):
 
 
 def load(command, cluster, crashes):
-    """Load on both servers, while something crashes every five seconds."""
+    """Load on both servers, while one of the crashes comes every five seconds."""
     process = subprocess.Popen(
         [command, "--url", ",".join(SERVERS), "--streams", "20", "--writers", "4", "--rate", "200",
          "--seconds", str(5 * len(crashes) + 5)], stdout=subprocess.PIPE, text=True)
-    for name in crashes:
+    for crash in crashes:
         time.sleep(5)
-        cluster.kill(name)
+        crash()
     output, _ = process.communicate(timeout=120)
     print(output, flush=True)
     assert process.returncode == 0 and "acknowledged and missing: 0" in output, "an acknowledged edit is missing"
@@ -136,17 +147,27 @@ def people(cluster, pictures):
         for name in windows:
             within_window(name, 30, lambda: text("here") == "here: ann, bob, cat", "those of the dead server are gone")
         add("ann", "behind the proxy")
-        cluster.kill("broker 1")
-        add("bob", "without a broker")
+        cluster.crash_engine(1)
+        add("bob", "behind a crash of the engine")
         if pictures:
             driver.save_screenshot(str(pathlib.Path(pictures) / "cluster.png"))
     finally:
         driver.quit()
 
 
-def main(command, pictures):
+def read_arguments(description, *positional):
+    """What the script was called with: the last of the positional ones may be missing."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--on", choices=["nats", "postgresql"], default="nats")
+    for name in positional[:-1]:
+        parser.add_argument(name)
+    parser.add_argument(positional[-1], nargs="?")
+    return parser.parse_args()
+
+
+def main(engine, command, pictures):
     for trial in ["people", "load"]:
-        cluster = Cluster()
+        cluster = Cluster(engine)
         try:
             for server in SERVERS:
                 within(600, lambda: ask(f"{server}/ready") == {}, f"{server} is ready")
@@ -155,7 +176,7 @@ def main(command, pictures):
             if trial == "people":
                 people(cluster, pictures)
             else:
-                load(command, cluster, ["broker 2", "server 1"])
+                load(command, cluster, [lambda: cluster.crash_engine(2), lambda: cluster.kill("server 1")])
                 within(10, lambda: shows(SERVERS[1], "first"), "nothing is lost")
         except BaseException:
             print(cluster.text())
@@ -165,4 +186,5 @@ def main(command, pictures):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+    given = read_arguments(__doc__, "load", "pictures")
+    main(given.on, given.load, given.pictures)

@@ -1,25 +1,22 @@
 """Each version takes the place of the one before on two servers, one after the other, while people write.
 
-Usage: deployment.py <the server's binary> [<that of the first version>]
+Usage: deployment.py [--on postgresql] <the server's binary> [<that of the first version>]
 
 Begins with the second version as it writes what the first one reads, or with the first one itself. Needs nats-server
-and libnats.
+and libnats, or PostgreSQL and libpq.
 """
 
 import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 
-from cluster import SERVERS, Cluster, adds, ask, within
-
-BROKERS = ",".join(f"nats://127.0.0.1:422{number}" for number in (1, 2, 3))
+from cluster import SERVERS, Cluster, adds, ask, read_arguments, within
 
 
 class Writer(threading.Thread):
@@ -75,6 +72,7 @@ class Servers:
     """Those that run, by their numbers."""
 
     def __init__(self, cluster):
+        self.cluster = cluster
         self.stops = {number: lambda number=number: self.stop_first(cluster, number) for number in (1, 2)}
         self.processes = []
         self.log = tempfile.NamedTemporaryFile()
@@ -87,7 +85,7 @@ class Servers:
     def replace(self, number, binary, arguments):
         self.stops[number]()
         process = subprocess.Popen(
-            [binary, "--port", f"808{number}", "--log", BROKERS, *arguments], stdout=self.log,
+            [binary, "--port", f"808{number}", "--log", self.cluster.address(), *arguments], stdout=self.log,
             stderr=subprocess.STDOUT)
         self.processes.append(process)
 
@@ -130,9 +128,9 @@ def send(method, url):
         assert answer.status == 204, f"{method} {url}: {answer.status}"
 
 
-def main(binary, first):
+def main(engine, binary, first):
     os.environ["LIVEBOARD_WRITES"] = "1"
-    cluster = Cluster()
+    cluster = Cluster(engine)
     servers = Servers(cluster)
     try:
         for server in SERVERS:
@@ -186,7 +184,7 @@ def main(binary, first):
             # It does not begin with what it cannot read, and says so.
             servers.stops.pop(1)()
             late = subprocess.run(
-                [first, "--port", "8081", "--log", BROKERS], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                [first, "--port", "8081", "--log", cluster.address()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, timeout=60)
             assert late.returncode != 0 and "newerSchema" in late.stdout, late.stdout
             print("ok: the first version does not go on where the second one has written")
@@ -201,4 +199,5 @@ def main(binary, first):
         cluster.stop()
 
 
-main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+given = read_arguments(__doc__, "server", "first")
+main(given.on, given.server, given.first)

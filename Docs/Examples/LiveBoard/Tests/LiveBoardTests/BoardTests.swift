@@ -180,6 +180,13 @@ import Testing
     await other.shutdown()
   }
 
+  @Test func `what servers share is a database or a cluster, by its address`() {
+    for text in ["postgresql://ann:secret@a,b/boards?sslmode=require", "postgres:///boards"] {
+      #expect(BoardLogs(shared: text) == .database(text) && BoardLogs(shared: text).isShared)
+    }
+    #expect(BoardLogs(shared: "nats://a:4222,nats://b:4222") == .cluster(["nats://a:4222", "nats://b:4222"]))
+  }
+
   // MARK: Streams
 
   @Test func `who has a version gets the changes since, and the board where that is too much`() {
