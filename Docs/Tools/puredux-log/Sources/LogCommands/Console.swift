@@ -8,6 +8,7 @@ public final class Console: Sendable {
   private struct Lines {
     var printed: [String] = []
     var reported: [String] = []
+    var passwords = Passwords(in: [])
   }
 
   private let isKept: Bool
@@ -24,7 +25,13 @@ public final class Console: Sendable {
     FileHandle.standardOutput.write(Data((line + "\n").utf8))
   }
 
+  /// What is reported from now on has none of the passwords in these arguments.
+  func hide(passwordsIn arguments: [String]) {
+    lines.withLock { $0.passwords = Passwords(in: arguments) }
+  }
+
   func report(_ line: String) {
+    let line = lines.withLock { $0.passwords }.hidden(in: line)
     if isKept { return lines.withLock { $0.reported.append(line) } }
     FileHandle.standardError.write(Data((line + "\n").utf8))
   }

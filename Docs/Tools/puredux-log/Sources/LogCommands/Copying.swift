@@ -66,13 +66,15 @@ struct Import: AsyncParsableCommand {
   @Argument(help: "The file.")
   var file: String
 
-  @Argument(help: "The directory, or the cluster. A directory is made where there is none.")
+  @Argument(help: "The directory, the cluster, or the database. A directory is made where there is none.")
   var log: Place
 
-  @Option(help: "On a cluster, the stream, which is made where it is not there.")
+  @Option(
+    name: [.long, .customLong("schema")],
+    help: "On a cluster, the stream; in a database, the schema. It is made where it is not there.")
   var stream: String?
 
-  @Option(help: "On how many servers the stream is that is made: 1 to 5.")
+  @Option(help: "On how many servers of a cluster the stream is that is made: 1 to 5.")
   var replicas = 3
 
   @OptionGroup var selection: Selection
@@ -101,13 +103,15 @@ struct Copy: AsyncParsableCommand {
       """)
   @OptionGroup var source: Source
 
-  @Argument(help: "The directory, or the cluster, to copy to. A directory is made where there is none.")
+  @Argument(help: "The directory, the cluster, or the database to copy to. A directory is made where there is none.")
   var target: Place
 
-  @Option(help: "On a cluster, the stream to copy to, which is made where it is not there.")
+  @Option(
+    name: [.long, .customLong("target-schema")],
+    help: "On a cluster, the stream to copy to; in a database, the schema. It is made where it is not there.")
   var targetStream: String?
 
-  @Option(help: "On how many servers the stream is that is made: 1 to 5.")
+  @Option(help: "On how many servers of a cluster the stream is that is made: 1 to 5.")
   var replicas = 3
 
   @OptionGroup var selection: Selection

@@ -69,8 +69,8 @@ struct Truncate: AsyncParsableCommand {
       }
       try await log.truncate(through: newest.position)
       Console.current.print("\(newest.position)")
-      guard tree.source.log.isCluster else { return }
-      // That is when a `NATSLog` removes them, as long as its process lives.
+      guard tree.source.log.isCluster || tree.source.log.isDatabase else { return }
+      // That is when `NATSLog` and `PostgreSQLLog` remove them, as long as their process lives.
       Console.current.report("The entries go ten seconds later.")
       try await Task.sleep(for: .seconds(11))
     }

@@ -7,8 +7,10 @@ public struct LogTool: AsyncParsableCommand {
     commandName: "puredux-log",
     abstract: "Looks at the logs that stores follow, copies them, and decides about their entries.",
     discussion: """
-      A log is at a place: the directory of a FileLog, a file that `export` has made, which is only read, or a cluster, \
-      nats://a:4222,nats://b:4222 (where the tool is built with the trait NATS).
+      A log is at a place: the directory of a FileLog, a file that `export` has made, which is only read, a cluster, \
+      nats://a:4222,nats://b:4222 (where the tool is built with the trait NATS), or a database, \
+      postgresql://boards@db/boards or "host=db dbname=boards" (with the trait PostgreSQL). A password in it is never \
+      shown; who looks at the processes of this machine sees it, but not one in a file of libpq's.
 
       A directory that a process has open is refused, also to be read: end the process, or let it export its logs. \
       To open one sets a tail aside that a crash has left, as every process does.
@@ -27,7 +29,8 @@ public struct LogTool: AsyncParsableCommand {
 
   /// Runs a command, and returns its exit code.
   public static func run(_ arguments: [String], on console: Console = Console()) async -> Int32 {
-    await Console.$current.withValue(console) {
+    console.hide(passwordsIn: arguments)
+    return await Console.$current.withValue(console) {
       do {
         // The library shows its general help for a command that there is not.
         if arguments.first == "help", let name = arguments.dropFirst().first, !name.hasPrefix("-"), name != "help",

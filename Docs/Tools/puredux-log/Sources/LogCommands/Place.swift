@@ -6,6 +6,9 @@ import Synchronization
 #if NATS
   import PureduxNATS
 #endif
+#if PostgreSQL
+  import PureduxPostgreSQL
+#endif
 
 /// Where logs are.
 struct Place: ExpressibleByArgument {
@@ -16,28 +19,29 @@ struct Place: ExpressibleByArgument {
     text = argument
   }
 
-  var isCluster: Bool { text.contains("://") }
+  /// In either of the forms that libpq takes; what is there as a file is none.
+  var isDatabase: Bool {
+    if ["postgresql://", "postgres://"].contains(where: { text.hasPrefix($0) }) { return true }
+    return text.prefixMatch(of: /\s*[a-z_]+\s*=/) != nil && !FileManager.default.fileExists(atPath: text)
+  }
 
-  /// However a path is spelt. One cluster may go by several addresses.
+  var isCluster: Bool { text.contains("://") && !isDatabase }
+
+  /// However a path is spelt. One cluster, or database, may go by several addresses.
   func isSame(as other: Place) -> Bool {
     func resolved(_ path: String) -> String {
       URL(fileURLWithPath: path).standardizedFileURL.resolvingSymlinksInPath().path
     }
-    return isCluster || other.isCluster ? text == other.text : resolved(text) == resolved(other.text)
+    let isPath = [self, other].allSatisfy { !$0.isCluster && !$0.isDatabase }
+    return isPath ? resolved(text) == resolved(other.text) : text == other.text
   }
 
-  /// The stream of a cluster where none is named.
-  static var stream: String? {
-    #if NATS
-      NATSLog.Options().stream
-    #else
-      nil
-    #endif
-  }
+  /// The stream of a cluster, and the schema of a database, where none is named.
+  static let stream = "puredux"
 
   enum Use {
     case existing
-    /// A directory, or a stream, is made where there is none: that on so many servers.
+    /// A directory, a stream, or tables are made where there are none: a stream on so many servers.
     case new(replicas: Int)
   }
 
@@ -57,10 +61,20 @@ struct Place: ExpressibleByArgument {
   }
 
   private func open(stream: String?, _ use: Use) async throws -> any LogDirectory {
+    if isDatabase {
+      #if PostgreSQL
+        var options = PostgreSQLLog.Options()
+        options.schema = stream ?? Self.stream
+        if case .existing = use { options.makesTables = false }
+        return try await PostgreSQLLog(text, options: options)
+      #else
+        throw Failure.refused("This tool was built without the trait PostgreSQL: \(text)")
+      #endif
+    }
     if isCluster {
       #if NATS
         var options = NATSLog.Options()
-        if let stream { options.stream = stream }
+        options.stream = stream ?? Self.stream
         // A stream that is there may be on fewer servers.
         if case .new(let replicas) = use {
           options.replicas = replicas
@@ -88,10 +102,10 @@ struct Place: ExpressibleByArgument {
 
 /// Which logs.
 struct Source: ParsableArguments {
-  @Argument(help: "The directory, the file of exported logs, or the cluster.")
+  @Argument(help: "The directory, the file of exported logs, the cluster, or the database.")
   var log: Place
 
-  @Option(help: "On a cluster, the stream.")
+  @Option(name: [.long, .customLong("schema")], help: "On a cluster, the stream; in a database, the schema.")
   var stream: String?
 }
 

@@ -185,4 +185,33 @@ import Testing
       #expect(await run("--help").code == 0)
     }
   }
+
+  @Test("no password of a place is shown, as it is written there or in parts")
+  func passwords() {
+    for (text, shown) in [
+      ("postgresql://ann:a@b c@db/boards", "postgresql://ann:***@db/boards"),
+      ("postgresql://db/boards?password=a%20b&user=ann", "postgresql://db/boards?password=***&user=ann"),
+      ("host=db password = a\\ b user=ann", "host=db password = *** user=ann"),
+      (#"host=db sslpassword='a \' b' user=ann"#, "host=db sslpassword=*** user=ann"),
+      ("nats://ann:one@a:4222,nats://bob:two@b:4222", "nats://ann:***@a:4222,nats://bob:***@b:4222"),
+      ("postgresql://ann@db:5432/boards", "postgresql://ann@db:5432/boards"), ("data", "data"),
+    ] {
+      let passwords = Passwords(in: ["keys", text])
+      #expect(passwords.hidden(in: "Unexpected argument '\(text)'") == "Unexpected argument '\(shown)'")
+    }
+    #expect(Passwords(in: ["nats://a:b@c"]).hidden(in: "/nats:/a:b@c/x") == "/nats:/a:***@c/x")
+  }
+
+  #if !PostgreSQL
+    @Test("a tool without the trait says so of a database, in either form of its address")
+    func withoutTrait() async {
+      for (place, shown) in [
+        ("postgresql://ann:hush@db/boards", "postgresql://ann:***@db/boards"),
+        ("host=db password=hush", "host=db password=***"),
+      ] {
+        let result = await run("keys", place)
+        #expect(result.code == 5 && result.errors == ["This tool was built without the trait PostgreSQL: \(shown)"])
+      }
+    }
+  #endif
 }

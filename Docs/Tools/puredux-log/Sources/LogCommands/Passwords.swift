@@ -1,0 +1,26 @@
+/// The passwords in the places that the tool was called with, which are not shown.
+struct Passwords: Sendable {
+  /// As they are written, with what is around them.
+  private var texts: [(text: String, shown: String)] = []
+
+  init(in arguments: [String]) {
+    for argument in arguments {
+      // nats://user:password@host, of which there may be several. A password may have an @ of its own.
+      for match in argument.matches(of: /:\/\/[^:@\/]*:((?:(?!:\/\/).)+)@/) {
+        texts.append((":\(match.1)@", ":***@"))
+      }
+      // postgresql://host/database?password=…&…, and host=… password='…'
+      let isAddress = argument.contains("://")
+      for match in argument.matches(of: /(?i:password)\s*=\s*('(?:\\.|[^'])*'?|(?:\\.|\S)+)/) {
+        let value = isAddress ? match.1.prefix { $0 != "&" } : match.1
+        let start = match.0.dropLast(match.1.count)
+        texts.append(("\(start)\(value)", "\(start)***"))
+      }
+    }
+  }
+
+  /// A text without them.
+  func hidden(in text: String) -> String {
+    texts.reduce(text) { $0.replacing($1.text, with: $1.shown) }
+  }
+}
