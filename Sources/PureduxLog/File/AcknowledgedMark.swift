@@ -16,6 +16,19 @@ struct AcknowledgedMark: Equatable {
     self.end = end
   }
 
+  /// That of a tree's first file before anything in it is acknowledged. Notes are not waited for, but for this one: so
+  /// there always is one, and what the death of a machine leaves is told from damage by it.
+  static let ofNothing = AcknowledgedMark(first: 1, end: UInt64(RecordFormat.headerSize))
+
+  var isOfNothing: Bool { self == .ofNothing }
+
+  /// It is on the disk when this returns; its name, when the directory is.
+  func place(in directory: Directory) throws(Disk.Failure) {
+    let file = try Disk(FileNames.mark, in: directory, .creating)
+    try file.write(bytes, at: 0)
+    try file.sync()
+  }
+
   /// None where there is none, or it cannot be read.
   static func read(in directory: Directory) throws(LogError) -> AcknowledgedMark? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in

@@ -59,7 +59,7 @@ struct Segments {
       // Who made the last file may have died before its name was on the disk.
       try onDisk { () throws(Disk.Failure) in try directory.sync() }
       try open(first, mark, in: directory)
-    } else if let mark {
+    } else if let mark, !mark.isOfNothing {
       throw .damaged(position: mark.first, "The files of the log \(key) are missing. \(Self.choices)")
     }
   }
@@ -432,6 +432,7 @@ struct Segments {
       try file.truncate(to: 0)
       try file.write(header.bytes, at: 0)
       try sync(file)
+      if firsts.isEmpty, owner.options.syncs { try? AcknowledgedMark.ofNothing.place(in: directory) }
       try directory.sync()
       return (file, try file.place())
     }
@@ -458,8 +459,8 @@ struct Segments {
   }
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
-  /// damage. After the death of a machine it may be older: what was acknowledged since, and is damaged, is set aside
-  /// and reported then, as what was not. Of a process that dies it never is: where nothing can be noted, as there are
+  /// damage. After the death of a machine it may be older, at the oldest the note that the tree began with: what was
+  /// acknowledged since, and is damaged, is set aside and reported then, as what was not. Of a process that dies it never is: where nothing can be noted, as there are
   /// too few descriptors, the file goes until it can be. Without it, what does not look like a tail is damage.
   private mutating func acknowledge(_ files: inout OpenFiles.Files, in directory: Directory? = nil) {
     guard let first = firsts.last else { return }

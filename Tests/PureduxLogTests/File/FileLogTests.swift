@@ -134,6 +134,35 @@ import Testing
     #expect(try self.bytes(path(directory, segment)) == bytes)
   }
 
+  /// A disk writes sectors in any order: of what was being written the end may be there, and not the beginning.
+  @Test("the first entries of a tree, torn by the death of the machine, are set aside: a note of nothing is there")
+  func tornFirst() async throws {
+    let directory = try TemporaryDirectory()
+    let whole = LockedValue<[String: [UInt8]]>([:])
+    let faults = DiskFaults { call, count in
+      // The entry is about to be written; the header has been.
+      if call == .write, count > RecordFormat.headerSize, let files = try? contents(of: directory) {
+        whole.withLock { $0 = files }
+      }
+      return nil
+    }
+    let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
+    _ = try await append(Array(repeating: 9, count: 50), to: log["tree"])
+    await log.close()
+    let files = whole.withLock { $0 }
+    #expect(files["acknowledged"] == AcknowledgedMark.ofNothing.bytes)
+    var entry: [UInt8] = []
+    RecordFormat.append(LogRecord(position: 1, bytes: Array(repeating: 9, count: 50)), to: &entry)
+    for index in 0..<20 { entry[index] = 0 }
+    for (name, bytes) in files { try write(bytes, path(directory, name)) }
+    try write(files[segment]! + entry, path(directory, segment))
+    let tails = LockedValue<[Int]>([])
+    let again = try FileLog(directory: directory.path) { tail in tails.withLock { $0.append(tail.bytes) } }
+    #expect(try await again["tree"].head() == 0)
+    #expect(tails.withLock { $0 } == [entry.count])
+    await again.close()
+  }
+
   @Test("a file of another format, a directory and a pipe are refused")
   func foreign() async throws {
     let directory = try TemporaryDirectory()
