@@ -5,9 +5,17 @@ let package = Package(
   name: "LogTrials",
   platforms: [.macOS(.v15)],
   products: [.executable(name: "log-trials", targets: ["LogTrials"])],
-  traits: [.trait(name: "NATS", description: "The trials on a cluster of NATS servers.")],
+  traits: [
+    .trait(name: "NATS", description: "The trials on a cluster of NATS servers."),
+    .trait(name: "PostgreSQL", description: "The trials on PostgreSQL servers."),
+  ],
   dependencies: [
-    .package(name: "Puredux", path: "../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))])
+    .package(
+      name: "Puredux", path: "../..",
+      traits: [
+        .trait(name: "NATS", condition: .when(traits: ["NATS"])),
+        .trait(name: "PostgreSQL", condition: .when(traits: ["PostgreSQL"])),
+      ])
   ],
   targets: [
     // What a trial records, and what judges that. It knows nothing of Puredux.
@@ -15,6 +23,8 @@ let package = Package(
     .testTarget(name: "HistoriesTests", dependencies: ["Histories"], swiftSettings: [.strictMemorySafety()]),
     // libnats by itself, to measure beside.
     .systemLibrary(name: "CNATSRaw"),
+    // And libpq.
+    .systemLibrary(name: "CPostgreSQLRaw"),
     .executableTarget(
       name: "LogTrials",
       dependencies: [
@@ -22,6 +32,8 @@ let package = Package(
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
         .target(name: "CNATSRaw", condition: .when(traits: ["NATS"])),
+        .product(name: "PureduxPostgreSQL", package: "Puredux", condition: .when(traits: ["PostgreSQL"])),
+        .target(name: "CPostgreSQLRaw", condition: .when(traits: ["PostgreSQL"])),
       ], swiftSettings: [.strictMemorySafety()]),
   ],
   swiftLanguageModes: [.v6]

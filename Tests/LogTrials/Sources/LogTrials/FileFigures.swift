@@ -19,7 +19,7 @@ enum FileFigures {
     }
   }
 
-  private static func ratio(_ one: Duration, _ other: Duration) -> String { String(format: "%.2f", one / other) }
+  static func ratio(_ one: Duration, _ other: Duration) -> String { String(format: "%.2f", one / other) }
 
   private static func withDirectory<Result>(_ body: (String) async throws -> Result) async throws -> Result {
     let directory = FileManager.default.temporaryDirectory.path + "/log-trials-\(UUID().uuidString)"
@@ -226,7 +226,7 @@ enum FileFigures {
   }
 
   /// What the process holds: resident kilobytes, and threads.
-  private static func used() -> (kilobytes: Int, threads: Int) {
+  static func used() -> (kilobytes: Int, threads: Int) {
     let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
     func value(_ name: String) -> Int {
       let line = status.split(separator: "\n").first { $0.hasPrefix(name) } ?? ""

@@ -24,6 +24,22 @@ import Histories
       case "replica-nats":
         try await CrashNATS.replica(Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]))
     #endif
+    #if PostgreSQL
+      case "hurt-postgres":
+        try HurtPostgreSQL.run(
+          rounds: number(arguments, "--count") ?? 10, seed: text(arguments, "--seed").flatMap { UInt64($0) },
+          pause: number(arguments, "--pause"),
+          only: text(arguments, "--only")?.split(separator: ",").map(String.init) ?? [],
+          history: text(arguments, "--history"))
+      case "figures-postgres":
+        try await PostgreSQLFigures.run(
+          rounds: number(arguments, "--count") ?? 5, entries: number(arguments, "--entries") ?? 1_000_000,
+          trees: number(arguments, "--trees") ?? 10_000)
+      case "replica-postgres":
+        try await HurtPostgreSQL.replica(
+          Int(arguments[1]) ?? 0, history: arguments[2], connection: arguments[3], schema: arguments[4],
+          snapshotBytes: Int(arguments[5]) ?? 0)
+    #endif
     default:
       print(
         """
@@ -39,6 +55,13 @@ import Histories
                                               make networks, or does without cutting off on the loopback
         log-trials figures-nats [--count 5] [--entries 1000000]
                                               measures stores on three servers beside libnats itself
+        With the trait PostgreSQL, and PostgreSQL of Debian, on the path, or in PUREDUX_POSTGRESQL:
+        log-trials hurt-postgres [--count 10] [--seed <n>] [--pause <seconds>] [--only <faults>]
+                                 [--history <directory>]
+                                              three replicas on servers that crash, are paused, full, cut off, restored
+                                              from a backup; a row for each fault
+        log-trials figures-postgres [--count 5] [--entries 1000000] [--trees 10000]
+                                              measures stores on a server beside libpq itself
         """)
       exit(2)
     }
