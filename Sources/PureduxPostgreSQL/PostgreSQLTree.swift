@@ -92,12 +92,14 @@
     }
 
     /// Why nothing was appended behind a position, or at all.
-    func refusal(
-      of id: Int64, behind head: UInt64?, _ connection: Connection
-    ) throws(LogError) -> LogError {
-      guard let head else { return try missing(id, connection) }
-      let row = try row(id, connection)
-      return row.head == head ? .unavailable("Somebody else writes to the log.") : .headIsElsewhere(row.head)
+    func refusal(of id: Int64, behind head: UInt64?, _ connection: Connection) -> LogError {
+      do throws(LogError) {
+        let row = try row(id, connection)
+        if let head, row.head != head { return .headIsElsewhere(row.head) }
+        return .unavailable("The log had another end than it has now.")
+      } catch {
+        return error
+      }
     }
 
     /// Why a tree has no row.

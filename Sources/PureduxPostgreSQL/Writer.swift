@@ -37,7 +37,7 @@
 
     /// What goes to one tree.
     private struct Group {
-      let tree: PostgreSQLTree
+      var tree: PostgreSQLTree
       let id: Int64
       /// What was known to be in the log before.
       var known: UInt64 = 0
@@ -163,7 +163,9 @@
           continue
         }
         var group = groups.removeValue(forKey: id) ?? Group(tree: append.tree, id: id)
-        group.known = max(group.known, append.tree.knowledge.position)
+        // Of several logs of one tree, the one that knows most.
+        let known = append.tree.knowledge.position
+        if known > group.known { (group.tree, group.known) = (append.tree, known) }
         group.appends.append(append)
         groups[id] = group
       }
@@ -202,7 +204,7 @@
           if let base = answer.integer(0, 0) {
             bases.append(.success(UInt64(max(0, base))))
           } else {
-            bases.append(.failure(try group.tree.refusal(of: group.id, behind: group.head, connection)))
+            bases.append(.failure(group.tree.refusal(of: group.id, behind: group.head, connection)))
           }
         }
         return bases
@@ -247,21 +249,21 @@
     }
 
     /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
-    /// else has the row: so positions have no gaps, and rise in the order of the commits.
+    /// else has the row: so positions have no gaps, and rise in the order of the commits. In a log that has lost what was
+    /// known to be in it, nothing is appended: all who read that later would find it out of its order, and stop.
     private func statement(_ group: Group) -> Statement {
-      var statement = schema.limited(
+      schema.limited(
         """
         , head AS (
           UPDATE $.trees SET head = head + cardinality($2) FROM setting
-          WHERE id = $1\(group.head == nil ? "" : " AND head = $3")
+          WHERE id = $1 AND head \(group.head == nil ? ">=" : "=") $3
           RETURNING id, head - cardinality($2) AS base
         ), written AS (
           INSERT INTO $.entries (tree, position, entry) SELECT head.id, head.base + given.place, given.entry
           FROM head, unnest($2) WITH ORDINALITY AS given (entry, place))
         SELECT base FROM head
-        """, .integer(group.id), .list(group.appends.map(\.entry)))
-      if let head = group.head { statement.parameters.append(.integer(Int64(clamping: head))) }
-      return statement
+        """, .integer(group.id), .list(group.appends.map(\.entry)), .integer(Int64(clamping: group.head ?? group.known))
+      )
     }
   }
 

@@ -42,6 +42,11 @@
       // It has asked for nothing, and finds it all the same.
       for await phase in idle.logPhases() { if case .stopped(.unreadable(position: _)) = phase { break } }
       await idle.shutdown()
+      // And has written nothing behind what there is, by which those who begin with that would stop, too.
+      let next = try await list(log["list"])
+      #expect(await next.state == ["0", "1", "2"])
+      try await next.send("3")
+      await next.shutdown()
       await log.close()
     }
 
