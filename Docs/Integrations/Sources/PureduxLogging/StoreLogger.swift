@@ -115,7 +115,7 @@ public struct StoreLogger: StoreInstrument {
       } else {
         logger.debug("The store follows its log.", metadata: about)
       }
-    case .entered(.recovering), .entered(.ended), .replayed(0, _): break
+    case .entered(.recovering), .entered(.ended): break
     case .replayed(let positions, let taken):
       about["positions"] = "\(positions)"
       about["taken"] = "\(taken)"
