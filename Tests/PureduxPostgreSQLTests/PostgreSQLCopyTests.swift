@@ -9,7 +9,7 @@
 
   @testable import PureduxPostgreSQL
 
-  /// That copies of logs lead to the same in a database, and back in files, and that what every log keeps is kept there.
+  /// That copies of logs lead to the same in a database, and back in files, and that it keeps what every log keeps.
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )

@@ -17,7 +17,7 @@ public enum BoardLogs: Sendable, Equatable {
   /// In a database, for as many servers as there are: `postgresql://…`.
   case database(String)
 
-  /// Where several servers find them: a database's connection string, or the addresses of a cluster with commas between.
+  /// Where several servers find them: a database's connection string, or a cluster's addresses with commas between.
   public init(shared text: String) {
     let isDatabase = ["postgresql://", "postgres://"].contains { text.hasPrefix($0) }
     self = isDatabase ? .database(text) : .cluster(text.split(separator: ",").map(String.init))
