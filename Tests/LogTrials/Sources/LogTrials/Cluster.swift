@@ -4,12 +4,15 @@
   /// Three NATS servers on this machine: each in a network of its own, which can be cut off, or all on its loopback.
   final class Cluster {
     let isPartitionable: Bool
+    /// Whether servers tell their clients where the others are.
+    private let isAdvertised: Bool
     private let directory = FileManager.default.temporaryDirectory.path + "/log-trials-nats-\(UUID().uuidString)"
     private let program: String
     private var servers: [Int: Process] = [:]
 
-    init(isPartitionable: Bool) throws {
+    init(isPartitionable: Bool, isAdvertised: Bool = true) throws {
       self.isPartitionable = isPartitionable
+      self.isAdvertised = isAdvertised
       let environment = ProcessInfo.processInfo.environment
       program = environment["PUREDUX_NATS_SERVER"] ?? "nats-server"
       try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -69,6 +72,8 @@
 
     private func host(_ server: Int) -> String { isPartitionable ? "10.77.0.\(server)" : "127.0.0.1" }
     private func port(_ server: Int, _ base: Int) -> Int { isPartitionable ? base : base + server }
+    /// Where a server takes its clients.
+    func clientPort(_ server: Int) -> Int { port(server, 4222) }
     private func url(_ server: Int) -> String { "nats://\(host(server)):\(port(server, 4222))" }
     var urls: [String] { (1...3).map(url) }
 
@@ -80,7 +85,10 @@
       listen: "\(host(server)):\(port(server, 4222))"
       http: "\(host(server)):\(port(server, 8222))"
       jetstream { store_dir: "\(directory)/\(server)", sync_interval: always }
-      cluster { name: trials, listen: "\(host(server)):\(port(server, 6222))", routes: [\(routes)] }
+      cluster {
+        name: trials, listen: "\(host(server)):\(port(server, 6222))", routes: [\(routes)]
+        no_advertise: \(!isAdvertised)
+      }
       """.write(toFile: path, atomically: true, encoding: .utf8)
       let process = process(on: server, program, ["-c", path, "-l", directory + "/\(server).log"])
       process.standardOutput = FileHandle.nullDevice
@@ -94,6 +102,34 @@
       guard let process = servers.removeValue(forKey: server) else { return }
       Foundation.kill(process.processIdentifier, SIGKILL)
       process.waitUntilExit()
+    }
+
+    func pause(_ server: Int) { signal(server, SIGSTOP) }
+    func proceed(_ server: Int) { signal(server, SIGCONT) }
+
+    private func signal(_ server: Int, _ signal: Int32) {
+      if let process = servers[server] { Foundation.kill(process.processIdentifier, signal) }
+    }
+
+    /// Removes all that a server, which is down, has stored.
+    func wipe(_ server: Int) throws { try FileManager.default.removeItem(atPath: "\(directory)/\(server)") }
+
+    /// The files of a server in which the entries of the logs are.
+    func blocks(of server: Int) -> [String] {
+      let directory = "\(directory)/\(server)"
+      let names = FileManager.default.enumerator(atPath: directory)?.compactMap { $0 as? String } ?? []
+      return names.filter { $0.contains("/streams/puredux/msgs/") && $0.hasSuffix(".blk") }.sorted()
+        .map { directory + "/" + $0 }
+    }
+
+    /// What a server's log says of files that are not as they were written.
+    func complaints(of server: Int) -> [String] {
+      let text = (try? String(contentsOfFile: "\(directory)/\(server).log", encoding: .utf8)) ?? ""
+      return text.split(separator: "\n").map(String.init).filter { line in
+        ["corrupt", "checksum", "bad msg", "lost", "truncat", "rebuild", "catchup"].contains {
+          line.lowercased().contains($0)
+        }
+      }
     }
 
     /// Cuts a host off, or connects it again.

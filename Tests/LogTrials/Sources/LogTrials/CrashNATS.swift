@@ -12,13 +12,15 @@
     // MARK: A replica
 
     /// Writes until it is told to stop, and says on its standard output that an entry was acknowledged.
-    static func replica(_ run: Int, history: String, servers: [String]) async throws {
+    static func replica(
+      _ run: Int, history: String, servers: [String], savesSnapshots: Bool = true
+    ) async throws {
       let replica = try RecordedReplica("replica \(run)", history: history)
       var options = NATSLog.Options()
       options.connectLimit = .seconds(60)
       let log = try await NATSLog(servers: servers, options: options)
       var following = LogOptions()
-      following.snapshotBytes = 2_000_000
+      following.snapshotBytes = savesSnapshots ? 2_000_000 : nil
       following.endingLimit = .seconds(60)
       let store = try await RootStore<Book, Entry>(
         following: log["book"], initialState: Book(),

@@ -11,6 +11,15 @@ import Histories
       try await CrashFile.run(
         rounds: number(arguments, "--count") ?? 50, files: HistoryFiles(directory: text(arguments, "--history")))
     case "write-file": try await CrashFile.write(to: arguments[1], run: Int(arguments[2]) ?? 0, history: arguments[3])
+    case "hurt-file":
+      try await HurtFile.run(
+        rounds: number(arguments, "--count") ?? 10, seed: seed(arguments), only: text(arguments, "--only"),
+        history: text(arguments, "--history"))
+    case "hurt-file-write":
+      try await HurtFile.write(
+        to: arguments[1], run: Int(arguments[2]) ?? 0, history: arguments[3],
+        savesSnapshots: arguments[4] == "snapshots")
+    case "hurt-file-lease": try await HurtFile.lease(arguments[1], history: arguments[2])
     case "figures-file": try await FileFigures.run(rounds: number(arguments, "--count") ?? 5)
     case "list-file": try await FileFigures.list(trees: number(arguments, "--trees") ?? 100_000)
     #if NATS
@@ -23,6 +32,15 @@ import Histories
           rounds: number(arguments, "--count") ?? 5, entries: number(arguments, "--entries") ?? 1_000_000)
       case "replica-nats":
         try await CrashNATS.replica(Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]))
+      case "hurt-nats":
+        try await HurtNATS.run(
+          rounds: number(arguments, "--count") ?? 10, seed: seed(arguments), only: text(arguments, "--only"),
+          history: text(arguments, "--history"))
+      case "hurt-nats-replica":
+        try await CrashNATS.replica(
+          Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]), savesSnapshots: false)
+      case "hurt-nats-lease":
+        try await HurtNATS.lease(Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]))
     #endif
     #if PostgreSQL
       case "hurt-postgres":
@@ -47,12 +65,18 @@ import Histories
         log-trials crash-file [--count 50] [--history <directory>]
                                               ends a process of 16 writers again and again, and looks for what was lost;
                                               what the processes record stays in the directory
+        log-trials hurt-file [--count 10] [--seed n] [--only <fault>] [--history <directory>]
+                                              older backups, copies, power cuts, pauses, flipped bytes, a full disk:
+                                              each once a run, in an order that the seed decides
         log-trials figures-file [--count 5]   measures stores on files beside the disk itself
         log-trials list-file [--trees 100000] lists the summaries of so many trees
         With the trait NATS, and nats-server on the path or in PUREDUX_NATS_SERVER:
         log-trials crash-nats [--count 10] [--loopback] [--history <directory>]
                                               three replicas on three servers, which crash and are cut off; needs to
                                               make networks, or does without cutting off on the loopback
+        log-trials hurt-nats [--count 10] [--seed n] [--only <fault>] [--history <directory>]
+                                              flipped bytes, a wiped disk, pauses, a bad proxy, a purge: each once a
+                                              run, in an order that the seed decides, on three servers of the loopback
         log-trials figures-nats [--count 5] [--entries 1000000]
                                               measures stores on three servers beside libnats itself
         With the trait PostgreSQL, and PostgreSQL of Debian, on the path, or in PUREDUX_POSTGRESQL:
@@ -70,6 +94,10 @@ import Histories
   private static func text(_ arguments: [String], _ name: String) -> String? {
     guard let place = arguments.firstIndex(of: name), place + 1 < arguments.count else { return nil }
     return arguments[place + 1]
+  }
+
+  private static func seed(_ arguments: [String]) -> UInt64 {
+    text(arguments, "--seed").flatMap { UInt64($0) } ?? .random(in: 1...999_999)
   }
 
   private static func number(_ arguments: [String], _ name: String) -> Int? {

@@ -56,7 +56,7 @@ final class RecordedReplica: Sendable {
 /// wrong.
 struct HistoryFiles {
   let directory: String
-  private let isKept: Bool
+  let isKept: Bool
 
   init(directory: String?) throws {
     isKept = directory != nil
