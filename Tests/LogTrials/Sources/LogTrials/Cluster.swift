@@ -98,9 +98,14 @@
     }
 
     /// At once, as if the machine had died.
-    func kill(_ server: Int) {
+    func kill(_ server: Int) { end(server, SIGKILL) }
+
+    /// As it ends by itself, when it has written down what it has.
+    func stop(_ server: Int) { end(server, SIGTERM) }
+
+    private func end(_ server: Int, _ signal: Int32) {
       guard let process = servers.removeValue(forKey: server) else { return }
-      Foundation.kill(process.processIdentifier, SIGKILL)
+      Foundation.kill(process.processIdentifier, signal)
       process.waitUntilExit()
     }
 
@@ -125,10 +130,9 @@
     /// What a server's log says of files that are not as they were written.
     func complaints(of server: Int) -> [String] {
       let text = (try? String(contentsOfFile: "\(directory)/\(server).log", encoding: .utf8)) ?? ""
+      let signs = ["corrupt", "checksum", "bad msg", "lost", "truncat", "rebuild", "catchup", "reset"]
       return text.split(separator: "\n").map(String.init).filter { line in
-        ["corrupt", "checksum", "bad msg", "lost", "truncat", "rebuild", "catchup"].contains {
-          line.lowercased().contains($0)
-        }
+        line.contains("puredux") && signs.contains { line.lowercased().contains($0) }
       }
     }
 
