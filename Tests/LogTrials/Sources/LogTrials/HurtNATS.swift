@@ -226,6 +226,7 @@
       for (kind, count) in verdict.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
         outcome.details += ", \(kind) \(count)"
       }
+      for violation in verdict.violations.prefix(3) { tell("    \(violation)") }
       return outcome
     }
 

@@ -30,8 +30,8 @@ struct FaultOutcome {
   mutating func note(_ what: String) {
     let what = what.replacingOccurrences(of: "Puredux.LogStop", with: "")
     let name = what.prefix { $0 != "(" }
-    let reason = what.dropFirst(name.count).prefix { $0 == "(" || $0 == "." || $0.isLetter }
-    told[name == "stopped" ? name + reason + ")" : String(name), default: (0, what)].count += 1
+    let reason = what.dropFirst(name.count + 1).prefix { $0 == "." || $0.isLetter }
+    told[name == "stopped" ? "\(name)(\(reason))" : String(name), default: (0, what)].count += 1
   }
 
   mutating func note(_ error: any Error) { note("\(error)") }
