@@ -224,8 +224,18 @@
     func head() async throws(LogError) -> UInt64 {
       try await checkIdentity()
       try await learn()
-      let head = try entry(try await jetStream.last(of: subject(), in: stream))?.seq ?? 0
-      if head == 0 { _ = try await checkEntries(behind: 0) }
+      let subject = try subject()
+      var head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
+      if head == 0 {
+        _ = try await checkEntries(behind: 0)
+        // A server whose files are damaged may know entries, and no last one: a log that has any does not end at 0.
+        if let first = try entry(try await jetStream.first(of: subject, from: 1, in: stream))?.seq {
+          head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
+          guard head >= first else {
+            throw .unavailable("The stream shows an entry of the log \(key) at \(first), and no last one.")
+          }
+        }
+      }
       saw(head)
       return head
     }
