@@ -107,6 +107,8 @@
     private static let settings = ["max_connections=30", "superuser_reserved_connections=3", "max_wal_size=256MB"]
 
     static func run(rounds: Int, seed: UInt64?, pause: Int?, only: [String], history: String?) throws {
+      // A program that has ended may be written to.
+      _ = signal(SIGPIPE, SIG_IGN)
       let first = seed ?? .random(in: 0..<1_000_000)
       // The minute, where it does not have to be waited for again and again.
       let pause = Duration.seconds(pause ?? (rounds > 1 ? 15 : 60))

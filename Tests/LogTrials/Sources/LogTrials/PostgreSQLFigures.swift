@@ -7,6 +7,7 @@
   /// Stores on a PostgreSQL of their own, which syncs as it does by default, beside libpq by itself, in one run.
   enum PostgreSQLFigures {
     static func run(rounds: Int, entries: Int, trees: Int) async throws {
+      _ = signal(SIGPIPE, SIG_IGN)
       let node = try PostgreSQLNode(settings: ["shared_preload_libraries=pg_stat_statements", "max_wal_size=4GB"])
       defer { withExtendedLifetime(node) {} }
       try node.initialize()

@@ -41,8 +41,9 @@
       process.standardOutput = said
       process.standardError = said
       try process.run()
-      try given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
-      try given.fileHandleForWriting.close()
+      // One that has ended at once says why.
+      try? given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+      try? given.fileHandleForWriting.close()
       let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
       process.waitUntilExit()
       guard process.terminationStatus == 0 else { throw Problem(text: "\(command[0]): \(text)") }
