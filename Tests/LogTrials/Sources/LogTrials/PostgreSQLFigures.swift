@@ -150,7 +150,7 @@
         defer { try? FileManager.default.removeItem(atPath: script) }
         let said = try PostgreSQLNode.run([
           PostgreSQLNode.program("pgbench"), "-h", node.directory, "-U", "boards", "-n", "-M", "prepared", "-c",
-          "\(clients)", "-j", "\(min(clients, 2))", "-T", "2", "-f", script, "postgres",
+          "\(clients)", "-j", "\(min(clients, 2))", "-t", "\(max(20, 2000 / clients / rows))", "-f", script, "postgres",
         ])
         let line = said.split(separator: "\n").first { $0.hasPrefix("tps = ") } ?? ""
         let tps = Double(line.split(separator: " ").dropFirst(2).first ?? "") ?? 0
@@ -222,7 +222,13 @@
         return try await tasks.reduce(into: [Int: RootStore<UInt64, UInt64>]()) { $0[$1.0] = $1.1 }
       }
       let time = start.duration(to: .now)
-      try await Task.sleep(for: .seconds(5))
+      // Until nothing of the writing is left to be looked at.
+      var isBusy = true
+      while isBusy {
+        try node.execute("SELECT pg_stat_statements_reset()")
+        try await Task.sleep(for: .seconds(5))
+        isBusy = try node.execute("SELECT sum(calls) > 50 FROM pg_stat_statements") == "t"
+      }
       let after = FileFigures.used()
       try node.execute("SELECT pg_stat_statements_reset()")
       try await Task.sleep(for: .seconds(20))
