@@ -491,7 +491,7 @@
       let commits =
         (try? PostgreSQLNode.run(
           [
-            "timeout", "-s", "KILL", "5", PostgreSQLNode.program("psql"), "-h", old.directory, "-U", "boards", "-d",
+            "timeout", "-s", "9", "5", PostgreSQLNode.program("psql"), "-h", old.directory, "-U", "boards", "-d",
             "postgres", "-qAtX", "-c", "CREATE SCHEMA probe",
           ])) != nil
       let misled = trio.add("host=\(old.directory),\(run.pair.primary.directory) user=boards dbname=postgres")
