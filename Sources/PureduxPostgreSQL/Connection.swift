@@ -347,8 +347,8 @@
   private func diagnostic(_ field: Unicode.Scalar) -> Int32 { Int32(field.value) }
 
   /// What the server has answered to one statement.
-  // SAFETY: the pointer is a result of libpq, which belongs to this object, is not changed, and is freed by `deinit`. It
-  // does not leave the queue of its connection.
+  // SAFETY: the pointer is a result of libpq, which belongs to this object, is not changed, and is freed by `deinit`.
+  // It does not leave the queue of its connection.
   @safe final class Answer {
     private let result: OpaquePointer
 

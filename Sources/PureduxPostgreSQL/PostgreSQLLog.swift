@@ -8,9 +8,9 @@
   ///     let log = try await PostgreSQLLog("postgresql://boards@db.internal/boards")
   ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
   ///
-  /// **The order** of a tree is that in which its transactions commit: an append raises the number of the last entry, in
-  /// the tree's row, which stays locked until the commit. So positions have no gaps, and no reader sees one before those
-  /// that precede it.
+  /// **The order** of a tree is that in which its transactions commit: an append raises the number of the last entry,
+  /// in the tree's row, which stays locked until the commit. So positions have no gaps, and no reader sees one before
+  /// those that precede it.
   ///
   /// **What is safe.** An entry that is told to be appended is committed, as safely as `synchronous_commit` and
   /// `synchronous_standby_names` of the server, the database or the role say. With the defaults, and without a standby,
@@ -21,16 +21,16 @@
   /// **When the server is away**, is starting, or has become a standby, the log takes and delivers nothing, and goes on
   /// by itself when there is one that takes writes: of several hosts in the connection string the first that does.
   ///
-  /// **Following.** Who appends notifies (`NOTIFY`), and who follows any number of trees listens on one connection. What
-  /// was not notified of, as a notification was lost, or a pooler in transaction mode is in between, is found by asking
-  /// for the heads of all that is followed, in one statement: `Options.pollInterval`.
+  /// **Following.** Who appends notifies (`NOTIFY`), and who follows any number of trees listens on one connection.
+  /// What was not notified of, as a notification was lost, or a pooler in transaction mode is in between, is found by
+  /// asking for the heads of all that is followed, in one statement: `Options.pollInterval`.
   ///
   /// **Truncation** removes entries ten seconds after it was asked for; if this process ends before, they go with the
   /// next truncation. A reader that has not come to them yet gets them until then, and is told afterwards that they are
   /// gone (`LogError.truncated`). The last entry always stays.
   ///
-  /// Two connections serve all trees: one appends, and one reads, listens and does the rest. No call to libpq is made on
-  /// the cooperative pool. PostgreSQL 13 or later is needed.
+  /// Two connections serve all trees: one appends, and one reads, listens and does the rest. No call to libpq is made
+  /// on the cooperative pool. PostgreSQL 13 or later is needed.
   public final class PostgreSQLLog: LogDirectory {
     /// How the database is spoken to.
     public struct Options: Sendable {
@@ -44,8 +44,8 @@
       /// For how long the first connection is tried before `init` throws. Less than zero counts as zero, and more than
       /// a hundred years as that; so it does for the next two.
       public var connectLimit = Duration.seconds(10)
-      /// What the database has not answered after that long is `.unavailable`. A connection is tried for as long, unless
-      /// the connection string says `connect_timeout`. At least a second.
+      /// What the database has not answered after that long is `.unavailable`. A connection is tried for as long,
+      /// unless the connection string says `connect_timeout`. At least a second.
       public var answerLimit = Duration.seconds(5)
       /// How long an entry of another process takes at most to be found where no notification tells of it: between a
       /// hundredth of a second and a minute. While such entries come they are looked for up to fifty times a second.
@@ -398,8 +398,8 @@
     }
 
     /// Notes that the tree is removed: as of that who uses the key begins a new one, under another number. Then what
-    /// there is of it goes, some thousand entries at a time; if this process ends before that is done, the next one that
-    /// opens the log goes on.
+    /// there is of it goes, some thousand entries at a time; if this process ends before that is done, the next one
+    /// that opens the log goes on.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

@@ -340,8 +340,8 @@
             bytes = excluded.bytes WHERE \(condition)
           """, .integer(id), .integer(position), .text(name), .integer(count), .integer(Int64(snapshot.bytes.count)))
         if kept.changed == 1 {
-          // Those of the one before, and of others before it whose writers have died. One that somebody is writing is of
-          // the same position, or a later one.
+          // Those of the one before, and of others before it whose writers have died. One that somebody is writing is
+          // of the same position, or a later one.
           _ = try self.query(
             connection,
             """

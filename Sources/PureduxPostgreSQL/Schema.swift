@@ -21,8 +21,8 @@
     private let name: String
     /// Quoted, with a point.
     private let prefix: String
-    /// What a statement begins with that may have to wait for a row that somebody else has locked, and goes on with `FROM
-    /// setting`: it ends then by itself. A server that is not asked any more goes on waiting.
+    /// What a statement begins with that may have to wait for a row that somebody else has locked, and goes on with
+    /// `FROM setting`: it ends then by itself. A server that is not asked any more goes on waiting.
     private let limit: String
 
     /// - Parameter lockLimit: How long a statement waits for a row, in whole seconds.

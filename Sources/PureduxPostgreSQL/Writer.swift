@@ -249,8 +249,8 @@
     }
 
     /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
-    /// else has the row: so positions have no gaps, and rise in the order of the commits. In a log that has lost what was
-    /// known to be in it, nothing is appended: all who read that later would find it out of its order, and stop.
+    /// else has the row: so positions have no gaps, and rise in the order of the commits. In a log that has lost what
+    /// was known to be in it, nothing is appended: all who read that later would find it out of its order, and stop.
     private func statement(_ group: Group) -> Statement {
       schema.limited(
         """

@@ -36,8 +36,8 @@
     }
   }
 
-  /// A log whose calls fail with an error, as it is thrown: who catches some cases of a typed error crashes the compiler
-  /// (6.3).
+  /// A log whose calls fail with an error, as it is thrown: who catches some cases of a typed error crashes the
+  /// compiler (6.3).
   func failure<Result>(of body: () async throws -> Result) async -> LogError? {
     do {
       _ = try await body()

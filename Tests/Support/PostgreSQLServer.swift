@@ -4,8 +4,8 @@
   import PureduxLog
   import PureduxPostgreSQL
 
-  /// A PostgreSQL on this machine, on a socket in a directory of its own, which can crash and be started again with what
-  /// it had stored.
+  /// A PostgreSQL on this machine, on a socket in a directory of its own, which can crash and be started again with
+  /// what it had stored.
   // One test at a time uses it; of one that several share nothing is called but its address, and at last `stop`.
   package final class PostgreSQLServer: @unchecked Sendable {
     /// Where the server's programs are: `PUREDUX_POSTGRESQL`, or Debian's newest, or on the path.

@@ -460,8 +460,9 @@ struct Segments {
 
   /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
   /// damage. After the death of a machine it may be older, at the oldest the note that the tree began with: what was
-  /// acknowledged since, and is damaged, is set aside and reported then, as what was not. Of a process that dies it never is: where nothing can be noted, as there are
-  /// too few descriptors, the file goes until it can be. Without it, what does not look like a tail is damage.
+  /// acknowledged since, and is damaged, is set aside and reported then, as what was not. Of a process that dies it
+  /// never is: where nothing can be noted, as there are too few descriptors, the file goes until it can be. Without it,
+  /// what does not look like a tail is damage.
   private mutating func acknowledge(_ files: inout OpenFiles.Files, in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
     let isOpen = files.mark != nil
