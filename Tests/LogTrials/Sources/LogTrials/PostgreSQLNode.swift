@@ -134,8 +134,9 @@
     func start(_ environment: [String: String] = [:], waits: Bool = true) throws {
       let process = Process()
       let lifeline = Pipe()
-      process.executableURL = URL(fileURLWithPath: "/bin/sh")
-      // A line ends the server, at once and without leaving anything in order, and so does the end of this process.
+      process.executableURL = URL(fileURLWithPath: "/bin/bash")
+      // A line ends the server, at once and without leaving anything in order, and so does the end of this process. Not
+      // `sh`, which waits for ever where signals are blocked, as they are in the threads of tasks.
       let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server; wait"#
       let all = ["listen_addresses=", "unix_socket_directories=" + directory] + settings
       process.arguments =
