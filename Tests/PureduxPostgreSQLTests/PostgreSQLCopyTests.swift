@@ -92,15 +92,20 @@
       _ = try await memory["tree"].append(entries)
       var failures = 0
       for round in 0..<100 {
-        let copying = Task { try await memory["tree"].copy(to: log["tree"], reason: nil) }
+        let isOver = Flag()
+        let copying = Task {
+          defer { isOver.raise() }
+          _ = try await memory["tree"].copy(to: log["tree"], reason: nil)
+        }
         if round < 6 {
+          // It may find the connections not made anew yet, and end by itself.
           let isFar = "SELECT coalesce(max(head), 0) > \(round * 1500) FROM puredux.trees"
-          while try server.execute(isFar) != "t\n" { try await Task.sleep(for: .milliseconds(1)) }
+          while try !isOver.isRaised && server.execute(isFar) != "t\n" { try await Task.sleep(for: .milliseconds(1)) }
           try server.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
         }
         do {
-          _ = try await copying.value
+          try await copying.value
           break
         } catch let error as LogCopyError {
           guard case .log(.unavailable) = error.reason else { throw error }
