@@ -56,7 +56,9 @@
       process.standardOutput = said
       process.standardError = said
       try process.run()
-      try given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+      // A program that ends before it has read all of that says why; its pipe is not to end this process.
+      signal(SIGPIPE, SIG_IGN)
+      try? given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
       try given.fileHandleForWriting.close()
       let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
       process.waitUntilExit()
