@@ -88,13 +88,18 @@
     /// Closes the connection behind what was given before, and waits for none of that longer than for an answer.
     func close() async {
       isClosing.withLock { $0 = true }
+      await finish()
+      await session.close()
+    }
+
+    /// Returns when what was given before is done.
+    func finish() async {
       await withCheckedContinuation { continuation in
         session.queue.async {
           self.orders.performAll { self.perform($0) }
           continuation.resume()
         }
       }
-      await session.close()
     }
 
     // MARK: On the queue

@@ -271,7 +271,7 @@
         SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
         WHERE application_name = 'puredux' AND wait_event = 'SyncRep'
         """
-      while try server.execute(cancels).hasPrefix("0") { try await Task.sleep(for: .milliseconds(1)) }
+      while try server.execute(cancels).hasPrefix("0") { await Task.yield() }
       let outcome = await found
       guard case .unavailable(let text) = outcome, text.contains("standby") else {
         Issue.record("\(outcome)")
@@ -324,7 +324,7 @@
       #expect(try await tree.read(after: 0, through: 10).count == 10)
       try await tree.truncate(through: 4)
       while try server.execute("SELECT count(*) FROM puredux.entries").hasPrefix("6") == false {
-        try await Task.sleep(for: .milliseconds(1))
+        await Task.yield()
       }
       #expect(await failure { try await tree.read(after: 0, through: 10) } == .truncated(first: 5))
       #expect(try await tree.read(after: 4, through: 10).map(\.position) == Array(positions[4...]))
@@ -360,7 +360,7 @@
       #expect(await failure { try await log["tree"].head() } == nil)
       let next = try await open(server)
       while try server.execute("SELECT count(*) FROM puredux.removals WHERE NOT cleared") != "0\n" {
-        try await Task.sleep(for: .milliseconds(1))
+        await Task.yield()
       }
       #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "0\n")
       await next.close()
