@@ -3,6 +3,7 @@
   import Puredux
   import PureduxLog
   import PureduxLogTesting
+  import PureduxTestSupport
   import Testing
 
   @testable import PureduxNATS
@@ -102,25 +103,9 @@
       let server = try NATSServer()
       defer { server.kill() }
       let log = try await Self.open(server)
-      let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
-      let one = try await list(log["list"]) { phases.continuation.yield($0) }
-      let other = try await list(log["list"])
-      for round in 0..<3 {
-        try await one.send("before \(round)")
-        server.kill()
-        #expect(other.dispatch("during \(round)") == .enqueued)
-        for await phase in phases.stream { if case .waiting = phase { break } }
-        try server.start()
-        try await one.send("after \(round)")
-        for await phase in phases.stream where phase == .following { break }
-      }
-      for await list in one.states() where list.count == 9 { break }
-      for await list in other.states() where list.count == 9 { break }
-      let (first, second) = (await one.state, await other.state)
-      #expect(first == second)
-      #expect(Set(first).count == 9)
-      await one.shutdown()
-      await other.shutdown()
+      let (states, isAccepted) = try await statesAfterOutages(
+        of: log["list"], stopping: { server.kill() }, starting: { try server.start() })
+      #expect(isAccepted && states[0] == states[1] && Set(states[0]).count == 9)
       await log.close()
     }
 
