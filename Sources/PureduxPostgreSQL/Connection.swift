@@ -181,9 +181,6 @@
       unsafe PQsocket(connection)
     }
 
-    /// The number of the process that serves this connection.
-    var serverProcess: Int32 { unsafe PQbackendPID(connection) }
-
     /// False where the time has passed.
     private func wait(for events: Int32, until deadline: ContinuousClock.Instant) -> Bool {
       var waited = pollfd(fd: descriptor, events: Int16(events), revents: 0)

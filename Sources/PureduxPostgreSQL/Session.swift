@@ -95,16 +95,6 @@
       }
     }
 
-    /// Leaves the connection: the next one may be to another server.
-    func reset() async {
-      await withCheckedContinuation { continuation in
-        queue.async {
-          self.drop()
-          continuation.resume()
-        }
-      }
-    }
-
     // MARK: On the queue
 
     private func connected() throws(LogError) -> Connection {
