@@ -39,6 +39,9 @@
     private let notices: Notices
     /// Whether nothing more can be asked.
     private(set) var isBroken = false
+    /// Whether the next connection is better made to another server, if there is one: this one does not answer, or does
+    /// not have what others had, as an old primary that others have left.
+    private(set) var isLeft = false
     /// Whether the log has been opened: what a server refuses since then it may take later, as a password was changed,
     /// say, or a right taken away. It was not told about an entry that there never will be one.
     var isOpened = false
@@ -81,14 +84,14 @@
 
     /// Connects, and does not wait for longer than a limit. The connection string is read before the defaults of this
     /// library, and each `host` of it is tried, beginning with the one of a number.
-    static func open(_ text: String, beginningWith rotation: Int, limit: Duration) throws(LogError) -> Connection {
+    static func open(_ text: String, beginningWith host: Int, limit: Duration) throws(LogError) -> Connection {
       let parameters = [
         ("target_session_attrs", "read-write"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
         ("keepalives_count", "3"), ("fallback_application_name", "puredux"), ("dbname", text),
         ("client_encoding", "UTF8"),
       ]
       var opened = try start(parameters)
-      if rotation > 0, let hosts = opened.hosts(from: rotation) { opened = try start(parameters + hosts) }
+      if host > 0, let hosts = opened.hosts(beginningWith: host) { opened = try start(parameters + hosts) }
       try opened.connect(limit: opened.ownLimit ?? limit)
       return opened
     }
@@ -124,14 +127,14 @@
     }
 
     /// The hosts, beginning with the one of a number; nil where there is one only.
-    private func hosts(from rotation: Int) -> [(name: String, value: String)]? {
+    private func hosts(beginningWith host: Int) -> [(name: String, value: String)]? {
       let options = options()
       var turned: [(name: String, value: String)] = []
       for name in ["host", "hostaddr", "port"] {
         guard let parts = options[name]?.split(separator: ",", omittingEmptySubsequences: false), parts.count > 1 else {
           continue
         }
-        let first = rotation % parts.count
+        let first = host % parts.count
         turned.append((name, (parts[first...] + parts[..<first]).joined(separator: ",")))
       }
       return turned.isEmpty ? nil : turned
@@ -295,6 +298,7 @@
         if !wait(for: events, until: deadline) {
           let waited = begin.duration(to: .now)
           guard patience.goesOn?(waited) ?? false else {
+            giveUp()
             throw lost("\(place) has not answered within \(patience.limit).")
           }
           deadline = .now + patience.limit
@@ -323,7 +327,7 @@
       return isOpened ? failure.passing : failure
     }
 
-    func giveUp() { isBroken = true }
+    func giveUp() { (isBroken, isLeft) = (true, true) }
 
     // MARK: Notifications
 

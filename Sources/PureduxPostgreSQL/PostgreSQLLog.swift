@@ -19,7 +19,8 @@
   /// connection is lost may have been done or not, and is never assumed to be either.
   ///
   /// **When the server is away**, is starting, or has become a standby, the log takes and delivers nothing, and goes on
-  /// by itself when there is one that takes writes: of several hosts in the connection string the first that does.
+  /// by itself when there is one that takes writes: of several hosts in the connection string the first that does. One
+  /// that does not answer, or shows less than there is known to be, is left for the next, which follows it.
   ///
   /// **Following.** Who appends notifies (`NOTIFY`), and who follows any number of trees listens on one connection.
   /// What was not notified of, as a notification was lost, or a pooler in transaction mode is in between, is found by

@@ -28,6 +28,8 @@
       var watch: Watch?
       /// How many attempts to connect have failed, one behind the other.
       var failures = 0
+      /// The number of the host that is tried first.
+      var host = 0
       /// Before that no other is made.
       var nextAttempt = ContinuousClock.now
       var failure: LogError?
@@ -89,6 +91,7 @@
       Swift.Result { () throws(LogError) in
         let connection = try connected()
         defer {
+          if connection.isLeft { state.withLock { $0.host += 1 } }
           if connection.isBroken { drop() } else { receive() }
         }
         return try body(connection)
@@ -98,15 +101,15 @@
     // MARK: On the queue
 
     private func connected() throws(LogError) -> Connection {
-      let (present, rotation) = try state.withLock { state throws(LogError) -> (Connection?, Int) in
+      let (present, host) = try state.withLock { state throws(LogError) -> (Connection?, Int) in
         if state.isClosed { throw .unavailable("The log is closed.") }
         if let connection = state.connection { return (connection, 0) }
         if let failure = state.failure, ContinuousClock.now < state.nextAttempt { throw failure }
-        return (nil, state.failures)
+        return (nil, state.host)
       }
       if let present { return present }
       do throws(LogError) {
-        let connection = try Connection.open(text, beginningWith: rotation, limit: limit)
+        let connection = try Connection.open(text, beginningWith: host, limit: limit)
         try opening(connection)
         let watch = notified.map { _ in Watch(connection, queue) { [weak self] in self?.receive() } }
         state.withLock { state in
@@ -122,6 +125,7 @@
         throw state.withLock { state in
           let error = state.isOpened ? error.passing : error
           state.failures += 1
+          state.host += 1
           state.failure = error
           let pause = min(Self.longestPause, .milliseconds(50) * (1 << min(state.failures, 7)))
           state.nextAttempt = ContinuousClock.now + pause * Double.random(in: 0.5...1)

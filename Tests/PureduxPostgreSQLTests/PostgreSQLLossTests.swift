@@ -50,6 +50,39 @@
       await log.close()
     }
 
+    @Test("what an old primary misleads, which is named first and commits nothing, goes on at the new one")
+    func oldPrimary() async throws {
+      let old = try PostgreSQLServer()
+      let first = try await open(old)
+      let begun = try await list(first["list"])
+      try await begun.send("0")
+      await begun.shutdown()
+      await first.close()
+      old.stop()
+      let new = try PostgreSQLServer(copyOf: old)
+      let other = try await open(new)
+      let ahead = try await list(other["list"])
+      try await ahead.send("1")
+      // No commit of the old one ends, as there is no such standby.
+      old.settings = ["synchronous_standby_names=nobody"]
+      try old.start()
+      var options = PostgreSQLLog.Options()
+      options.connectLimit = .seconds(60)
+      options.answerLimit = .seconds(1)
+      let log = try await PostgreSQLLog(
+        "host=\(old.directory),\(new.directory) user=postgres dbname=postgres", options: options)
+      let store = try await list(log["list"])
+      #expect(await store.state == ["0"])
+      try await store.send("2")
+      #expect(await store.state == ["0", "1", "2"])
+      for await states in ahead.states() where states.count == 3 { break }
+      #expect(await ahead.state == ["0", "1", "2"])
+      await store.shutdown()
+      await ahead.shutdown()
+      await log.close()
+      await other.close()
+    }
+
     @Test(
       "tables that are gone, or are others, stop the stores",
       arguments: [

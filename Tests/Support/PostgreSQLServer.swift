@@ -75,10 +75,11 @@
     /// The server lives as long as this is open: so it ends with the process of the tests, too.
     private var lifeline: Pipe?
 
-    package init(_ settings: [String] = []) throws {
+    /// - Parameter other: One that does not run, and whose data it begins with.
+    package init(_ settings: [String] = [], copyOf other: PostgreSQLServer? = nil) throws {
       directory = try Self.makeDirectory()
       self.settings = settings
-      try Self.run(["/bin/cp", "-a", Self.template.get() + "/data", directory + "/data"])
+      try Self.run(["/bin/cp", "-a", (other?.directory ?? Self.template.get()) + "/data", directory + "/data"])
       try start()
     }
 
