@@ -91,11 +91,11 @@ enum RecordFormat {
 
   /// CRC-32C of a record, with zeros where the checksum itself is.
   private static func checksum(of bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> UInt32 {
-    var sum = ~UInt32(0)
-    for place in range.lowerBound..<range.lowerBound + 4 { sum = next(sum, bytes[place]) }
-    for _ in 0..<4 { sum = next(sum, 0) }
-    for place in range.lowerBound + 8..<range.upperBound { sum = next(sum, bytes[place]) }
-    return ~sum
+    var sum = Sum()
+    for place in range.lowerBound..<range.lowerBound + 4 { sum.add(bytes[place]) }
+    for _ in 0..<4 { sum.add(0) }
+    for place in range.lowerBound + 8..<range.upperBound { sum.add(bytes[place]) }
+    return sum.value
   }
 
   /// Whether a record is what was written, which is read in pieces: a length that was changed takes no memory.
@@ -106,23 +106,34 @@ enum RecordFormat {
   ) throws(Failure) -> Bool {
     let header = try read(0..<recordOverhead)
     guard header.count == recordOverhead else { return false }
-    var sum = ~UInt32(0)
-    for place in header.indices { sum = next(sum, (4..<8).contains(place) ? 0 : header[place]) }
+    var sum = Sum()
+    for place in header.indices { sum.add((4..<8).contains(place) ? 0 : header[place]) }
     for start in stride(from: recordOverhead, to: count, by: pieces) {
-      for byte in try read(start..<min(start + pieces, count)) { sum = next(sum, byte) }
+      for byte in try read(start..<min(start + pieces, count)) { sum.add(byte) }
     }
-    return ~sum == integer(in: header.span, at: 4)
+    return sum.value == integer(in: header.span, at: 4)
   }
 
   static func checksum(of bytes: [UInt8]) -> UInt32 {
-    ~bytes.reduce(~UInt32(0)) { next($0, $1) }
+    var sum = Sum()
+    for byte in bytes { sum.add(byte) }
+    return sum.value
   }
 
-  @inline(__always) private static func next(_ sum: UInt32, _ byte: UInt8) -> UInt32 {
-    table[Int((sum ^ UInt32(byte)) & 0xFF)] ^ (sum >> 8)
-  }
+  /// CRC-32C of the bytes that were added.
+  private struct Sum {
+    private static let table: [UInt32] = (0..<256).map { index in
+      (0..<8).reduce(UInt32(index)) { sum, _ in sum & 1 == 1 ? 0x82F6_3B78 ^ (sum >> 1) : sum >> 1 }
+    }
 
-  private static let table: [UInt32] = (0..<256).map { index in
-    (0..<8).reduce(UInt32(index)) { sum, _ in sum & 1 == 1 ? 0x82F6_3B78 ^ (sum >> 1) : sum >> 1 }
+    /// Held here: a debug build looks for a global under a lock, which threads would wait for with each byte.
+    private let table = Self.table
+    private var inverted = ~UInt32(0)
+
+    var value: UInt32 { ~inverted }
+
+    @inline(__always) mutating func add(_ byte: UInt8) {
+      inverted = table[Int((inverted ^ UInt32(byte)) & 0xFF)] ^ (inverted >> 8)
+    }
   }
 }
