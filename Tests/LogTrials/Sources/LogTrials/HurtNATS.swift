@@ -12,8 +12,8 @@
       case flippedBytes, wipedDisk, pausedBroker, badProxy, purged, pausedReplica
     }
 
-    /// - Parameter only: The name of a fault, where the others are left out.
-    static func run(rounds: Int, seed: UInt64, only: String?, history: String?) async throws {
+    /// - Parameter only: The names of faults, where the others are left out.
+    static func run(rounds: Int, seed: UInt64, only: [String], history: String?) async throws {
       var totals = FaultTotals()
       for round in 0..<rounds {
         let seed = seed &+ UInt64(round)
@@ -21,7 +21,7 @@
         var chance = Chance(seed: seed)
         for (number, fault) in Fault.allCases.shuffled(using: &chance).enumerated() {
           let own = Chance(seed: chance.next())
-          if let only, only != "\(fault)" { continue }
+          guard only.isEmpty || only.contains("\(fault)") else { continue }
           let files = try HistoryFiles(directory: history.map { "\($0)/\(seed)-\(number)-\(fault)" })
           do {
             let trial = try Trial(files, own)

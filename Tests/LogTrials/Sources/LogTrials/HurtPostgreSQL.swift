@@ -334,6 +334,8 @@
 
     private static let hasPgbouncer = (try? PostgreSQLNode.run(["pgbouncer", "--version"])) != nil
 
+    static var names: [String] { faults.map(\.name) }
+
     private static var faults: [Fault] {
       [
         Fault(

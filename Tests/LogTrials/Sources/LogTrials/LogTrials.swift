@@ -13,8 +13,8 @@ import Histories
     case "write-file": try await CrashFile.write(to: arguments[1], run: Int(arguments[2]) ?? 0, history: arguments[3])
     case "hurt-file":
       try await HurtFile.run(
-        rounds: number(arguments, "--count") ?? 10, seed: seed(arguments), only: text(arguments, "--only"),
-        history: text(arguments, "--history"))
+        rounds: number(arguments, "--count") ?? 10, seed: seed(arguments),
+        only: only(arguments, of: HurtFile.Fault.allCases.map { "\($0)" }), history: text(arguments, "--history"))
     case "hurt-file-write":
       try await HurtFile.write(
         to: arguments[1], run: Int(arguments[2]) ?? 0, history: arguments[3],
@@ -34,8 +34,8 @@ import Histories
         try await CrashNATS.replica(Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]))
       case "hurt-nats":
         try await HurtNATS.run(
-          rounds: number(arguments, "--count") ?? 10, seed: seed(arguments), only: text(arguments, "--only"),
-          history: text(arguments, "--history"))
+          rounds: number(arguments, "--count") ?? 10, seed: seed(arguments),
+          only: only(arguments, of: HurtNATS.Fault.allCases.map { "\($0)" }), history: text(arguments, "--history"))
       case "hurt-nats-replica":
         try await CrashNATS.replica(
           Int(arguments[1]) ?? 0, history: arguments[2], servers: Array(arguments[3...]), savesSnapshots: false)
@@ -46,8 +46,7 @@ import Histories
       case "hurt-postgres":
         try HurtPostgreSQL.run(
           rounds: number(arguments, "--count") ?? 10, seed: text(arguments, "--seed").flatMap { UInt64($0) },
-          pause: number(arguments, "--pause"),
-          only: text(arguments, "--only")?.split(separator: ",").map(String.init) ?? [],
+          pause: number(arguments, "--pause"), only: only(arguments, of: HurtPostgreSQL.names),
           history: text(arguments, "--history"))
       case "figures-postgres":
         try await PostgreSQLFigures.run(
@@ -65,7 +64,7 @@ import Histories
         log-trials crash-file [--count 50] [--history <directory>]
                                               ends a process of 16 writers again and again, and looks for what was lost;
                                               what the processes record stays in the directory
-        log-trials hurt-file [--count 10] [--seed n] [--only <fault>] [--history <directory>]
+        log-trials hurt-file [--count 10] [--seed n] [--only <faults>] [--history <directory>]
                                               older backups, copies, power cuts, pauses, flipped bytes, a full disk:
                                               each once a run, in an order that the seed decides
         log-trials figures-file [--count 5]   measures stores on files beside the disk itself
@@ -74,7 +73,7 @@ import Histories
         log-trials crash-nats [--count 10] [--loopback] [--history <directory>]
                                               three replicas on three servers, which crash and are cut off; needs to
                                               make networks, or does without cutting off on the loopback
-        log-trials hurt-nats [--count 10] [--seed n] [--only <fault>] [--history <directory>]
+        log-trials hurt-nats [--count 10] [--seed n] [--only <faults>] [--history <directory>]
                                               flipped bytes, a wiped disk, pauses, a bad proxy, a purge: each once a
                                               run, in an order that the seed decides, on three servers of the loopback
         log-trials figures-nats [--count 5] [--entries 1000000]
@@ -94,6 +93,16 @@ import Histories
   private static func text(_ arguments: [String], _ name: String) -> String? {
     guard let place = arguments.firstIndex(of: name), place + 1 < arguments.count else { return nil }
     return arguments[place + 1]
+  }
+
+  /// The faults that are asked for; none for all.
+  private static func only(_ arguments: [String], of all: [String]) -> [String] {
+    let names = text(arguments, "--only")?.split(separator: ",").map(String.init) ?? []
+    if let unknown = names.first(where: { !all.contains($0) }) {
+      print("There is no fault \(unknown), but \(all.joined(separator: ", ")).")
+      exit(2)
+    }
+    return names
   }
 
   private static func seed(_ arguments: [String]) -> UInt64 {
