@@ -104,7 +104,11 @@
       func wait(_ range: ClosedRange<Double>) { Thread.sleep(forTimeInterval: .random(in: range, using: &random)) }
     }
 
-    private static let settings = ["max_connections=30", "superuser_reserved_connections=3", "max_wal_size=256MB"]
+    private static let settings = [
+      "max_connections=30", "superuser_reserved_connections=3", "max_wal_size=256MB",
+      // What the trial asks a standby is answered, and not cancelled.
+      "max_standby_streaming_delay=-1", "max_standby_archive_delay=-1",
+    ]
 
     static func run(rounds: Int, seed: UInt64?, pause: Int?, only: [String], history: String?) throws {
       // A program that has ended may be written to.
