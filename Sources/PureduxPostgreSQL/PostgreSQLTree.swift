@@ -170,7 +170,7 @@
         guard let id = try self.id(connection) else { return ([], false) }
         // What is committed between the two looks is there at the second time.
         for _ in 0..<3 {
-          let found = try self.read(id, after: position, connection)
+          let (found, head) = try self.read(id, after: position, connection)
           var next = position
           let records = found.prefix { record in
             next += 1
@@ -178,9 +178,7 @@
           }
           if let last = records.last {
             self.knowledge.saw(last.position)
-            let bytes = records.reduce(0) { $0 + $1.bytes.count }
-            let isCut = records.count == Self.readCount || bytes > Self.readBytes / 2 || records.count < found.count
-            return (Array(records), isCut)
+            return (Array(records), last.position < head)
           }
           let row = try self.row(id, connection)
           if row.head <= position, found.isEmpty { return ([], false) }
@@ -191,21 +189,24 @@
       }
     }
 
+    /// As many as go together, and the position of the last one that there is.
     private func read(
       _ id: Int64, after position: UInt64, _ connection: Connection
-    ) throws(LogError) -> [LogRecord] {
-      guard position < UInt64(Int64.max) - UInt64(Self.readCount) else { return [] }
+    ) throws(LogError) -> (found: [LogRecord], head: UInt64) {
+      guard position < UInt64(Int64.max) - UInt64(Self.readCount) else { return ([], 0) }
       let found = try query(
         connection,
         """
-        SELECT position, entry FROM (
-          SELECT position, entry, sum(octet_length(entry)) OVER (ORDER BY position) AS size FROM $.entries
-          WHERE tree = $1 AND position > $2 AND position <= $2 + $3) AS batch
+        SELECT position, entry, head FROM (
+          SELECT position, entry, head, sum(octet_length(entry)) OVER (ORDER BY position) AS size
+          FROM $.trees JOIN $.entries ON tree = id
+          WHERE id = $1 AND position > $2 AND position <= $2 + $3) AS batch
         WHERE size <= $4 OR position = $2 + 1 ORDER BY position
         """, .integer(id), .integer(Int64(position)), .integer(Self.readCount), .integer(Self.readBytes))
-      return (0..<found.count).map { row in
+      let records = (0..<found.count).map { row in
         LogRecord(position: UInt64(max(0, found.integer(row, 0) ?? 0)), bytes: found.bytes(row, 1) ?? [])
       }
+      return (records, UInt64(max(0, found.integer(0, 2) ?? 0)))
     }
 
     func head() async throws(LogError) -> UInt64 {

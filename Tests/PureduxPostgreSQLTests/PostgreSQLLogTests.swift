@@ -298,6 +298,23 @@
       await log.close()
     }
 
+    @Test("entries that are too large to be read with those before them are read at once, without a look in between")
+    func largeEntries() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = try #require(log["tree"] as? PostgreSQLTree)
+      let sizes = [10, 2 << 20, 10, 10, 2 << 20]
+      _ = try await tree.append(sizes.map { [UInt8](repeating: 1, count: $0) })
+      var (read, hasMore) = ([[Int]](), true)
+      while hasMore {
+        let batch = try await tree.entries(after: UInt64(read.joined().count))
+        read.append(batch.records.map(\.bytes.count))
+        hasMore = batch.hasMore
+      }
+      #expect(read == [[10], [2 << 20], [10, 10], [2 << 20]])
+      await log.close()
+    }
+
     @Test("what was truncated is removed after a while, and whoever needs it then is told")
     func truncation() async throws {
       let server = try PostgreSQLServer()
