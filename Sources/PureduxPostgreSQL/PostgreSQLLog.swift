@@ -362,15 +362,18 @@
 
     // MARK: Removal
 
-    /// Deletes the entries of a tree up to a position, some at a time, so that others are asked for in between.
+    /// Deletes the entries of a tree up to a position, some at a time, so that others are asked for in between, until
+    /// none is found: what somebody else deletes at the same time is waited for, and counts for nothing.
     func clear(_ id: Int64, through position: UInt64) async throws(LogError) {
       let statement = schema.statement(
         """
-        DELETE FROM $.entries WHERE tree = $1 AND position IN (
-          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2 ORDER BY position LIMIT 5000)
+        WITH found AS MATERIALIZED (
+          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2 ORDER BY position LIMIT 5000
+        ), gone AS (DELETE FROM $.entries WHERE tree = $1 AND position IN (SELECT position FROM found))
+        SELECT FROM found LIMIT 1
         """, .integer(id), .integer(Int64(clamping: position)))
       while try await reading.run({ [patience] connection throws(LogError) in
-        try connection.query(statement, patience).changed
+        try connection.query(statement, patience).count
       }) > 0 {}
     }
 

@@ -332,6 +332,38 @@
       await log.close()
     }
 
+    @Test("what is erased is gone, though somebody else removes some of it at the same time")
+    func erasedMeanwhile() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.answerLimit = .seconds(60) }
+      _ = try await log["tree"].append([1])
+      // As a truncation of another process.
+      try server.execute(
+        """
+        INSERT INTO puredux.entries SELECT 1, n, 'x' FROM generate_series(2, 12001) AS n;
+        UPDATE puredux.trees SET head = 12001
+        """)
+      let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name"
+      let other = Task.detached {
+        try server.execute(
+          """
+          BEGIN;
+          DELETE FROM puredux.entries WHERE position <= 5000;
+          DO $$ BEGIN
+            WHILE (\(waiting) = 'puredux' AND wait_event_type = 'Lock') = 0 LOOP
+              PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+            END LOOP;
+          END $$;
+          COMMIT
+          """)
+      }
+      while try server.execute("\(waiting) = 'psql' AND wait_event = 'PgSleep'") == "0\n" { await Task.yield() }
+      try await log["tree"].erase(through: 12_000)
+      _ = try await other.value
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "1\n")
+      await log.close()
+    }
+
     @Test("a snapshot of several parts is whole or not there, and what its writer left when it died goes with the next")
     func snapshots() async throws {
       let server = try PostgreSQLServer()
