@@ -42,6 +42,9 @@
     /// Whether the next connection is better made to another server, if there is one: this one does not answer, or does
     /// not have what others had, as an old primary that others have left.
     private(set) var isLeft = false
+    /// Whether a transaction has to say that what others have committed meanwhile is to be seen: without it an append
+    /// fails that has waited for another one.
+    private var saysIsolation = false
     /// Whether the log has been opened: what a server refuses since then it may take later, as a password was changed,
     /// say, or a right taken away. It was not told about an entry that there never will be one.
     var isOpened = false
@@ -200,8 +203,18 @@
 
     // MARK: Asking
 
+    /// Asks how transactions are isolated that do not say it: what the role, the database or the server sets.
+    func askIsolation(_ patience: Patience) throws(LogError) {
+      let statement = Statement(text: "SELECT current_setting('default_transaction_isolation') <> 'read committed'")
+      saysIsolation = try ask(statement, patience).isTrue(0, 0)
+    }
+
     /// Asks one thing, in a transaction of its own.
     func query(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
+      if saysIsolation { try transaction([statement], patience)[0] } else { try ask(statement, patience) }
+    }
+
+    private func ask(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
       notices.isUnreplicated = false
       try send(statement)
       try flush(patience)
@@ -240,7 +253,7 @@
       guard unsafe PQexitPipelineMode(connection) == 1 else { throw lost(message) }
       if let failure {
         if unsafe PQtransactionStatus(connection) != PQTRANS_IDLE {
-          _ = try query(Statement(text: "ROLLBACK"), patience)
+          _ = try ask(Statement(text: "ROLLBACK"), patience)
         }
         throw found(failure)
       }

@@ -120,10 +120,11 @@
     }
 
     @Test(
-      "two processes append to the same trees, each entry at a place of its own, and never wait for each other in a ring"
-    )
-    func manyWriters() async throws {
+      "two processes append to the same trees, each entry at a place of its own, and never wait for each other in a ring",
+      arguments: ["read committed", "repeatable read", "serializable"])
+    func manyWriters(isolation: String) async throws {
       let server = try PostgreSQLServer()
+      try server.execute("ALTER ROLE postgres SET default_transaction_isolation = '\(isolation)'")
       let logs = [try await open(server), try await open(server)]
       let keys = (0..<40).map { "tree \($0)" }
       try await withThrowingTaskGroup { tasks in
