@@ -83,6 +83,37 @@
       await other.close()
     }
 
+    @Test("a server that has less than there was is left for the next of the connection string")
+    func olderServer() async throws {
+      let (older, newer) = (try PostgreSQLServer(), try PostgreSQLServer())
+      let first = try await open(older)
+      _ = try await first["tree"].append([[1], [2], [3]])
+      await first.close()
+      older.stop()
+      newer.stop()
+      try PostgreSQLServer.run(["/bin/cp", "-a", older.directory + "/data", newer.directory + "/backup"])
+      try newer.restore()
+      try newer.start()
+      var options = PostgreSQLLog.Options()
+      options.connectLimit = .seconds(60)
+      let log = try await PostgreSQLLog(
+        "host=\(older.directory),\(newer.directory) user=postgres dbname=postgres", options: options)
+      let tree = log["tree"]
+      #expect(try await tree.append([4]) == 4)
+      try older.start()
+      try newer.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
+      // First as the connection is lost, and then as the older one is asked.
+      var problem = LogError?.some(.unavailable(""))
+      while case .unavailable? = problem {
+        problem = await failure {
+          let head = try await tree.head()
+          #expect(head == 4)
+        }
+      }
+      #expect(problem == nil)
+      await log.close()
+    }
+
     @Test(
       "tables that are gone, or are others, stop the stores",
       arguments: [
