@@ -30,8 +30,8 @@
   /// next truncation. A reader that has not come to them yet gets them until then, and is told afterwards that they are
   /// gone (`LogError.truncated`). The last entry always stays.
   ///
-  /// Two connections serve all trees: one appends, and one reads, listens and does the rest. No call to libpq is made
-  /// on the cooperative pool. PostgreSQL 13 or later is needed.
+  /// Two connections serve all trees: one appends, and one reads, listens and does the rest. Nothing that waits for the
+  /// network is done on the cooperative pool. PostgreSQL 13 or later is needed.
   public final class PostgreSQLLog: LogDirectory {
     /// How the database is spoken to.
     public struct Options: Sendable {
@@ -42,8 +42,8 @@
       /// where they are of an older one. Without it that is refused: for a role that may not, and whose tables
       /// `setupScript(schema:role:)` has made.
       public var makesTables = true
-      /// For how long the first connection is tried before `init` throws. Less than zero counts as zero, and more than
-      /// a hundred years as that; so it does for the next two.
+      /// For how long the first connection is tried before `init` throws; an attempt that has begun by then has its
+      /// own limit. Less than zero counts as zero, and more than a hundred years as that; so it does for the next two.
       public var connectLimit = Duration.seconds(10)
       /// What the database has not answered after that long is `.unavailable`. A connection is tried for as long,
       /// unless the connection string says `connect_timeout`. At least a second.
@@ -156,7 +156,7 @@
         var wait = options.pollInterval
         while (try? await Task.sleep(for: wait)) != nil {
           guard let found = await self?.poll() else { return }
-          wait = found ? max(.milliseconds(20), wait / 4) : min(options.pollInterval, wait * 2)
+          wait = min(options.pollInterval, found ? max(.milliseconds(20), wait / 4) : wait * 2)
         }
       }
       shared.state.withLock { $0.poller = poller }
