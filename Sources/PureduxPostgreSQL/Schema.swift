@@ -155,7 +155,8 @@
               ? "There are no tables in the schema \(name), and they are not to be made."
               : "The tables in the schema \(name) are of version \(version), and are not to be changed.")
         }
-        var statements = [lock]
+        // As the texts in the statements are written, whatever the role's default is.
+        var statements = [lock, Statement(text: "SET LOCAL standard_conforming_strings = on")]
         if version == 0, try !isSchemaThere(connection, patience) {
           statements.append(Statement(text: "CREATE SCHEMA IF NOT EXISTS \(Self.quoted(name))"))
         }

@@ -96,6 +96,25 @@
       await log.close()
     }
 
+    @Test("what a role has set for itself changes nothing")
+    func settings() async throws {
+      let server = try PostgreSQLServer()
+      let settings = [
+        "standard_conforming_strings = off", "backslash_quote = off", "search_path = nowhere", "bytea_output = escape",
+        "default_transaction_isolation = serializable", "default_transaction_deferrable = on", "row_security = off",
+        "idle_in_transaction_session_timeout = 1", "client_encoding = 'LATIN1'", "client_min_messages = debug1",
+      ]
+      try server.execute(settings.map { "ALTER ROLE postgres SET \($0);" }.joined())
+      let log = try await open(server) { $0.truncationGrace = .zero }
+      try await checkOrderedLog(within: .seconds(120)) { log[$0] }
+      let store = try await list(log["boards/1"])
+      try await store.send("Größe")
+      await store.shutdown()
+      let seen = try server.execute("SELECT text FROM puredux.contents WHERE key = 'boards/1'")
+      #expect(seen.hasPrefix("\"Gr"))
+      await log.close()
+    }
+
     @Test("a role that may make nothing uses what the script has made, and needs no more than it grants")
     func script() async throws {
       let server = try PostgreSQLServer()
