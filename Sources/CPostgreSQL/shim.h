@@ -5,3 +5,6 @@
 #else
 #error "PureduxPostgreSQL needs the PostgreSQL client for C: install libpq-dev (Debian, Ubuntu) or libpq (Homebrew)."
 #endif
+#ifndef LIBPQ_HAS_PIPELINING
+#error "PureduxPostgreSQL needs libpq 14 or later."
+#endif

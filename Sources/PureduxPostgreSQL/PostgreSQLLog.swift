@@ -31,7 +31,7 @@
   /// gone (`LogError.truncated`). The last entry always stays.
   ///
   /// Two connections serve all trees: one appends, and one reads, listens and does the rest. Nothing that waits for the
-  /// network is done on the cooperative pool. PostgreSQL 13 or later is needed.
+  /// network is done on the cooperative pool. PostgreSQL 13 or later is needed, and libpq 14 or later.
   public final class PostgreSQLLog: LogDirectory {
     /// How the database is spoken to.
     public struct Options: Sendable {
