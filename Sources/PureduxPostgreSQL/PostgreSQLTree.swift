@@ -61,7 +61,7 @@
       if let id = knowledge.id { return id }
       if makes {
         let statement = schema.limited(
-          " INSERT INTO $.trees (key) SELECT $1 FROM setting ON CONFLICT DO NOTHING", .bytes(key))
+          Schema.newTrees("$1") + " FROM setting ON CONFLICT DO NOTHING", .bytes(key))
         _ = try connection.query(statement, patience)
       }
       guard let id = try query(connection, "SELECT id FROM $.trees WHERE key = $1", .bytes(key)).integer(0, 0) else {

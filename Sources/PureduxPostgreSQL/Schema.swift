@@ -50,6 +50,14 @@
       Statement(text: limit + filled(text), parameters: parameters)
     }
 
+    /// What makes a row for each new tree of a query that gives their keys; it goes on with `FROM setting`. Their numbers
+    /// are at random, and not those of a sequence: one that was restored with an older backup gives numbers anew that
+    /// stores know which were ahead of it, and these would take another tree for theirs.
+    static func newTrees(_ key: String) -> String {
+      " INSERT INTO $.trees (id, key) OVERRIDING SYSTEM VALUE SELECT ("
+        + "('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 7))::bit(60)::bigint), \(key)"
+    }
+
     private func filled(_ text: String) -> String {
       text.split(separator: "$.", omittingEmptySubsequences: false).joined(separator: prefix)
     }

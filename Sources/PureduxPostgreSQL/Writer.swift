@@ -145,10 +145,8 @@
         let some = Parameter.list(Array(keys[start..<min(start + 1000, keys.count)]))
         _ = try connection.query(
           schema.limited(
-            """
-             INSERT INTO $.trees (key) SELECT given FROM setting, unnest($1) AS given ORDER BY given
-            ON CONFLICT DO NOTHING
-            """, some), patience)
+            Schema.newTrees("given") + " FROM setting, unnest($1) AS given ORDER BY given ON CONFLICT DO NOTHING", some),
+          patience)
         let found = try connection.query(
           schema.statement("SELECT key, id FROM $.trees WHERE key = ANY ($1)", some), patience)
         for row in 0..<found.count {

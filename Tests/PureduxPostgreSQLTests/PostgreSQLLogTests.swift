@@ -374,7 +374,11 @@
       let large = LogSnapshot(position: 5, bytes: (0..<(5 << 20)).map { UInt8(truncatingIfNeeded: $0 >> 3) })
       try await tree.snapshots?.save(large)
       #expect(try await tree.snapshots?.newest() == large)
-      try server.execute("INSERT INTO puredux.snapshot_parts VALUES (1, 4, 'left', 0, 'x'), (1, 7, 'later', 0, 'x')")
+      try server.execute(
+        """
+        INSERT INTO puredux.snapshot_parts SELECT id, position, name, 0, 'x' FROM puredux.trees,
+        (VALUES (4, 'left'), (7, 'later')) AS given (position, name)
+        """)
       try await tree.snapshots?.save(LogSnapshot(position: 6, bytes: [1]))
       #expect(
         try server.execute("SELECT name FROM puredux.snapshot_parts WHERE name IN ('left', 'later')") == "later\n")
