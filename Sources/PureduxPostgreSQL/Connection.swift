@@ -42,6 +42,8 @@
     /// Whether the next connection is better made to another server, if there is one: this one does not answer, or does
     /// not have what others had, as an old primary that others have left.
     private(set) var isLeft = false
+    /// Which of the statements that were asked for together last the server has not taken, where it is one of them.
+    private(set) var refused: Int?
     /// Whether a transaction has to say that what others have committed meanwhile is to be seen: without it an append
     /// fails that has waited for another one.
     private var saysIsolation = false
@@ -215,14 +217,14 @@
     }
 
     private func ask(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
-      notices.isUnreplicated = false
+      (notices.isUnreplicated, refused) = (false, nil)
       try send(statement)
       try flush(patience)
       var answer: Answer?
       var failure: LogError?
       while let next = try nextAnswer(patience) {
         // The last of them is said behind the commit.
-        if let error = next.failure() { failure = error }
+        if let error = next.failure() { (failure, refused) = (error, 0) }
         answer = next
       }
       try checkCommit()
@@ -233,7 +235,7 @@
 
     /// Asks several things in one transaction, in one journey to the server and back: all of them, or none.
     func transaction(_ statements: [Statement], _ patience: Patience) throws(LogError) -> [Answer] {
-      notices.isUnreplicated = false
+      (notices.isUnreplicated, refused) = (false, nil)
       // SAFETY: the connection is there; nothing is under way on it, as each call reads all its answers.
       guard unsafe PQenterPipelineMode(connection) == 1 else { throw lost(message) }
       let begin = Statement(text: "BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -247,13 +249,21 @@
         guard let next = try nextAnswer(patience) else { continue }
         if next.isSync { break }
         if next.isSkipped { continue }
-        if let error = next.failure() { failure = failure ?? error } else { answers.append(next) }
+        if let error = next.failure() {
+          // Behind the beginning.
+          if failure == nil, statements.indices.contains(answers.count - 1) { refused = answers.count - 1 }
+          failure = failure ?? error
+        } else {
+          answers.append(next)
+        }
         isCommitted = next.tag == "COMMIT"
       }
       guard unsafe PQexitPipelineMode(connection) == 1 else { throw lost(message) }
       if let failure {
         if unsafe PQtransactionStatus(connection) != PQTRANS_IDLE {
+          let refused = refused
           _ = try ask(Statement(text: "ROLLBACK"), patience)
+          self.refused = refused
         }
         throw found(failure)
       }

@@ -25,14 +25,15 @@
     /// `FROM setting`: it ends then by itself. A server that is not asked any more goes on waiting.
     private let limit: String
 
-    /// - Parameter lockLimit: How long a statement waits for a row, in whole seconds.
-    init(_ name: String, waiting lockLimit: Duration) throws(LogError) {
+    /// - Parameter answerLimit: How long an answer is waited for: a statement waits for a row a fifth less, so that it is
+    ///   heard that this was in vain.
+    init(_ name: String, waiting answerLimit: Duration) throws(LogError) {
       guard !name.isEmpty, name.utf8.count <= 63, !name.utf8.contains(0) else {
         throw .refused("A schema's name has 1 to 63 bytes: \(name)")
       }
       self.name = name
-      let seconds = min(max(1, lockLimit.components.seconds), 2_000_000)
-      limit = "WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '\(seconds)s', true))"
+      let milliseconds = Int(min(max(0.1, answerLimit / .seconds(1)), 2_000_000) * 800)
+      limit = "WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '\(milliseconds)', true))"
       prefix = Self.quoted(name) + "."
     }
 

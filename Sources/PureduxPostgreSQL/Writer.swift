@@ -60,6 +60,8 @@
     private let answerLimit: Duration
     private let patience: LockedValue<Duration>
     private let isClosing = LockedValue(false)
+    /// The trees that the server has taken nothing for the last time: somebody may have locked their rows.
+    private let blocked = LockedValue<Set<Int64>>([])
     private let schema: Schema
     private let committed: @Sendable ([Written]) -> Void
 
@@ -126,9 +128,12 @@
       case .failure(let error): appends.forEach { $0.outcome(.failure(error)) }
       case .success(var groups):
         for index in groups.indices { groups[index].head = head }
-        for start in stride(from: 0, to: groups.count, by: Self.treeLimit) {
-          write(Array(groups[start..<min(start + Self.treeLimit, groups.count)]))
+        let blocked = blocked.withLock { $0 }
+        let free = groups.filter { !blocked.contains($0.id) }
+        for start in stride(from: 0, to: free.count, by: Self.treeLimit) {
+          write(Array(free[start..<min(start + Self.treeLimit, free.count)]))
         }
+        for group in groups where blocked.contains(group.id) { write([group]) }
       }
     }
 
@@ -199,11 +204,18 @@
         }
         return true
       }
+      let refused = LockedValue<Int?>(nil)
       let outcome = session.perform { connection throws(LogError) -> [Result<UInt64, LogError>] in
         let statements = groups.map { self.statement($0) }
-        let answers =
-          statements.count == 1
-          ? [try connection.query(statements[0], wait)] : try connection.transaction(statements, wait)
+        let answers: [Answer]
+        do throws(LogError) {
+          answers =
+            statements.count == 1
+            ? [try connection.query(statements[0], wait)] : try connection.transaction(statements, wait)
+        } catch {
+          if !connection.isBroken { refused.withLock { $0 = connection.refused } }
+          throw error
+        }
         var bases: [Result<UInt64, LogError>] = []
         for (group, answer) in zip(groups, answers) {
           if let base = answer.integer(0, 0) {
@@ -217,12 +229,19 @@
       let isLate = isTold.withLock { $0 }
       switch outcome {
       case .failure(let error):
-        // One tree alone may be what is wrong.
-        if groups.count > 1, !error.isPassing, !error.isFull, !isLate { return groups.forEach { write([$0]) } }
-        if case .damaged = error { groups.forEach { $0.tree.found(error) } }
-        if !isLate { groups.forEach { $0.appends.forEach { $0.outcome(.failure(error)) } } }
+        if let place = refused.withLock({ $0 }), !error.isFull {
+          // One tree alone is what is wrong: the others do without it, and come before it the next time.
+          blocked.withLock { _ = $0.insert(groups[place].id) }
+          tell(groups[place], .failure(error), isLate: isLate)
+          var others = groups
+          others.remove(at: place)
+          if !isLate { write(others) }
+        } else {
+          groups.forEach { tell($0, .failure(error), isLate: isLate) }
+        }
       case .success(let bases):
         patience.withLock { $0 = answerLimit }
+        blocked.withLock { $0.subtract(groups.map(\.id)) }
         var written: [Written] = []
         for (group, base) in zip(groups, bases) {
           if case .success(let base) = base {

@@ -280,6 +280,50 @@
       }
     }
 
+    @Test("what is appended together with what somebody has locked the row for does not fail with it")
+    func rowLocked() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let (free, locked) = (log["free"], log["locked"])
+      for tree in [free, locked] { #expect(try await tree.append([1]) == 1) }
+      let other = Task.detached {
+        try server.execute(
+          """
+          BEGIN;
+          UPDATE puredux.trees SET first = first WHERE key = 'locked';
+          DO $$ BEGIN
+            FOR tenth IN 1..200 LOOP
+              PERFORM pg_sleep(0.1);
+              EXIT WHEN (SELECT head FROM puredux.trees WHERE key = 'free') = 2;
+            END LOOP;
+          END $$;
+          COMMIT
+          """)
+      }
+      while try server.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0\n" {
+        await Task.yield()
+      }
+      let isGiven = DispatchSemaphore(value: 0)
+      log.tell { isGiven.wait() }
+      let outcomes = AsyncStream.makeStream(of: (isFree: Bool, Result<UInt64, LogError>).self)
+      free.append([2]) { outcomes.continuation.yield((true, $0)) }
+      locked.append([2]) { outcomes.continuation.yield((false, $0)) }
+      isGiven.signal()
+      var found: [Bool: Result<UInt64, LogError>] = [:]
+      for await (isFree, outcome) in outcomes.stream {
+        found[isFree] = outcome
+        if found.count == 2 { break }
+      }
+      #expect(found[true] == .success(2))
+      guard case .failure(.unavailable(let text))? = found[false], text.contains("55P03") else {
+        Issue.record("\(String(describing: found[false]))")
+        return
+      }
+      _ = try await other.value
+      #expect(try await locked.append([2]) == 2)
+      await log.close()
+    }
+
     @Test("a database that is read-only takes nothing, and goes on when it does")
     func readOnly() async throws {
       let server = try PostgreSQLServer()
