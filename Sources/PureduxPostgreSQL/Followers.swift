@@ -12,11 +12,6 @@
     private struct State: Sendable {
       var followed: [String: Followed] = [:]
       var keys: [Int64: String] = [:]
-
-      /// A number that another tree has by now stays that one's: that of a tree which is lost is given again.
-      mutating func forget(_ id: Int64?, of key: String) {
-        if let id, keys[id] == key { keys[id] = nil }
-      }
     }
 
     private let state = LockedValue(State())
@@ -30,7 +25,7 @@
         state.followed[key]?.feeds[ObjectIdentifier(feed)] = nil
         guard let followed = state.followed[key], followed.feeds.isEmpty else { return }
         state.followed[key] = nil
-        state.forget(followed.id, of: key)
+        if let id = followed.id { state.keys[id] = nil }
       }
     }
 
@@ -38,7 +33,7 @@
     func learned(_ id: Int64, of key: String) {
       state.withLock { state in
         guard let known = state.followed[key], known.id != id else { return }
-        state.forget(known.id, of: key)
+        if let before = known.id { state.keys[before] = nil }
         state.followed[key]?.id = id
         state.keys[id] = key
       }
@@ -47,8 +42,7 @@
     /// What is followed, for who asks how far it is.
     func targets() -> (ids: [Int64], keys: [String]) {
       state.withLock { state in
-        let unknown = state.followed.filter { key, followed in followed.id.flatMap { state.keys[$0] } != key }
-        return (Array(state.keys.keys), Array(unknown.keys))
+        (Array(state.keys.keys), state.followed.compactMap { $0.value.id == nil ? $0.key : nil })
       }
     }
 

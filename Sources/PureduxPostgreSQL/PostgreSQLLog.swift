@@ -363,15 +363,12 @@
     // MARK: Removal
 
     /// Deletes the entries of a tree up to a position, some at a time, so that others are asked for in between, until
-    /// none is found: what somebody else deletes at the same time is waited for, and counts for nothing. None is that a
-    /// tree is to have: if the database was restored meanwhile, that may be another one of this number.
+    /// none is found: what somebody else deletes at the same time is waited for, and counts for nothing.
     func clear(_ id: Int64, through position: UInt64) async throws(LogError) {
       let statement = schema.statement(
         """
         WITH found AS MATERIALIZED (
-          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2
-            AND NOT EXISTS (SELECT FROM $.trees WHERE id = $1 AND first <= $2)
-          ORDER BY position LIMIT 5000
+          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2 ORDER BY position LIMIT 5000
         ), gone AS (DELETE FROM $.entries WHERE tree = $1 AND position IN (SELECT position FROM found))
         SELECT FROM found LIMIT 1
         """, .integer(id), .integer(Int64(clamping: position)))

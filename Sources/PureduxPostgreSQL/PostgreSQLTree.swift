@@ -80,8 +80,7 @@
     private func row(_ id: Int64, _ connection: Connection) throws(LogError) -> Row {
       // What is known before the question has to be in the answer.
       let known = knowledge.position
-      let found = try query(
-        connection, "SELECT head, first FROM $.trees WHERE id = $1 AND key = $2", .integer(id), .bytes(key))
+      let found = try query(connection, "SELECT head, first FROM $.trees WHERE id = $1", .integer(id))
       guard let head = found.integer(0, 0), let first = found.integer(0, 1) else { throw try missing(id, connection) }
       let row = Row(head: UInt64(max(0, head)), first: UInt64(max(1, first)))
       if let problem = knowledge.found(head: row.head, knowing: known) {
@@ -201,9 +200,9 @@
         SELECT position, entry, head FROM (
           SELECT position, entry, head, sum(octet_length(entry)) OVER (ORDER BY position) AS size
           FROM $.trees JOIN $.entries ON tree = id
-          WHERE id = $1 AND key = $5 AND position > $2 AND position <= $2 + $3) AS batch
+          WHERE id = $1 AND position > $2 AND position <= $2 + $3) AS batch
         WHERE size <= $4 OR position = $2 + 1 ORDER BY position
-        """, .integer(id), .integer(Int64(position)), .integer(Self.readCount), .integer(Self.readBytes), .bytes(key))
+        """, .integer(id), .integer(Int64(position)), .integer(Self.readCount), .integer(Self.readBytes))
       let records = (0..<found.count).map { row in
         LogRecord(position: UInt64(max(0, found.integer(row, 0) ?? 0)), bytes: found.bytes(row, 1) ?? [])
       }

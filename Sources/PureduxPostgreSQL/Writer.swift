@@ -163,21 +163,19 @@
 
     /// In the order in which their rows are locked, whoever does that.
     private func groups(_ appends: [Append]) -> [Group] {
-      struct Place: Hashable { let id: Int64, key: [UInt8] }
-      var groups: [Place: Group] = [:]
+      var groups: [Int64: Group] = [:]
       for append in appends {
         guard let id = append.tree.knowledge.id else {
           // Removed as soon as it was there.
           append.outcome(.failure(.unavailable("The tree is being removed.")))
           continue
         }
-        let place = Place(id: id, key: append.tree.key)
-        var group = groups.removeValue(forKey: place) ?? Group(tree: append.tree, id: id)
+        var group = groups.removeValue(forKey: id) ?? Group(tree: append.tree, id: id)
         // Of several logs of one tree, the one that knows most.
         let known = append.tree.knowledge.position
         if known > group.known { (group.tree, group.known) = (append.tree, known) }
         group.appends.append(append)
-        groups[place] = group
+        groups[id] = group
       }
       return groups.values.sorted { one, other in
         one.tree.key == other.tree.key ? one.id < other.id : one.tree.key.lexicographicallyPrecedes(other.tree.key)
@@ -274,21 +272,20 @@
 
     /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
     /// else has the row: so positions have no gaps, and rise in the order of the commits. In a log that has lost what
-    /// was known to be in it, nothing is appended: all who read that later would find it out of its order, and stop. Nor
-    /// is anything in one that has the number of a tree which is lost.
+    /// was known to be in it, nothing is appended: all who read that later would find it out of its order, and stop.
     private func statement(_ group: Group) -> Statement {
       schema.limited(
         """
         , head AS (
           UPDATE $.trees SET head = head + cardinality($2) FROM setting
-          WHERE id = $1 AND key = $4 AND head \(group.head == nil ? ">=" : "=") $3
+          WHERE id = $1 AND head \(group.head == nil ? ">=" : "=") $3
           RETURNING id, head - cardinality($2) AS base
         ), written AS (
           INSERT INTO $.entries (tree, position, entry) SELECT head.id, head.base + given.place, given.entry
           FROM head, unnest($2) WITH ORDINALITY AS given (entry, place))
         SELECT base FROM head
-        """, .integer(group.id), .list(group.appends.map(\.entry)),
-        .integer(Int64(clamping: group.head ?? group.known)), .bytes(group.tree.key))
+        """, .integer(group.id), .list(group.appends.map(\.entry)), .integer(Int64(clamping: group.head ?? group.known))
+      )
     }
   }
 

@@ -129,31 +129,6 @@
       #expect(feed.next() == .read(after: 0))
     }
 
-    @Test("of two trees of one number, as one is lost, each is looked for by its number or its key")
-    func numberGivenAgain() {
-      let followers = Followers()
-      let feed = Feed(after: 0, of: Knowledge())
-      func follow(_ key: String) {
-        followers.add(feed, to: key)
-        followers.learned(1, of: key)
-      }
-      func expect(ids: [Int64], keys: [String], _ place: SourceLocation = #_sourceLocation) {
-        let targets = followers.targets()
-        #expect(targets.ids == ids && targets.keys == keys, sourceLocation: place)
-      }
-      follow("lost")
-      expect(ids: [1], keys: [])
-      follow("other")
-      expect(ids: [1], keys: ["lost"])
-      followers.remove(feed, from: "lost")
-      expect(ids: [1], keys: [])
-      // Somebody who has known it comes late.
-      follow("lost")
-      expect(ids: [1], keys: ["other"])
-      followers.remove(feed, from: "lost")
-      expect(ids: [], keys: ["other"])
-    }
-
     @Test("a server that has less than there was is asked twice, and one that was asked before it was there is not it")
     func knowledge() {
       let knowledge = Knowledge()

@@ -154,33 +154,6 @@
       await log.close()
     }
 
-    @Test("a tree that is lost shows nothing of the one that has its number now, and changes nothing of it")
-    func numberGivenAgain() async throws {
-      let server = try PostgreSQLServer()
-      let log = try await open(server)
-      let lost = (0..<4).map { _ in log["lost"] }
-      _ = try await lost[0].append((1...3).map { [$0] })
-      for tree in lost { #expect(try await tree.head() == 3) }
-      // As if a database was restored that has not had it yet, and then another tree was made.
-      try server.execute("UPDATE puredux.trees SET key = 'other'")
-      let other = log["other"]
-      #expect(try await other.append([4]) == 4)
-      let calls: [@Sendable (any OrderedLog) async throws -> Void] = [
-        { _ = try await $0.append([5]) }, { _ = try await $0.read(after: 0, through: 3) },
-        { try await $0.truncate(through: 2) }, { try await $0.snapshots?.save(LogSnapshot(position: 3, bytes: [])) },
-      ]
-      for (tree, call) in zip(lost, calls) {
-        guard case .damaged? = await failure(of: { try await call(tree) }) else {
-          Issue.record("It is taken for the other one.")
-          continue
-        }
-      }
-      // What was to be removed of it, by then.
-      try await log.clear(1, through: 2)
-      #expect(try await other.read(after: 0, through: 4).map(\.bytes) == [[1], [2], [3], [4]])
-      await log.close()
-    }
-
     @Test("an entry that is gone is found by who needs it, and by nobody taken for an end")
     func entryGone() async throws {
       let server = try PostgreSQLServer()

@@ -75,7 +75,7 @@
       let id = try raw.run("SELECT id FROM puredux.trees WHERE key = '\(other)'")
       let statement = """
         WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '4000', true)), head AS (
-          UPDATE puredux.trees SET head = head + 1 FROM setting WHERE id = \(id) AND key = '\(other)' AND head >= $1
+          UPDATE puredux.trees SET head = head + 1 FROM setting WHERE id = \(id) AND head >= $1
           RETURNING id, head - 1 AS base
         ), written AS (
           INSERT INTO puredux.entries (tree, position, entry) SELECT head.id, head.base + given.place, given.entry
