@@ -37,6 +37,8 @@
 
     private let connection: OpaquePointer
     private let notices: Notices
+    /// Whose it is.
+    let session: ObjectIdentifier
     /// Whether nothing more can be asked.
     private(set) var isBroken = false
     /// Whether the next connection is better made to another server, if there is one: this one does not answer, or does
@@ -51,8 +53,9 @@
     /// say, or a right taken away. It was not told about an entry that there never will be one.
     var isOpened = false
 
-    private init(_ connection: OpaquePointer) {
+    private init(_ connection: OpaquePointer, of session: ObjectIdentifier) {
       unsafe self.connection = connection
+      self.session = session
       notices = Notices()
       // SAFETY: libpq calls back with the pointer to the notices within its functions, and not after `PQfinish`, which
       // `deinit` calls while the notices are still held.
@@ -89,19 +92,25 @@
 
     /// Connects, and does not wait for longer than a limit. The connection string is read before the defaults of this
     /// library, and each `host` of it is tried, beginning with the one of a number.
-    static func open(_ text: String, beginningWith host: Int, limit: Duration) throws(LogError) -> Connection {
+    static func open(
+      _ text: String, beginningWith host: Int, for session: ObjectIdentifier, limit: Duration
+    ) throws(LogError) -> Connection {
       let parameters = [
         ("target_session_attrs", "read-write"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
         ("keepalives_count", "3"), ("fallback_application_name", "puredux"), ("dbname", text),
         ("client_encoding", "UTF8"),
       ]
-      var opened = try start(parameters)
-      if host > 0, let hosts = opened.hosts(beginningWith: host) { opened = try start(parameters + hosts) }
+      var opened = try start(parameters, for: session)
+      if host > 0, let hosts = opened.hosts(beginningWith: host) {
+        opened = try start(parameters + hosts, for: session)
+      }
       try opened.connect(limit: opened.ownLimit ?? limit)
       return opened
     }
 
-    private static func start(_ parameters: [(name: String, value: String)]) throws(LogError) -> Connection {
+    private static func start(
+      _ parameters: [(name: String, value: String)], for session: ObjectIdentifier
+    ) throws(LogError) -> Connection {
       // SAFETY: the copies live until they are freed behind the call, which keeps copies of its own. The arrays end
       // with a null pointer each.
       var names = unsafe parameters.map { unsafe UnsafePointer(strdup($0.name)) } + [nil]
@@ -113,7 +122,7 @@
         throw .unavailable("libpq has no memory for a connection.")
       }
       unsafe PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
-      return unsafe Connection(connection)
+      return unsafe Connection(connection, of: session)
     }
 
     /// What libpq has read of the connection string, its services and the environment.

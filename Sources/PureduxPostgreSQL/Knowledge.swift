@@ -8,8 +8,8 @@
       var id: Int64?
       /// The last position that there is an entry at, as far as is known here.
       var position: UInt64 = 0
-      /// Whether a server was found to have less than that.
-      var isSuspected = false
+      /// The sessions whose servers were found to have less than that.
+      var suspicious: Set<ObjectIdentifier> = []
       /// What shows that the log is not what it was.
       var damage: LogError?
     }
@@ -29,8 +29,13 @@
       }
     }
 
-    /// There is an entry at that position.
-    func saw(_ position: UInt64) { state.withLock { $0.position = max($0.position, position) } }
+    /// There is an entry at that position, which a session may have been shown.
+    func saw(_ position: UInt64, by session: ObjectIdentifier? = nil) {
+      state.withLock { state in
+        state.position = max(state.position, position)
+        if let session { state.suspicious.remove(session) }
+      }
+    }
 
     func noteDamage(_ damage: LogError) -> LogError {
       state.withLock { state in
@@ -39,21 +44,19 @@
       }
     }
 
-    /// A server says where the log ends.
+    /// A server says to a session where the log ends.
     ///
     /// - Parameter known: What there was known to be before it was asked.
-    /// - Returns: What that shows: at first that the server may be another one, and then that entries are lost.
-    func found(head: UInt64, knowing known: UInt64) -> LogError? {
-      state.withLock { state in
-        guard head < known else {
-          (state.position, state.isSuspected) = (max(state.position, head), false)
-          return nil
-        }
+    /// - Returns: What that shows: at first that the server may be another one, as each session finds for itself, and
+    ///   then that entries are lost.
+    func found(head: UInt64, knowing known: UInt64, by session: ObjectIdentifier) -> LogError? {
+      if head >= known {
+        saw(head, by: session)
+        return nil
+      }
+      return state.withLock { state in
         let text = "The log ends at \(head), and has had an entry at \(known)."
-        guard state.isSuspected else {
-          state.isSuspected = true
-          return .unavailable(text)
-        }
+        if state.suspicious.insert(session).inserted { return .unavailable(text) }
         state.damage = state.damage ?? .damaged(position: head + 1, text)
         return state.damage
       }

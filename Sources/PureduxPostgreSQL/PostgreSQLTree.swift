@@ -83,7 +83,7 @@
       let found = try query(connection, "SELECT head, first FROM $.trees WHERE id = $1", .integer(id))
       guard let head = found.integer(0, 0), let first = found.integer(0, 1) else { throw try missing(id, connection) }
       let row = Row(head: UInt64(max(0, head)), first: UInt64(max(1, first)))
-      if let problem = knowledge.found(head: row.head, knowing: known) {
+      if let problem = knowledge.found(head: row.head, knowing: known, by: connection.session) {
         // The next one is to another server, if there is one.
         connection.giveUp()
         throw problem
@@ -177,7 +177,7 @@
             return record.position == next
           }
           if let last = records.last {
-            self.knowledge.saw(last.position)
+            self.knowledge.saw(last.position, by: connection.session)
             return (Array(records), last.position < head)
           }
           let row = try self.row(id, connection)

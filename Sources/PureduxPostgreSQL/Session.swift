@@ -109,7 +109,7 @@
       }
       if let present { return present }
       do throws(LogError) {
-        let connection = try Connection.open(text, beginningWith: host, limit: limit)
+        let connection = try Connection.open(text, beginningWith: host, for: ObjectIdentifier(self), limit: limit)
         try connection.askIsolation(Connection.Patience(limit: limit))
         try opening(connection)
         let watch = notified.map { _ in Watch(connection, queue) { [weak self] in self?.receive() } }

@@ -132,18 +132,24 @@
     @Test("a server that has less than there was is asked twice, and one that was asked before it was there is not it")
     func knowledge() {
       let knowledge = Knowledge()
-      #expect(knowledge.found(head: 5, knowing: 0) == nil)
+      let (one, other) = (ObjectIdentifier(Session.self), ObjectIdentifier(Writer.self))
+      #expect(knowledge.found(head: 5, knowing: 0, by: one) == nil)
       knowledge.saw(7)
       // Asked before.
-      #expect(knowledge.found(head: 6, knowing: 5) == nil)
+      #expect(knowledge.found(head: 6, knowing: 5, by: one) == nil)
       #expect(knowledge.position == 7)
-      guard case .unavailable? = knowledge.found(head: 6, knowing: 7) else {
+      guard case .unavailable? = knowledge.found(head: 6, knowing: 7, by: one) else {
         Issue.record("It is damaged at once, or not at all.")
         return
       }
-      #expect(knowledge.found(head: 7, knowing: 7) == nil)
+      #expect(knowledge.found(head: 7, knowing: 7, by: one) == nil)
+      // Another session has another server, and is told for itself.
+      guard case .unavailable? = knowledge.found(head: 6, knowing: 7, by: other) else {
+        Issue.record("It is damaged at once, or not at all.")
+        return
+      }
       for isDamaged in [false, true] {
-        let problem = knowledge.found(head: 6, knowing: 7)
+        let problem = knowledge.found(head: 6, knowing: 7, by: one)
         if case .damaged(position: 7, _)? = problem { #expect(isDamaged) } else { #expect(!isDamaged) }
       }
       #expect(knowledge.damage != nil)

@@ -114,6 +114,35 @@
       await log.close()
     }
 
+    @Test("the older server may be asked by both connections, before either goes on at the next one")
+    func olderServerTwice() async throws {
+      let older = try PostgreSQLServer()
+      let first = try await open(older)
+      _ = try await first["tree"].append([[1], [2], [3]])
+      await first.close()
+      older.stop()
+      let newer = try PostgreSQLServer(copyOf: older)
+      var options = PostgreSQLLog.Options()
+      options.connectLimit = .seconds(60)
+      let log = try await PostgreSQLLog(
+        "host=\(older.directory),\(newer.directory) user=postgres dbname=postgres", options: options)
+      let tree = log["tree"]
+      #expect(try await tree.append([4]) == 4)
+      try older.start()
+      try newer.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
+      var told = ""
+      while !told.contains("The log ends at 3") { told = "\(await failure(of: { try await tree.head() }) as Any)" }
+      var problem = LogError?.some(.unavailable(""))
+      while case .unavailable? = problem {
+        problem = await failure {
+          let position = try await tree.append([5])
+          #expect(position >= 5)
+        }
+      }
+      #expect(problem == nil)
+      await log.close()
+    }
+
     @Test("a tree that is made in a restored database is not that of a store that was ahead")
     func restoredNumbers() async throws {
       let server = try PostgreSQLServer()
