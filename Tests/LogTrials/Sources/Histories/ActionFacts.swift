@@ -1,11 +1,12 @@
 /// What is known of an action from all calls that gave it: several, where it was tried again.
 struct ActionFacts: Sendable {
-  /// The first and the last of its calls, as indices; nil where nobody called it.
+  /// The first and the last of its calls that may have done something, as indices; of all, where none of them may; nil
+  /// where nobody called it. What is said of it below is of these.
   var calls: ClosedRange<Int>?
   var attempts = 0
   /// How many of its calls certainly did nothing.
   var failures = 0
-  /// The first of its calls that was acknowledged.
+  /// Of its calls that were acknowledged the one that was first, as far as the clock of that one tells.
   var acknowledged: Int?
   /// Whose it is; nil where several writers called it.
   var writer: Int?
@@ -20,12 +21,22 @@ struct ActionFacts: Sendable {
     var facts = Array(repeating: ActionFacts(), count: history.actions.count)
     for (index, call) in history.calls.enumerated() {
       guard let action = call.action else { continue }
-      facts[action].add(call, index, clock: history.files[call.file].clock)
+      facts[action].add(call, index, in: history)
     }
     return facts
   }
 
-  private mutating func add(_ call: History.Call, _ index: Int, clock: Int) {
+  private mutating func add(_ call: History.Call, _ index: Int, in history: History) {
+    let clock = history.files[call.file].clock
+    defer { attempts += 1 }
+    if call.outcome == .failed {
+      failures += 1
+      // One that certainly did nothing is no reason for where the action is.
+      if failures <= attempts { return }
+    } else if isRefused {
+      calls = nil
+      invoked = .max
+    }
     if let calls {
       self.calls = calls.lowerBound...index
       if writer != call.writer { writer = nil }
@@ -36,11 +47,11 @@ struct ActionFacts: Sendable {
       self.clock = clock
     }
     invoked = min(invoked, call.invoked)
-    attempts += 1
-    switch call.outcome {
-    case .acknowledged: if acknowledged == nil { acknowledged = index }
-    case .failed: failures += 1
-    case .unknown: break
+    guard call.outcome == .acknowledged else { return }
+    if let first = acknowledged.map({ history.calls[$0] }) {
+      guard history.files[first.file].clock == clock, let one = call.returned, let other = first.returned, one < other
+      else { return }
     }
+    acknowledged = index
   }
 }

@@ -13,6 +13,7 @@ extension Checker {
         if order.places[action] >= 0 { figures.unknownTaken += 1 }
       }
     }
+    noteTold()
     let shown = LaterReads(history)
     for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
       guard let action = call.action else { continue }
@@ -21,6 +22,27 @@ extension Checker {
         if facts[action].acknowledged == index { checkShown(action, entry, shown.furthest(after: call)) }
       } else if facts[action].acknowledged == index {
         checkMissing(action, call)
+      }
+    }
+  }
+
+  /// Notes which actions were acknowledged more than once, and where those are that nobody has recorded.
+  private mutating func noteTold() {
+    for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
+      guard let action = call.action else { continue }
+      if facts[action].acknowledged != index {
+        acknowledgements[action, default: facts[action].acknowledged.map { [$0] } ?? []].append(index)
+      }
+      guard order.places[action] < 0, let position = call.position, order.isUnrecorded(position) else { continue }
+      if let other = toldOnly[action], other != position {
+        violations.add(.diverged) {
+          Violation(
+            kind: .diverged, actions: names([action]), positions: [other, position],
+            files: files(file(action), call.file),
+            text: "\(describe(action)) was told position \(other), and position \(position)")
+        }
+      } else {
+        toldOnly[action] = position
       }
     }
   }
@@ -44,7 +66,7 @@ extension Checker {
 
   private mutating func checkMissing(_ action: Int, _ call: History.Call) {
     // Where it was told to be a place that nobody recorded, nothing speaks against it.
-    if let position = call.position, order.isUnrecorded(position) { return }
+    if toldOnly[action] != nil { return }
     figures.missing += 1
     if let application = applications[action] {
       violations.add(.lost) {
@@ -73,7 +95,7 @@ extension Checker {
 
   /// A call that was told its position was told that of its action, and the state there.
   private func checkPosition(of action: Int, _ call: History.Call, _ entry: Order.Entry) {
-    guard let position = call.position else { return }
+    let position = call.position ?? entry.position
     let isTwice = order.entry(at: position).map { order.actions[$0.range].contains(action) } ?? false
     if entry.position != position, !isTwice {
       violations.add(.diverged) {
@@ -98,39 +120,63 @@ extension Checker {
   }
 
   /// Walks through the order, and remembers of what came before the one that was called last: by each clock, as nothing
-  /// may come before what had been acknowledged by then; and by each writer.
+  /// may come before what had been acknowledged by then; and by each writer. What was told to be at a position that
+  /// nobody recorded has its place there.
   func checkOrderOfCalls() {
     var latestOfClock = Array(repeating: -1, count: history.clocks.count)
     var latestOfWriter = Array(repeating: -1, count: history.writers.count)
-    for (place, action) in order.actions.enumerated() where order.places[action] == place {
+    func check(_ action: Int) {
       let own = facts[action]
-      guard let calls = own.calls else { continue }
-      if let acknowledged = own.acknowledged.map({ history.calls[$0] }), let returned = acknowledged.returned {
+      guard let calls = own.calls else { return }
+      for index in acknowledgements[action] ?? own.acknowledged.map({ [$0] }) ?? [] {
+        let acknowledged = history.calls[index]
         let earlier = latestOfClock[history.files[acknowledged.file].clock]
-        if earlier >= 0, returned < facts[earlier].invoked {
-          addReordered(earlier, action, "had been acknowledged before the first was called")
-        }
+        guard earlier >= 0, let returned = acknowledged.returned, returned < facts[earlier].invoked else { continue }
+        addReordered(earlier, action, "had been acknowledged before the first was called")
+        break
       }
-      if let clock = own.clock {
-        let latest = latestOfClock[clock]
-        if latest < 0 || facts[latest].invoked < own.invoked { latestOfClock[clock] = action }
-      }
-      guard let writer = own.writer else { continue }
+      guard let writer = own.writer else { return }
       let earlier = latestOfWriter[writer]
       if earlier >= 0, let callsOfEarlier = facts[earlier].calls, calls.upperBound < callsOfEarlier.lowerBound {
         addReordered(earlier, action, "had been called before the first by the same writer")
       }
+    }
+    func enter(_ action: Int) {
+      let own = facts[action]
+      guard let calls = own.calls else { return }
+      if let clock = own.clock {
+        let latest = latestOfClock[clock]
+        if latest < 0 || facts[latest].invoked < own.invoked { latestOfClock[clock] = action }
+      }
+      guard let writer = own.writer else { return }
+      let earlier = latestOfWriter[writer]
       if earlier < 0 || (facts[earlier].calls?.lowerBound ?? 0) < calls.lowerBound { latestOfWriter[writer] = action }
     }
+    var unrecorded = toldOnly.sorted { $0.value < $1.value }[...]
+    /// Of those at one position it is not known in which order they are.
+    func pass(before position: Int) {
+      while let first = unrecorded.first?.value, first < position {
+        let together = unrecorded.prefix { $0.value == first }
+        unrecorded = unrecorded.dropFirst(together.count)
+        for (action, _) in together { check(action) }
+        for (action, _) in together { enter(action) }
+      }
+    }
+    for (place, action) in order.actions.enumerated() where order.places[action] == place {
+      if !unrecorded.isEmpty { pass(before: order.entries[order.entryOfPlace[place]].position) }
+      check(action)
+      enter(action)
+    }
+    pass(before: .max)
   }
 
   private func addReordered(_ earlier: Int, _ later: Int, _ why: String) {
     violations.add(.reordered) {
-      let entries = [earlier, later].compactMap { order.entry(of: $0) }
-      let positions = entries.map(\.position)
+      let entries = [earlier, later].map { order.entry(of: $0) }
+      let positions = zip([earlier, later], entries).map { $1?.position ?? toldOnly[$0] ?? 0 }
       return Violation(
         kind: .reordered, actions: names([earlier, later]), positions: positions,
-        files: files(file(earlier), file(later), entries.last.map { history.incarnations[$0.incarnation].file }),
+        files: files(file(earlier), file(later), entries[1].map { history.incarnations[$0.incarnation].file }),
         text: """
           \(describe(earlier)) is at position \(positions[0]), before \(describe(later)) at position \
           \(positions[1]), which \(why)

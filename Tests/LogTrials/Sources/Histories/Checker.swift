@@ -7,7 +7,7 @@
 /// - each action that was acknowledged is in the order once, none twice, none that was refused, none of nobody;
 /// - an action comes behind all that had been acknowledged before it was called, by the same clock, and behind those
 ///   that its writer had called before it;
-/// - a read shows a state of the order, and one that is not older than it claims.
+/// - a read shows a state of the order, one that is not older than it claims, and nothing that was called later.
 struct Checker {
   let history: History
   let order: Order
@@ -17,6 +17,10 @@ struct Checker {
   var notes: [String] = []
   /// An incarnation that applied each action, and where; nil for those that none did.
   var applications: [(incarnation: Int, position: Int)?]
+  /// All acknowledgements of those actions that were acknowledged more than once, as indices of calls.
+  var acknowledgements: [Int: [Int]] = [:]
+  /// Where those actions were told to be that are not in the order, and whose positions nobody recorded.
+  var toldOnly: [Int: Int] = [:]
   /// The first incarnation that began behind each position.
   var beginnings: [Int: Int] = [:]
 
@@ -59,7 +63,10 @@ struct Checker {
     }
     for (file, times) in acknowledgements.sorted(by: { $0.key < $1.key }) {
       let times = times.sorted()
-      let stall = zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? 0
+      let stall = zip(times, times.dropFirst()).map { earlier, later in
+        let (difference, hasOverflowed) = later.subtractingReportingOverflow(earlier)
+        return hasOverflowed ? .max : difference
+      }.max() ?? 0
       if stall > figures.longestStall {
         figures.longestStall = stall
         figures.longestStallFile = history.files[file].name

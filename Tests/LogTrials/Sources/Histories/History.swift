@@ -89,7 +89,19 @@ public struct History: Sendable {
 
 /// Texts that are numbered, as many are met again and again.
 struct Names: Sendable {
-  private var indices: [String: Int] = [:]
+  /// By their bytes: texts that are equal only as people read them are two.
+  private struct Key: Hashable {
+    let text: String
+
+    static func == (one: Key, other: Key) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+
+    func hash(into hasher: inout Hasher) {
+      for byte in text.utf8 { hasher.combine(byte) }
+      hasher.combine(UInt8(0xFF))
+    }
+  }
+
+  private var indices: [Key: Int] = [:]
   private(set) var all: [String] = []
 
   var count: Int { all.count }
@@ -97,8 +109,8 @@ struct Names: Sendable {
   subscript(index: Int) -> String { all[index] }
 
   mutating func index(of name: String) -> Int {
-    if let index = indices[name] { return index }
-    indices[name] = all.count
+    if let index = indices[Key(text: name)] { return index }
+    indices[Key(text: name)] = all.count
     all.append(name)
     return all.count - 1
   }

@@ -2,10 +2,14 @@
 
 extension Checker {
   func checkReads() {
-    let reads = history.calls.indices.filter {
-      history.calls[$0].action == nil && history.calls[$0].outcome == .acknowledged && history.calls[$0].position != nil
+    let all = history.calls.indices.filter {
+      history.calls[$0].action == nil && history.calls[$0].outcome == .acknowledged
     }
+    let reads = all.filter { history.calls[$0].position != nil }
+    checkHashes(of: all.filter { history.calls[$0].position == nil && history.calls[$0].hash != nil })
     for index in reads { checkState(of: history.calls[index]) }
+    checkStatesThatNobodyRecorded()
+    checkCauses(of: reads)
     checkAge(of: reads.filter { history.calls[$0].claim == .linearizable }) { history.files[$0.file].clock }
     checkAge(of: reads.filter { history.calls[$0].claim == .ownWrites }) { $0.writer }
   }
@@ -43,6 +47,83 @@ extension Checker {
     }
   }
 
+  /// A read that does not tell the position shows a state of the order all the same.
+  private func checkHashes(of reads: [Int]) {
+    // Of positions that nobody recorded there may be any.
+    guard !reads.isEmpty, order.gaps.isEmpty else { return }
+    let hashes = Set(order.entries.map(\.hash) + history.incarnations.map(\.hash))
+    // The state before all entries is only known where a replica began with it.
+    if beginnings[0] == nil { return }
+    for index in reads where !hashes.contains(history.calls[index].hash ?? 0) {
+      let call = history.calls[index]
+      violations.add(.ofNobody) {
+        Violation(
+          kind: .ofNobody, files: [name(call.file)],
+          text: "a read (\(describe(call))) showed the state \(hex(call.hash ?? 0)), which the order does not have")
+      }
+    }
+  }
+
+  /// Two that were told of the same position were told of the same state, also where no replica has recorded it.
+  private func checkStatesThatNobodyRecorded() {
+    var first: [Int: Int] = [:]
+    for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
+      guard let position = call.position, let hash = call.hash, order.entry(at: position) == nil,
+        position == 0 || order.isUnrecorded(position)
+      else { continue }
+      if let beginning = beginnings[position] {
+        // Of a read that was looked at.
+        guard call.action != nil, hash != history.incarnations[beginning].hash else { continue }
+        let incarnation = history.incarnations[beginning]
+        addOtherState(
+          call, position, hash, "with which \(describe(incarnation)) began as \(hex(incarnation.hash))",
+          incarnation.file)
+        continue
+      }
+      let other = history.calls[first[position, default: index]]
+      first[position] = first[position] ?? index
+      guard let otherHash = other.hash, otherHash != hash else { continue }
+      addOtherState(call, position, hash, "where another call (\(describe(other))) showed \(hex(otherHash))", other.file)
+    }
+  }
+
+  private func addOtherState(_ call: History.Call, _ position: Int, _ hash: UInt64, _ why: String, _ file: Int) {
+    violations.add(.diverged) {
+      Violation(
+        kind: .diverged, actions: call.action.map { names([$0]) } ?? [], positions: [position],
+        files: files(call.file, file),
+        text: "a call (\(describe(call))) showed the state \(hex(hash)) at position \(position), \(why)")
+    }
+  }
+
+  /// A read shows nothing that was called only after it had returned.
+  private func checkCauses(of reads: [Int]) {
+    // Of each clock, by position, the action up to there that was called last.
+    var latest: [Int: [(position: Int, action: Int)]] = [:]
+    for (place, action) in order.actions.enumerated() where order.places[action] == place {
+      guard let clock = facts[action].clock else { continue }
+      if let before = latest[clock]?.last, facts[before.action].invoked >= facts[action].invoked { continue }
+      latest[clock, default: []].append((order.entries[order.entryOfPlace[place]].position, action))
+    }
+    for index in reads {
+      let read = history.calls[index]
+      guard let position = read.position, let returned = read.returned,
+        let ofClock = latest[history.files[read.file].clock]
+      else { continue }
+      let count = ofClock.partitioningIndex { $0.position > position }
+      guard count > 0, facts[ofClock[count - 1].action].invoked > returned else { continue }
+      let (place, action) = ofClock[count - 1]
+      violations.add(.ofNobody) {
+        Violation(
+          kind: .ofNobody, actions: names([action]), positions: [place, position], files: files(read.file, file(action)),
+          text: """
+            a read (\(describe(read))) showed position \(position), and \(describe(action)) is at position \(place), \
+            which had not been called
+            """)
+      }
+    }
+  }
+
   /// A read is no older than what had been told before it began, to anybody with the same key.
   private func checkAge(of reads: [Int], by key: (History.Call) -> Int) {
     if reads.isEmpty { return }
@@ -50,7 +131,7 @@ extension Checker {
     var told: [Int: [(at: Int, position: Int, call: Int)]] = [:]
     for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
       guard let returned = call.returned else { continue }
-      let position = call.action.map { order.entry(of: $0)?.position } ?? call.position
+      let position = call.action.flatMap { order.entry(of: $0)?.position } ?? call.position
       if let position { told[key(call), default: []].append((returned, position, index)) }
     }
     for key in told.keys {

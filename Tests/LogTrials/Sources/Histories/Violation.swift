@@ -18,7 +18,8 @@ public struct Violation: Sendable, Equatable, CustomStringConvertible {
     case refusedYetApplied
     /// What a replica applied is not a contiguous piece of the order.
     case notAPrefix
-    /// A replica applied an action that nobody has called, or a read showed a position that there is not.
+    /// A replica applied an action that nobody has called, or a read showed a position, or a state, that there is not,
+    /// or what was called only later.
     case ofNobody
     /// The positions that a replica applied do not rise.
     case notRising

@@ -171,4 +171,31 @@ import Testing
       }
     }
   }
+
+  /// Equal as people read them, and two names.
+  @Test func namesOfOtherBytes() {
+    var script = Script()
+    script.call("\u{E9}", 10, 20)
+    script.call("e\u{301}", 30, 40)
+    script.replica("r", ["\u{E9}", "e\u{301}"])
+    #expect(expectCorrect(script).figures.acknowledged == 2)
+  }
+
+  @Test func timesFarApart() {
+    var script = Script()
+    script.call("a", -.max, -.max)
+    script.call("b", .max, .max)
+    script.replica("r", ["a", "b"])
+    #expect(expectCorrect(script).figures.longestStall == .max)
+  }
+
+  /// What the first attempt may have done, and the second one certainly has not.
+  @Test func refusedAttemptAfterAnother() {
+    var script = Script()
+    script.call("a", by: "w1", 10, 20, .unknown)
+    script.call("b", by: "w2", 30, 40)
+    script.call("a", by: "w1", 50, 60, .failed)
+    script.replica("r", ["a", "b"])
+    _ = expectCorrect(script)
+  }
 }

@@ -313,4 +313,133 @@ import Testing
     #expect(lines.contains("lost: 997 more"))
     #expect(lines.last == "No order explains it: lost 1000, ofNobody 2")
   }
+
+  // MARK: What several calls say of one action
+
+  /// What certainly did nothing does not explain why the action is where it is.
+  @Test func refusedAttemptBeforeAnother() throws {
+    var script = Script()
+    script.call("a", by: "w1", 10, 20, .failed)
+    script.call("b", by: "w2", 30, 40)
+    script.call("a", by: "w1", 50, 60)
+    script.replica("r", ["a", "b"])
+    #expect(try expect(.reordered, of: script).actions == ["a", "b"])
+  }
+
+  @Test func refusedAttemptOfTheSameWriter() throws {
+    var script = Script()
+    script.call("a", by: "w1", 10, 20, .failed)
+    script.call("b", by: "w1", 30, nil)
+    script.call("a", by: "w1", 35, nil)
+    script.replica("r", ["a", "b"])
+    #expect(try expect(.reordered, of: script).actions == ["a", "b"])
+  }
+
+  /// Files are read in any order: the acknowledgement that counts is the one that came first.
+  @Test func acknowledgedEarlierInALaterFile() throws {
+    var script = Script()
+    script.call("a", by: "w1", 10, 500, in: "one")
+    script.call("a", by: "w2", 20, 100, in: "two")
+    script.call("b", by: "w3", 200, 300, in: "three")
+    script.replica("r", ["b", "a"])
+    #expect(try expect(.reordered, of: script).actions == ["b", "a"])
+  }
+
+  @Test func acknowledgedByAnotherClock() throws {
+    var script = Script()
+    script.call("a", by: "w1", 10, 50, in: "one", clock: "one")
+    script.call("a", by: "w2", 20, 100, in: "two", clock: "two")
+    script.call("b", by: "w3", 200, 300, in: "three", clock: "two")
+    script.replica("r", ["b", "a"])
+    #expect(try expect(.reordered, of: script).actions == ["b", "a"])
+  }
+
+  // MARK: Positions that nobody recorded
+
+  /// A replica that begins behind four entries, which nobody has recorded.
+  private var beginsBehind: Script {
+    var script = Script()
+    script.replica("r", behind: ["a", "b", "c", "d"], ["e"])
+    script.call("e", by: "w9", 1000, 1010)
+    return script
+  }
+
+  @Test func reorderedWhereNobodyRecorded() throws {
+    var script = beginsBehind
+    script.call("x", by: "w1", 10, 20, position: 3)
+    script.call("y", by: "w2", 30, 40, position: 2)
+    let violation = try expect(.reordered, of: script)
+    #expect(violation.actions == ["y", "x"] && violation.positions == [2, 3])
+  }
+
+  @Test func reorderedBeforeWhatIsRecorded() throws {
+    var script = beginsBehind
+    script.call("x", by: "w1", 2000, 2010, position: 3)
+    #expect(try expect(.reordered, of: script).actions == ["x", "e"])
+  }
+
+  @Test func togetherWhereNobodyRecorded() {
+    var script = beginsBehind
+    script.call("x", by: "w1", 10, 20, position: 3)
+    script.call("y", by: "w2", 30, 40, position: 3)
+    #expect(script.verdict.isCorrect, "\(script.verdict)")
+  }
+
+  @Test func toldTwoPositionsThatNobodyRecorded() throws {
+    var script = beginsBehind
+    script.call("x", by: "w1", 10, 20, position: 2)
+    script.call("x", by: "w1", 30, 40, position: 3)
+    #expect(try expect(.diverged, of: script).positions == [2, 3])
+  }
+
+  @Test func twoStatesThatNobodyRecorded() throws {
+    var script = beginsBehind
+    script.read(.committed, 10, 20, position: 2, hash: 5)
+    script.read(.committed, 30, 40, position: 2, hash: 6)
+    #expect(try expect(.diverged, of: script).positions == [2])
+    script = beginsBehind
+    script.call("x", by: "w1", 10, 20, position: 2, hash: 5)
+    script.read(.committed, 30, 40, position: 2, hash: 6)
+    #expect(try expect(.diverged, of: script).positions == [2])
+    script = beginsBehind
+    script.call("x", by: "w1", 10, 20, position: 4, hash: 5)
+    #expect(try expect(.diverged, of: script).actions == ["x"])
+  }
+
+  @Test func twoStatesBeforeAllEntries() throws {
+    var script = Script()
+    script.read(.committed, 10, 20, position: 0, hash: 5)
+    script.read(.committed, 30, 40, position: 0, hash: 6)
+    #expect(try expect(.diverged, of: script).positions == [0])
+  }
+
+  @Test func staleWhereNobodyRecorded() throws {
+    var script = beginsBehind
+    script.call("x", by: "w1", 10, 20, position: 3)
+    script.read(.ownWrites, by: "w1", 30, 40, position: 2)
+    #expect(try expect(.stale, of: script).actions == ["x"])
+  }
+
+  // MARK: What a read cannot have shown
+
+  @Test func readOfWhatIsCalledLater() throws {
+    var script = calls
+    script.replica("r", ["a", "b", "c"])
+    script.read(.committed, by: "w3", 22, 29, position: 2)
+    let violation = try expect(.ofNobody, of: script)
+    #expect(violation.actions == ["b"] && violation.positions == [2, 2])
+  }
+
+  @Test func stateOfNoPosition() throws {
+    var script = calls
+    script.replica("r", ["a", "b", "c"])
+    script.add(
+      .read(call: 9, writer: "w3", claim: .committed, at: 70),
+      .response(call: 9, outcome: .acknowledged, position: nil, hash: 5, at: 80), to: "writers")
+    _ = try expect(.ofNobody, of: script)
+    script = calls
+    script.call("d", by: "w3", 70, 80, hash: 5)
+    script.replica("r", ["a", "b", "c", "d"])
+    #expect(try expect(.diverged, of: script).actions == ["d"])
+  }
 }
