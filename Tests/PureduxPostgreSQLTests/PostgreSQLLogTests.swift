@@ -395,7 +395,7 @@
       // As a truncation of another process.
       try server.execute(
         """
-        INSERT INTO puredux.entries SELECT 1, n, 'x' FROM generate_series(2, 12001) AS n;
+        INSERT INTO puredux.entries SELECT id, n, 'x' FROM puredux.trees, generate_series(2, 12001) AS n;
         UPDATE puredux.trees SET head = 12001
         """)
       let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name"
