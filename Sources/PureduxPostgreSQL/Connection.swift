@@ -189,6 +189,10 @@
 
     private func connectionFailure() -> LogError {
       isBroken = true
+      // SAFETY: the connection is there.
+      if unsafe PQconnectionNeedsPassword(connection) == 1 {
+        return .refused("\(message). Give a password, in the connection string, in PGPASSWORD, or in a password file.")
+      }
       return Failure.connecting(message)
     }
 

@@ -44,6 +44,7 @@
       try hba.write(toFile: server.directory + "/data/pg_hba.conf", atomically: false, encoding: .utf8)
       try server.execute("SELECT pg_reload_conf()")
       expectRefused(await failure(server.address(user: "boards", password: "wrong")), "password")
+      expectRefused(await failure(server.address(user: "boards")), "PGPASSWORD")
       expectRefused(await failure(server.address(user: "other", password: "secret")), "pg_hba.conf")
       expectRefused(await failure("host=\(server.directory) user=postgres dbname=none"), "database")
       expectRefused(await failure(server.address(user: "boards", password: "secret")), "setupScript")
