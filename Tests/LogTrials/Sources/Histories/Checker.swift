@@ -63,10 +63,11 @@ struct Checker {
     }
     for (file, times) in acknowledgements.sorted(by: { $0.key < $1.key }) {
       let times = times.sorted()
-      let stall = zip(times, times.dropFirst()).map { earlier, later in
-        let (difference, hasOverflowed) = later.subtractingReportingOverflow(earlier)
-        return hasOverflowed ? .max : difference
-      }.max() ?? 0
+      let stall =
+        zip(times, times.dropFirst()).map { earlier, later in
+          let (difference, hasOverflowed) = later.subtractingReportingOverflow(earlier)
+          return hasOverflowed ? .max : difference
+        }.max() ?? 0
       if stall > figures.longestStall {
         figures.longestStall = stall
         figures.longestStallFile = history.files[file].name

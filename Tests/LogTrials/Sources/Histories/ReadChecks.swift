@@ -83,7 +83,8 @@ extension Checker {
       let other = history.calls[first[position, default: index]]
       first[position] = first[position] ?? index
       guard let otherHash = other.hash, otherHash != hash else { continue }
-      addOtherState(call, position, hash, "where another call (\(describe(other))) showed \(hex(otherHash))", other.file)
+      addOtherState(
+        call, position, hash, "where another call (\(describe(other))) showed \(hex(otherHash))", other.file)
     }
   }
 
@@ -115,7 +116,8 @@ extension Checker {
       let (place, action) = ofClock[count - 1]
       violations.add(.ofNobody) {
         Violation(
-          kind: .ofNobody, actions: names([action]), positions: [place, position], files: files(read.file, file(action)),
+          kind: .ofNobody, actions: names([action]), positions: [place, position],
+          files: files(read.file, file(action)),
           text: """
             a read (\(describe(read))) showed position \(position), and \(describe(action)) is at position \(place), \
             which had not been called
