@@ -1,5 +1,12 @@
 #if PostgreSQL
   import Dispatch
+  #if canImport(Darwin)
+    import Darwin
+  #elseif canImport(Musl)
+    import Musl
+  #else
+    import Glibc
+  #endif
   import Puredux
   import PureduxLog
 
@@ -12,11 +19,15 @@
     private final class Watch: @unchecked Sendable {
       private let source: any DispatchSourceRead
 
-      init(_ connection: Connection, _ queue: DispatchQueue, _ come: @escaping @Sendable () -> Void) {
-        source = DispatchSource.makeReadSource(fileDescriptor: connection.descriptor, queue: queue)
+      /// nil where there is no descriptor left.
+      init?(_ connection: Connection, _ queue: DispatchQueue, _ come: @escaping @Sendable () -> Void) {
+        // One of its own, which is open until nobody waits for it any more: libpq closes its own where the connection
+        // is lost, and the next connection has the same number, for which Dispatch goes on waiting at the one before.
+        let descriptor = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0)
+        if descriptor < 0 { return nil }
+        source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
         source.setEventHandler(handler: come)
-        // The descriptor is open until nobody waits for it any more.
-        source.setCancelHandler { withExtendedLifetime(connection) {} }
+        source.setCancelHandler { shut(descriptor) }
         source.activate()
       }
 
@@ -112,7 +123,7 @@
         let connection = try Connection.open(text, beginningWith: host, for: ObjectIdentifier(self), limit: limit)
         try connection.askIsolation(Connection.Patience(limit: limit))
         try opening(connection)
-        let watch = notified.map { _ in Watch(connection, queue) { [weak self] in self?.receive() } }
+        let watch = notified.flatMap { _ in Watch(connection, queue) { [weak self] in self?.receive() } }
         state.withLock { state in
           connection.isOpened = true
           state.connection = connection
@@ -151,4 +162,7 @@
       }
     }
   }
+
+  /// `close`, which is also what a session has.
+  private func shut(_ descriptor: Int32) { _ = close(descriptor) }
 #endif
