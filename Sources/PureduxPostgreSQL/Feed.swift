@@ -89,10 +89,15 @@
       arrivals.notify()
     }
 
-    /// The log ends there: one that ends before what was handed out is looked at, too.
+    /// The tree of a number ends there: one that ends before what was handed out is looked at, too, and so is one that
+    /// has taken the place of this one's.
     ///
     /// - Returns: Whether there is more than was known.
-    func found(head: UInt64) -> Bool {
+    func found(head: UInt64, of id: Int64) -> Bool {
+      guard knowledge.id == id else {
+        wake()
+        return false
+      }
       let difference: (isOne: Bool, isNews: Bool) = state.withLock { state in
         guard head != state.position, !state.isBehind, !state.isReading else { return (false, false) }
         state.isBehind = true

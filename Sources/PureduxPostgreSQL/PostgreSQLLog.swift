@@ -293,7 +293,7 @@
           var isNews = false
           for id in ids {
             for feed in followers.feeds(of: id) {
-              if let head = heads[id] { if feed.found(head: head) { isNews = true } } else { feed.wake() }
+              if let head = heads[id] { if feed.found(head: head, of: id) { isNews = true } } else { feed.wake() }
             }
           }
           if keys.isEmpty { return isNews }

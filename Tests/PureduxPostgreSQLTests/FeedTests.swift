@@ -41,7 +41,7 @@
         case 2: tell()
         case 3: look()
         case 4: looks.append(head)
-        case 5: if !looks.isEmpty { _ = feed.found(head: looks.removeFirst()) }
+        case 5: if !looks.isEmpty { _ = feed.found(head: looks.removeFirst(), of: 1) }
         case 6:
           if reading != nil, Int.random(in: 0..<4, using: &random) == 0 {
             reading = nil
@@ -82,9 +82,9 @@
       /// Everything comes to rest: at last somebody looks.
       mutating func end() {
         while !untold.isEmpty { tell() }
-        for look in looks { _ = feed.found(head: look) }
+        for look in looks { _ = feed.found(head: look, of: 1) }
         for _ in 0..<3 * Int(head) + 30 { goOn() }
-        _ = feed.found(head: head)
+        _ = feed.found(head: head, of: 1)
         for _ in 0..<3 * Int(head) + 30 { goOn() }
       }
     }
@@ -126,6 +126,10 @@
       #expect(feed.next() == .read(after: 0))
       feed.read(through: nil, hasMore: false)
       feed.offer([[1]], to: 2, behind: 0)
+      #expect(feed.next() == .read(after: 0))
+      feed.read(through: nil, hasMore: false)
+      // It ends where the reader's own did, and that is gone.
+      #expect(!feed.found(head: 0, of: 2))
       #expect(feed.next() == .read(after: 0))
     }
 
