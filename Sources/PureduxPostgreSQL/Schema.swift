@@ -22,7 +22,8 @@
     /// Quoted, with a point.
     private let prefix: String
     /// What a statement begins with that may have to wait for a row that somebody else has locked, and goes on with
-    /// `FROM setting`: it ends then by itself. A server that is not asked any more goes on waiting.
+    /// `FROM setting`: it ends then by itself. A server that is not asked any more goes on waiting. And what the server
+    /// says of a commit is heard, whatever the role or the connection string sets.
     private let limit: String
 
     /// - Parameter answerLimit: How long an answer is waited for: a statement waits for a row a fifth less, so that it is
@@ -33,7 +34,10 @@
       }
       self.name = name
       let milliseconds = Int(min(max(0.1, answerLimit / .seconds(1)), 2_000_000) * 800)
-      limit = "WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '\(milliseconds)', true))"
+      limit = """
+        WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '\(milliseconds)', true),
+          set_config('client_min_messages', 'warning', true))
+        """
       prefix = Self.quoted(name) + "."
     }
 

@@ -252,10 +252,14 @@
       await log.close()
     }
 
-    @Test("a wait for a standby that somebody cancels leaves it open whether the commit is safe")
-    func waitCancelled() async throws {
+    @Test(
+      "a wait for a standby that somebody cancels leaves it open whether the commit is safe",
+      arguments: ["", " options='-c client_min_messages=error'"])
+    func waitCancelled(more: String) async throws {
       let server = try PostgreSQLServer()
-      let log = try await open(server) { $0.answerLimit = .seconds(60) }
+      var options = PostgreSQLLog.Options()
+      (options.connectLimit, options.answerLimit) = (.seconds(60), .seconds(60))
+      let log = try await PostgreSQLLog(server.address() + more, options: options)
       let tree = log["list"]
       try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
       // The server waits as soon as one of its processes has read that: the first appends may not have to.
