@@ -41,8 +41,8 @@
     let session: ObjectIdentifier
     /// Whether nothing more can be asked.
     private(set) var isBroken = false
-    /// Whether the next connection is better made to another server, if there is one: this one does not answer, or does
-    /// not have what others had, as an old primary that others have left.
+    /// Whether the next connection is better made to another server, if there is one: this one does not answer, lets
+    /// nobody have a row, or does not have what others had, as an old primary that others have left.
     private(set) var isLeft = false
     /// Which of the statements that were asked for together last the server has not taken, where it is one of them.
     private(set) var refused: Int?
@@ -360,6 +360,7 @@
     /// A server that takes nothing, as it has become a standby, or ends, is left for another one.
     private func found(_ failure: LogError) -> LogError {
       if case .unavailable = failure { isBroken = isBroken || Failure.isOfServer(failure) }
+      if Failure.isLocked(failure), hosts(beginningWith: 1) != nil { isLeft = true }
       return isOpened ? failure.passing : failure
     }
 

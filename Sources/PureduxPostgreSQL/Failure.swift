@@ -13,10 +13,12 @@
 
     /// What a connection was refused for. libpq has the code in the text only, where the server has said one.
     static func connecting(_ message: String) -> LogError {
-      for severity in ["FATAL:  ", "ERROR:  "] {
-        guard let range = message.firstRange(of: severity) else { continue }
+      // Behind "FATAL", in the server's language.
+      for range in message.ranges(of: ":  ") {
         let code = message[range.upperBound...].prefix(5)
-        guard code.count == 5, code.allSatisfy({ $0.isASCII && ($0.isUppercase || $0.isNumber) }) else { continue }
+        guard code.count == 5, code.allSatisfy({ $0.isASCII && ($0.isUppercase || $0.isNumber) }),
+          message[code.endIndex...].hasPrefix(":")
+        else { continue }
         return answered(code: String(code), message: message, detail: nil, hint: nil)
       }
       return .unavailable(message)
@@ -52,6 +54,11 @@
       case "XX", "58": return .unavailable(text)
       default: return .refused(text)
       }
+    }
+
+    /// Whether somebody has locked what a statement has waited for: perhaps a commit that waits for a standby in vain.
+    static func isLocked(_ error: LogError) -> Bool {
+      if case .unavailable(let text) = error { text.contains("PostgreSQL says 55P03") } else { false }
     }
 
     /// Whether another server, or the same one anew, may do what this one does not.

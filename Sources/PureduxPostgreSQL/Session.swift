@@ -103,7 +103,7 @@
         let connection = try connected()
         defer {
           if connection.isLeft { state.withLock { $0.host += 1 } }
-          if connection.isBroken { drop() } else { receive() }
+          if connection.isBroken || connection.isLeft { drop() } else { receive() }
         }
         return try body(connection)
       }

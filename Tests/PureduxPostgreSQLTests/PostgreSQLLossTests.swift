@@ -66,6 +66,11 @@
       // No commit of the old one ends, as there is no such standby.
       old.settings = ["synchronous_standby_names=nobody"]
       try old.start()
+      // One of those waits for that, with the row of the tree.
+      Thread.detachNewThread { _ = try? old.execute("UPDATE puredux.trees SET head = head") }
+      while try old.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0\n" {
+        await Task.yield()
+      }
       var options = PostgreSQLLog.Options()
       options.connectLimit = .seconds(60)
       options.answerLimit = .seconds(1)

@@ -58,6 +58,15 @@
       }
     }
 
+    @Test("the reason why a server lets nobody in is known in any language")
+    func languages() {
+      for severity in ["FATAL", "ERROR", "ВАЖНО", "致命错误"] {
+        let text = #"connection to server at "::1", port 5432 failed: \#(severity):  28P01: password"#
+        expectRefused(Failure.connecting(text), "password")
+      }
+      expectUnavailable(Failure.connecting("could not connect:  12345 is no code"), "no code")
+    }
+
     @Test("a server that cannot be reached, is starting, or has no connection left may be there later")
     func unavailable() async throws {
       expectUnavailable(await failure("host=/nowhere dbname=postgres"), "/nowhere")
