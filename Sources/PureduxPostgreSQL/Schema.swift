@@ -26,8 +26,8 @@
     /// says of a commit is heard, whatever the role or the connection string sets.
     private let limit: String
 
-    /// - Parameter answerLimit: How long an answer is waited for: a statement waits for a row a fifth less, so that it is
-    ///   heard that this was in vain.
+    /// - Parameter answerLimit: How long an answer is waited for: a statement waits for a row a fifth less, so that the
+    ///   server is heard to say that this was in vain.
     init(_ name: String, waiting answerLimit: Duration) throws(LogError) {
       guard !name.isEmpty, name.utf8.count <= 63, !name.utf8.contains(0) else {
         throw .refused("A schema's name has 1 to 63 bytes: \(name)")
@@ -55,9 +55,9 @@
       Statement(text: limit + filled(text), parameters: parameters)
     }
 
-    /// What makes a row for each new tree of a query that gives their keys; it goes on with `FROM setting`. Their numbers
-    /// are at random, and not those of a sequence: one that was restored with an older backup gives numbers anew that
-    /// stores know which were ahead of it, and these would take another tree for theirs.
+    /// What makes a row for each new tree of a query that gives their keys; it goes on with `FROM setting`. Their
+    /// numbers are at random, and not those of a sequence: one that was restored with an older backup gives numbers
+    /// anew that stores know which were ahead of it, and these would take another tree for theirs.
     static func newTrees(_ key: String) -> String {
       " INSERT INTO $.trees (id, key) OVERRIDING SYSTEM VALUE SELECT ("
         + "('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 7))::bit(60)::bigint), \(key)"
