@@ -333,8 +333,8 @@
       let begin = ContinuousClock.now
       var deadline = begin + patience.limit
       while try !isDone() {
-        // What has been deciphered, and is more than libpq had room for, does not show at the descriptor. Servers before
-        // 17 send little enough at a time; later ones, and whoever ends TLS before a server, do not.
+        // What has been deciphered, and is more than libpq had room for, does not show at the descriptor. Servers
+        // before 17 send little enough at a time; later ones, and whoever ends TLS before a server, do not.
         let next = isEncrypted ? min(deadline, .now + .milliseconds(10)) : deadline
         if !wait(for: events, until: next), next == deadline {
           let waited = begin.duration(to: .now)
