@@ -86,6 +86,8 @@
       await ahead.shutdown()
       await log.close()
       await other.close()
+      // So that what waits there ends.
+      old.stop()
     }
 
     @Test("a server that has less than there was is left for the next of the connection string")

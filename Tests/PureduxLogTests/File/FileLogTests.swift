@@ -92,8 +92,17 @@ import Testing
   func damage(segmentBytes: Int) async throws {
     let directory = try TemporaryDirectory()
     _ = try await written(directory, segmentBytes: segmentBytes)
-    // The one before may be let go on a thread of its own.
-    func open() async throws -> FileLog { try await FileLog(directory: directory.path, waitingFor: .seconds(60)) }
+    func open() async throws -> FileLog {
+      while true {
+        do {
+          return try FileLog(directory: directory.path)
+        } catch {
+          // The one before may be let go on a thread of its own.
+          guard case .inUse = error else { throw error }
+          await Task.yield()
+        }
+      }
+    }
     let whole = try contents(of: directory)
     for (name, bytes) in whole where name.hasSuffix(".log") {
       for place in bytes.indices {
