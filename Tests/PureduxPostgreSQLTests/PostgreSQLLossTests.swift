@@ -90,39 +90,11 @@
       old.stop()
     }
 
-    @Test("a server that has less than there was is left for the next of the connection string")
-    func olderServer() async throws {
-      let (older, newer) = (try PostgreSQLServer(), try PostgreSQLServer())
-      let first = try await open(older)
-      _ = try await first["tree"].append([[1], [2], [3]])
-      await first.close()
-      older.stop()
-      newer.stop()
-      try PostgreSQLServer.run(["/bin/cp", "-a", older.directory + "/data", newer.directory + "/backup"])
-      try newer.restore()
-      try newer.start()
-      var options = PostgreSQLLog.Options()
-      options.connectLimit = .seconds(60)
-      let log = try await PostgreSQLLog(
-        "host=\(older.directory),\(newer.directory) user=postgres dbname=postgres", options: options)
-      let tree = log["tree"]
-      #expect(try await tree.append([4]) == 4)
-      try older.start()
-      try newer.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
-      // First as the connection is lost, and then as the older one is asked.
-      var problem = LogError?.some(.unavailable(""))
-      while case .unavailable? = problem {
-        problem = await failure {
-          let head = try await tree.head()
-          #expect(head == 4)
-        }
-      }
-      #expect(problem == nil)
-      await log.close()
-    }
-
-    @Test("the older server may be asked by both connections, before either goes on at the next one")
-    func olderServerTwice() async throws {
+    /// A log whose connection string first names a server that has three entries of a tree, and then one that has a
+    /// fourth. Both of its connections are lost.
+    private func openBehindOlder() async throws
+      -> (log: PostgreSQLLog, tree: any OrderedLog, servers: [PostgreSQLServer])
+    {
       let older = try PostgreSQLServer()
       let first = try await open(older)
       _ = try await first["tree"].append([[1], [2], [3]])
@@ -137,6 +109,29 @@
       #expect(try await tree.append([4]) == 4)
       try older.start()
       try newer.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'puredux'")
+      return (log, tree, [older, newer])
+    }
+
+    @Test("a server that has less than there was is left for the next of the connection string")
+    func olderServer() async throws {
+      let (log, tree, servers) = try await openBehindOlder()
+      defer { for server in servers { server.stop() } }
+      // First as the connection is lost, and then as the older one is asked.
+      var problem = LogError?.some(.unavailable(""))
+      while case .unavailable? = problem {
+        problem = await failure {
+          let head = try await tree.head()
+          #expect(head == 4)
+        }
+      }
+      #expect(problem == nil)
+      await log.close()
+    }
+
+    @Test("the older server may be asked by both connections, before either goes on at the next one")
+    func olderServerTwice() async throws {
+      let (log, tree, servers) = try await openBehindOlder()
+      defer { for server in servers { server.stop() } }
       var told = ""
       while !told.contains("The log ends at 3") { told = "\(await failure(of: { try await tree.head() }) as Any)" }
       var problem = LogError?.some(.unavailable(""))
