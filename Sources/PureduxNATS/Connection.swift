@@ -89,6 +89,24 @@
       inbox.failAll(.unavailable("The log is closed."))
     }
 
+    /// A server's address as it may be shown.
+    static func withoutUser(_ address: String) -> String {
+      let (scheme, place) = parts(address)
+      return String(scheme + place)
+    }
+
+    /// Whether an address says on which host the server is: libnats takes one that does not for a server on this one.
+    static func namesHost(_ address: String) -> Bool {
+      parts(address).place.first { !$0.isWhitespace }.map { $0 != ":" && $0 != "/" } ?? false
+    }
+
+    /// What an address begins with, and what is behind the user.
+    private static func parts(_ address: String) -> (scheme: Substring, place: Substring) {
+      let scheme = address.firstRange(of: "://").map { address[..<$0.upperBound] } ?? ""
+      let rest = address[scheme.endIndex...]
+      return (scheme, rest.lastIndex(of: "@").map { rest[rest.index(after: $0)...] } ?? rest)
+    }
+
     /// The largest message that the servers take.
     var messageLimit: Int { inbox.messageLimit }
 
@@ -226,7 +244,7 @@
       }
       guard status == NATS_OK, let connection = unsafe connection else {
         unsafe Unmanaged<Inbox>.fromOpaque(owner).release()
-        throw Self.error(status, servers.map(Self.withoutUser).joined(separator: ", "))
+        throw Self.error(status, servers.map(Connection.withoutUser).joined(separator: ", "))
       }
       unsafe self.connection = connection
       unsafe subscriptions = [:]
@@ -341,12 +359,6 @@
       // SAFETY: the value belongs to the message, which the caller has, and is copied.
       guard unsafe natsMsgHeader_Get(message, name, &value) == NATS_OK, let value = unsafe value else { return nil }
       return unsafe String(cString: value)
-    }
-
-    /// A server's address as it may be shown.
-    private static func withoutUser(_ address: String) -> String {
-      guard let at = address.lastIndex(of: "@") else { return address }
-      return address.prefix { $0 != ":" } + "://" + address[address.index(after: at)...]
     }
 
     private static func error(_ status: natsStatus, _ what: String) -> LogError {

@@ -129,7 +129,8 @@
     /// Connects, and makes the stream where it is not there.
     ///
     /// - Parameters:
-    ///   - servers: Some servers of the cluster; the others are learned from them.
+    ///   - servers: Some servers of the cluster, each by its host, with the port where that is not 4222; the others are
+    ///     learned from them.
     ///   - options: How the stream is made, and the servers are spoken to.
     /// - Throws: `LogError.unavailable` where no server, or not most of them, can be reached within `connectLimit`;
     ///   `.refused` where the options or the servers' names are wrong, or a stream is there that removes entries by
@@ -141,6 +142,10 @@
       self.options = options
       heartbeat = min(max(options.heartbeat, .milliseconds(100)), .seconds(60))
       guard !servers.isEmpty else { throw .refused("No servers were named.") }
+      if let server = servers.first(where: { !Connection.namesHost($0) }) {
+        throw .refused(
+          "A server's address names its host, as nats://10.0.0.1:4222 does: \(Connection.withoutUser(server))")
+      }
       guard (1...5).contains(options.replicas) else {
         throw .refused("A stream has 1 to 5 replicas, not \(options.replicas).")
       }

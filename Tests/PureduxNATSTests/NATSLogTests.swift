@@ -444,10 +444,23 @@
       } throws: { error in
         if case LogError.unavailable = error { true } else { false }
       }
-      for servers in [[], ["nats://"], ["nats://127.0.0.1:port"], [""]] {
+      for servers in [[], ["nats://127.0.0.1:port"]] {
         await #expect(throws: LogError.self) {
           try await NATSLog(servers: servers, options: Self.options { $0.connectLimit = .zero })
         }
+      }
+      // What libnats takes for a server of this machine, where there may be one.
+      for (server, shown) in [
+        ("", ""), (" ", " "), ("nats://", "nats://"), ("nats://:4222", "nats://:4222"), ("tls://ann:secret@", "tls://"),
+        ("ann:secret@:4222", ":4222"), ("nats:///4222", "nats:///4222"),
+      ] {
+        let text = "A server's address names its host, as nats://10.0.0.1:4222 does: \(shown)"
+        await #expect(throws: LogError.refused(text)) {
+          try await NATSLog(servers: ["nats://127.0.0.1:1", server])
+        }
+      }
+      for server in ["a", "a:4222", "nats://a", "tls://ann:secret@a:4222", "nats://[::1]:4222"] {
+        #expect(Connection.namesHost(server))
       }
       await #expect(throws: LogError.refused("A stream's name has letters, digits, - and _ only: a.b")) {
         try await NATSLog(servers: ["nats://127.0.0.1:1"], options: Self.options { $0.stream = "a.b" })
