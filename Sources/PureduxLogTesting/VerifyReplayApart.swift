@@ -82,7 +82,7 @@ public import PureduxLog
       let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
       process.terminationHandler = { _ in continuation.finish() }
       try process.run()
-      let watching = Task { await end(process, whenStalledFor: stallLimit) }
+      let watching = Task { await watch(process, stallLimit, whenEnded: continuation) }
       await withTaskCancellationHandler {
         for await _ in ends {}
       } onCancel: {
@@ -115,14 +115,19 @@ public import PureduxLog
       return bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    private func end(_ process: Process, whenStalledFor limit: Duration) async {
+    /// Ends the process when it has stood still for too long. Foundation hears of the end by a socket that whatever is
+    /// started in the same moment may inherit, and then not before that has ended, too: so it is looked for here.
+    private func watch(
+      _ process: Process, _ limit: Duration, whenEnded ends: AsyncStream<Void>.Continuation
+    ) async {
       var last: (position: UInt64?, time: ContinuousClock.Instant) = (nil, .now)
       while (try? await Task.sleep(for: .milliseconds(100))) != nil {
+        if waitpid(process.processIdentifier, nil, WNOHANG) != 0 { return ends.finish() }
         let position = position
         if position != last.position { last = (position, .now) }
         // Before the first entry it does whatever the program does.
         if ContinuousClock.now - last.time >= (position == nil ? max(limit, .seconds(600)) : limit) {
-          return _ = kill(process.processIdentifier, SIGKILL)
+          _ = kill(process.processIdentifier, SIGKILL)
         }
       }
     }

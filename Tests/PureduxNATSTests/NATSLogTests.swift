@@ -548,15 +548,12 @@
 
     init() throws {
       try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-      let process = Process()
-      process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-      process.arguments = [
-        "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-        "subjectAltName=DNS:localhost", "-keyout", path + "/server.key", "-out", path + "/server.pem",
-      ]
-      process.standardError = FileHandle.nullDevice
-      try process.run()
-      process.waitUntilExit()
+      let outcome = try Program.run([
+        "/usr/bin/env", "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", path + "/server.key", "-out",
+        path + "/server.pem",
+      ])
+      try #require(outcome.succeeds, "\(outcome.said)")
     }
 
     deinit { try? FileManager.default.removeItem(atPath: path) }

@@ -1,6 +1,7 @@
 #if NATS
   import Foundation
   import PureduxLog
+  import PureduxTestSupport
   import Testing
 
   extension LogOptions {
@@ -25,9 +26,7 @@
     private let directory: String
     /// More lines for its configuration, from the next start on.
     var configuration: String
-    private var process: Process?
-    /// The server lives as long as this is open: so it dies with the process of the tests, too.
-    private var lifeline: Pipe?
+    private var running: Program?
     private(set) var port: Int?
 
     /// - Parameter configuration: More lines for the server's configuration.
@@ -55,23 +54,13 @@
       \(configuration)
       """.write(toFile: path, atomically: true, encoding: .utf8)
       let program = try #require(Self.program, "nats-server is not installed")
-      let process = Process()
-      let lifeline = Pipe()
-      process.executableURL = URL(fileURLWithPath: "/bin/sh")
-      // A line ends the server, and so does the end of this process. That the pipe ends would not do alone: a process
-      // that is started at the same time may have inherited it.
-      let script = #""$0" "$@" & server=$!; read -r line; kill -9 $server"#
-      process.arguments = ["-c", script, program, "-c", path, "-l", directory + "/server.log"]
-      process.currentDirectoryURL = URL(fileURLWithPath: directory)
-      process.standardInput = lifeline
-      process.standardOutput = FileHandle.nullDevice
-      process.standardError = FileHandle.nullDevice
       for name in try FileManager.default.contentsOfDirectory(atPath: directory) where name.hasSuffix(".ports") {
         try FileManager.default.removeItem(atPath: directory + "/" + name)
       }
-      try process.run()
-      self.process = process
-      self.lifeline = lifeline
+      // The end of its input ends the server, and so does the end of this process.
+      let script = #""$0" "$@" & server=$!; read -r line; kill -9 $server; wait"#
+      let running = try Program(["/bin/sh", "-c", script, program, "-c", path, "-l", directory + "/server.log"])
+      self.running = running
       let deadline = Date(timeIntervalSinceNow: 30)
       struct Ports: Decodable { var nats: [String] }
       while true {
@@ -84,7 +73,7 @@
           self.port = port
           return
         }
-        try #require(Date() < deadline && process.isRunning, "the server does not start")
+        try #require(Date() < deadline && running.isRunning, "the server does not start")
         usleep(5000)
       }
     }
@@ -104,11 +93,8 @@
 
     /// As if the machine had died.
     func kill() {
-      guard let process else { return }
-      try? lifeline?.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
-      try? lifeline?.fileHandleForWriting.close()
-      process.waitUntilExit()
-      self.process = nil
+      running?.end()
+      running = nil
     }
   }
 #endif

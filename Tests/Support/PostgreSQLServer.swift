@@ -46,24 +46,9 @@
     @discardableResult package static func run(
       _ command: [String], as user: [String]? = nil, input: String = ""
     ) throws -> String {
-      let process = Process()
-      let all = (user ?? Self.user) + command
-      process.executableURL = URL(fileURLWithPath: all[0])
-      process.arguments = Array(all.dropFirst())
-      process.currentDirectoryURL = URL(fileURLWithPath: "/tmp")
-      let (given, said) = (Pipe(), Pipe())
-      process.standardInput = given
-      process.standardOutput = said
-      process.standardError = said
-      try process.run()
-      // A program that ends before it has read all of that says why; its pipe is not to end this process.
-      signal(SIGPIPE, SIG_IGN)
-      try? given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
-      try given.fileHandleForWriting.close()
-      let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      process.waitUntilExit()
-      guard process.terminationStatus == 0 else { throw CommandFailure(text: text) }
-      return text
+      let outcome = try Program.run((user ?? Self.user) + command, input: input)
+      guard outcome.succeeds else { throw CommandFailure(text: outcome.said) }
+      return outcome.said
     }
 
     package struct CommandFailure: Error { package var text: String }
@@ -71,9 +56,7 @@
     package let directory: String
     /// More settings, from the next start on.
     package var settings: [String]
-    private var process: Process?
-    /// The server lives as long as this is open: so it ends with the process of the tests, too.
-    private var lifeline: Pipe?
+    private var program: Program?
 
     /// - Parameter other: One that does not run, and whose data it begins with.
     package init(_ settings: [String] = [], copyOf other: PostgreSQLServer? = nil) throws {
@@ -97,39 +80,29 @@
     /// Starts it, and waits until it lets somebody in.
     package func start(waits: Bool = true) throws {
       let programs = try Self.programs.unwrap()
-      let process = Process()
-      let lifeline = Pipe()
-      process.executableURL = URL(fileURLWithPath: "/bin/sh")
-      // A line ends the server, at once and without leaving anything in order, and so does the end of this process.
-      let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server"#
+      // The end of its input ends the server, at once and without leaving anything in order: so does the end of this
+      // process.
+      let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server; wait"#
       let all = ["fsync=off", "listen_addresses=", "unix_socket_directories=" + directory] + settings
-      process.arguments =
-        ["-c", script, directory + ".log"] + Self.user + [programs + "/postgres", "-D", directory + "/data"]
-        + all.flatMap { ["-c", $0] }
-      process.currentDirectoryURL = URL(fileURLWithPath: "/tmp")
-      process.standardInput = lifeline
-      process.standardOutput = FileHandle.nullDevice
-      process.standardError = FileHandle.nullDevice
-      try process.run()
-      self.process = process
-      self.lifeline = lifeline
+      let program = try Program(
+        ["/bin/sh", "-c", script, directory + ".log"] + Self.user
+          + [programs + "/postgres", "-D", directory + "/data"] + all.flatMap { ["-c", $0] })
+      self.program = program
       guard waits else { return }
       let deadline = Date(timeIntervalSinceNow: 60)
       while (try? execute("SELECT 1")) == nil {
-        guard Date() < deadline, process.isRunning else { throw CommandFailure(text: "The server does not start.") }
+        guard Date() < deadline, program.isRunning else { throw CommandFailure(text: "The server does not start.") }
         usleep(20_000)
       }
     }
 
     /// As if the machine had died.
     package func stop() {
-      guard let process else { return }
-      try? lifeline?.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
-      try? lifeline?.fileHandleForWriting.close()
-      process.waitUntilExit()
+      guard let program else { return }
+      program.end()
       // The server removes it as the last of all.
       while FileManager.default.fileExists(atPath: directory + "/data/postmaster.pid") { usleep(5000) }
-      self.process = nil
+      self.program = nil
       try? FileManager.default.removeItem(atPath: directory + ".log")
     }
 

@@ -1,0 +1,116 @@
+#if NATS || PostgreSQL
+  import Foundation
+  import Puredux
+
+  /// A program that runs beside the tests, and has nothing of theirs open.
+  ///
+  /// Foundation's `Process` hears of an end by a socket, which any program that is started in the same moment may
+  /// inherit: then it hears of it when that one has ended, too. Tests whose servers begin at once would wait for each
+  /// other, each on a thread that the others need.
+  package final class Program: Sendable {
+    private let id: pid_t
+    /// The write end of what it reads, unless that is a file.
+    private let input: LockedValue<Int32?>
+    private let status = LockedValue<Int32?>(nil)
+    private static let starting = LockedValue(())
+
+    private struct Failure: Error { var command: [String] }
+
+    /// Starts it, in a directory that everybody may enter.
+    ///
+    /// - Parameters:
+    ///   - command: The path of the program, and its arguments.
+    ///   - input: The file that it reads; without it, a pipe that ends with `end()`, and with this process.
+    ///   - output: The file to which what it says is added.
+    package init(_ command: [String], input: String? = nil, output: String = "/dev/null") throws {
+      #if canImport(Darwin)
+        var actions: posix_spawn_file_actions_t?
+        var attributes: posix_spawnattr_t?
+        let flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_CLOEXEC_DEFAULT
+      #else
+        var actions = unsafe posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        let flags = POSIX_SPAWN_SETSIGMASK
+      #endif
+      // SAFETY: actions and attributes are initialized before they are used, and destroyed behind the call that reads
+      // them. They copy what they are given.
+      unsafe posix_spawn_file_actions_init(&actions)
+      unsafe posix_spawnattr_init(&attributes)
+      defer {
+        unsafe posix_spawn_file_actions_destroy(&actions)
+        unsafe posix_spawnattr_destroy(&attributes)
+      }
+      // The threads of the pool let no signals in.
+      var none = sigset_t()
+      unsafe sigemptyset(&none)
+      unsafe posix_spawnattr_setsigmask(&attributes, &none)
+      unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+      if let input { unsafe posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0) }
+      unsafe posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+      unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
+      let variables = ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }
+      // SAFETY: the texts live until they are freed behind the call, and each array ends with nil.
+      var arguments =
+        unsafe (["/bin/sh", "-c", #"cd /tmp && exec "$0" "$@""#] + command).map { unsafe strdup($0) } + [nil]
+      var environment = unsafe variables.map { unsafe strdup($0) } + [nil]
+      defer { unsafe (arguments + environment).forEach { unsafe free($0) } }
+      var id = pid_t()
+      var pipe: [Int32] = []
+      // One after the other, so that none inherits another's pipe; of what is open otherwise, only what is opened now.
+      let isStarted = Self.starting.withLock { _ in
+        if input == nil {
+          pipe = [-1, -1]
+          // SAFETY: the array has room for both ends.
+          guard unsafe Foundation.pipe(&pipe) == 0 else { return false }
+          unsafe posix_spawn_file_actions_adddup2(&actions, pipe[0], 0)
+        }
+        #if !canImport(Darwin)
+          let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+          for end in open.compactMap({ Int32($0) }) where end > 2 {
+            unsafe posix_spawn_file_actions_addclose(&actions, end)
+          }
+        #endif
+        return unsafe posix_spawn(&id, "/bin/sh", &actions, &attributes, &arguments, &environment) == 0
+      }
+      if let end = pipe.first { close(end) }
+      guard isStarted else {
+        if let end = pipe.last { close(end) }
+        throw Failure(command: command)
+      }
+      self.id = id
+      self.input = LockedValue(pipe.last)
+    }
+
+    /// Has the pipe that it reads end, if it reads one, and waits for the end of the program.
+    @discardableResult package func end() -> Int32 {
+      if let end = input.withLock({ $0.take() }) { close(end) }
+      while true {
+        if let status = look(0) { return status }
+      }
+    }
+
+    package var isRunning: Bool { look(WNOHANG) == nil }
+
+    /// How it has ended, if it has: the system says that once.
+    private func look(_ options: Int32) -> Int32? {
+      status.withLock { known in
+        if known != nil { return known }
+        var status: Int32 = 0
+        // SAFETY: the pointer is to a variable that outlives the call.
+        let ended = unsafe waitpid(id, &status, options)
+        if ended == id { known = status }
+        if ended < 0, errno != EINTR { known = -1 }
+        return known
+      }
+    }
+
+    /// Runs one to its end, and returns what it has said and whether it has succeeded.
+    package static func run(_ command: [String], input text: String = "") throws -> (said: String, succeeds: Bool) {
+      let path = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
+      defer { for end in ["in", "out"] { try? FileManager.default.removeItem(atPath: "\(path).\(end)") } }
+      try text.write(toFile: path + ".in", atomically: false, encoding: .utf8)
+      let status = try Program(command, input: path + ".in", output: path + ".out").end()
+      return (try String(contentsOfFile: path + ".out", encoding: .utf8), status == 0)
+    }
+  }
+#endif
