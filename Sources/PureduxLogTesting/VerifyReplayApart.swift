@@ -115,14 +115,17 @@ public import PureduxLog
       return bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// Ends the process when it has stood still for too long. Foundation hears of the end by a socket that whatever is
-    /// started in the same moment may inherit, and then not before that has ended, too: so it is looked for here.
+    /// Ends the process when it has stood still for too long.
     private func watch(
       _ process: Process, _ limit: Duration, whenEnded ends: AsyncStream<Void>.Continuation
     ) async {
       var last: (position: UInt64?, time: ContinuousClock.Instant) = (nil, .now)
       while (try? await Task.sleep(for: .milliseconds(100))) != nil {
-        if waitpid(process.processIdentifier, nil, WNOHANG) != 0 { return ends.finish() }
+        #if os(Linux)
+          // Foundation hears of its end by a socket that whatever is started in the same moment may inherit: then it
+          // does not before that has ended, too.
+          if waitpid(process.processIdentifier, nil, WNOHANG) != 0 { return ends.finish() }
+        #endif
         let position = position
         if position != last.position { last = (position, .now) }
         // Before the first entry it does whatever the program does.
