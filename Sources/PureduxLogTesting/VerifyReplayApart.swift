@@ -84,7 +84,8 @@ public import PureduxLog
       try process.run()
       let watching = Task { await watch(process, stallLimit, whenEnded: continuation) }
       await withTaskCancellationHandler {
-        for await _ in ends {}
+        // In a task that nobody cancels: it ends, and writes nothing any more.
+        await Task { for await _ in ends {} }.value
       } onCancel: {
         _ = kill(process.processIdentifier, SIGKILL)
       }

@@ -92,19 +92,27 @@
     /// A server's address as it may be shown.
     static func withoutUser(_ address: String) -> String {
       let (scheme, place) = parts(address)
-      return String(scheme + place)
+      return String(decoding: scheme + place, as: UTF8.self)
     }
 
     /// Whether an address says on which host the server is: libnats takes one that does not for a server on this one.
     static func namesHost(_ address: String) -> Bool {
-      parts(address).place.first { !$0.isWhitespace }.map { $0 != ":" && $0 != "/" } ?? false
+      let place = parts(address).place.drop { $0 <= UInt8(ascii: " ") }.prefix { $0 != UInt8(ascii: "/") }
+      let (host, colon) = (place.first ?? 0, UInt8(ascii: ":"))
+      // An address in the sixth version may begin with a colon, and has others.
+      return host > UInt8(ascii: " ") && (host != colon || place.dropFirst().contains(colon))
     }
 
-    /// What an address begins with, and what is behind the user.
-    private static func parts(_ address: String) -> (scheme: Substring, place: Substring) {
-      let scheme = address.firstRange(of: "://").map { address[..<$0.upperBound] } ?? ""
-      let rest = address[scheme.endIndex...]
-      return (scheme, rest.lastIndex(of: "@").map { rest[rest.index(after: $0)...] } ?? rest)
+    /// What an address begins with, up to `://`, and what is behind the user, up to where it ends for libnats.
+    private static func parts(_ address: String) -> (scheme: ArraySlice<UInt8>, place: ArraySlice<UInt8>) {
+      let bytes = Array(address.utf8.prefix { $0 != 0 })
+      let start = bytes.firstRange(of: Array("://".utf8))?.upperBound ?? 0
+      let place = bytes[start...]
+      // A user's name may be before it, too, and a password.
+      let scheme =
+        bytes[..<start].contains(UInt8(ascii: "@")) || bytes[..<start].dropLast(3).contains(UInt8(ascii: ":"))
+        ? [] : bytes[..<start]
+      return (scheme, place.lastIndex(of: UInt8(ascii: "@")).map { place[($0 + 1)...] } ?? place)
     }
 
     /// The largest message that the servers take.

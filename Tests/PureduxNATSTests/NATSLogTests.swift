@@ -449,17 +449,18 @@
           try await NATSLog(servers: servers, options: Self.options { $0.connectLimit = .zero })
         }
       }
-      // What libnats takes for a server of this machine, where there may be one.
+      // Some of these libnats takes for a server of this machine, where there may be one.
       for (server, shown) in [
         ("", ""), (" ", " "), ("nats://", "nats://"), ("nats://:4222", "nats://:4222"), ("tls://ann:secret@", "tls://"),
-        ("ann:secret@:4222", ":4222"), ("nats:///4222", "nats:///4222"),
+        ("ann:secret@:4222", ":4222"), ("nats:///4222", "nats:///4222"), ("ann:sec://ret@:4222", ":4222"),
+        ("nats://ann:secret@\u{200D}:@", "nats://"), ("nats://\0a", "nats://"),
       ] {
         let text = "A server's address names its host, as nats://10.0.0.1:4222 does: \(shown)"
         await #expect(throws: LogError.refused(text)) {
           try await NATSLog(servers: ["nats://127.0.0.1:1", server])
         }
       }
-      for server in ["a", "a:4222", "nats://a", "tls://ann:secret@a:4222", "nats://[::1]:4222"] {
+      for server in ["a", "a:4222", "nats://a", "tls://ann:secret@a:4222", "nats://[::1]:4222", "::1:4222", "[::1]"] {
         #expect(Connection.namesHost(server))
       }
       await #expect(throws: LogError.refused("A stream's name has letters, digits, - and _ only: a.b")) {

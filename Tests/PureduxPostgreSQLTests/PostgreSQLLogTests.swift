@@ -300,20 +300,18 @@
       let log = try await open(server)
       let (free, locked) = (log["free"], log["locked"])
       for tree in [free, locked] { #expect(try await tree.append([1]) == 1) }
-      let other = Task.detached {
-        try server.execute(
-          """
-          BEGIN;
-          UPDATE puredux.trees SET first = first WHERE key = 'locked';
-          DO $$ BEGIN
-            FOR tenth IN 1..200 LOOP
-              PERFORM pg_sleep(0.1);
-              EXIT WHEN (SELECT head FROM puredux.trees WHERE key = 'free') = 2;
-            END LOOP;
-          END $$;
-          COMMIT
-          """)
-      }
+      let other = server.executing(
+        """
+        BEGIN;
+        UPDATE puredux.trees SET first = first WHERE key = 'locked';
+        DO $$ BEGIN
+          FOR tenth IN 1..200 LOOP
+            PERFORM pg_sleep(0.1);
+            EXIT WHEN (SELECT head FROM puredux.trees WHERE key = 'free') = 2;
+          END LOOP;
+        END $$;
+        COMMIT
+        """)
       while try server.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "0\n" {
         await Task.yield()
       }
@@ -403,19 +401,17 @@
         UPDATE puredux.trees SET head = 12001
         """)
       let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name"
-      let other = Task.detached {
-        try server.execute(
-          """
-          BEGIN;
-          DELETE FROM puredux.entries WHERE position <= 5000;
-          DO $$ BEGIN
-            WHILE (\(waiting) = 'puredux' AND wait_event_type = 'Lock') = 0 LOOP
-              PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
-            END LOOP;
-          END $$;
-          COMMIT
-          """)
-      }
+      let other = server.executing(
+        """
+        BEGIN;
+        DELETE FROM puredux.entries WHERE position <= 5000;
+        DO $$ BEGIN
+          WHILE (\(waiting) = 'puredux' AND wait_event_type = 'Lock') = 0 LOOP
+            PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+          END LOOP;
+        END $$;
+        COMMIT
+        """)
       while try server.execute("\(waiting) = 'psql' AND wait_event = 'PgSleep'") == "0\n" { await Task.yield() }
       try await log["tree"].erase(through: 12_000)
       _ = try await other.value

@@ -25,12 +25,13 @@
     }
 
     /// A directory as `initdb` makes it, copies of which are used.
-    private static let template = Result {
+    private static let template: Result<String, any Error> = Result {
       let directory = try makeDirectory()
       try run([
         try programs.unwrap() + "/initdb", "--pgdata", directory + "/data", "--username", "postgres", "--auth", "trust",
         "--encoding", "UTF8", "--locale", "C", "--no-sync",
       ])
+      atexit { if let directory = try? PostgreSQLServer.template.get() { PostgreSQLServer.remove(directory) } }
       return directory
     }
 
@@ -68,9 +69,10 @@
 
     deinit {
       stop()
-      _ = try? Self.run(["/bin/rm", "-rf", directory])
-      try? FileManager.default.removeItem(atPath: directory)
+      Self.remove(directory)
     }
+
+    private static func remove(_ directory: String) { _ = try? run(["/bin/rm", "-rf", directory]) }
 
     /// As the user of the database's superuser, or as another one.
     package func address(user: String = "postgres", password: String? = nil) -> String {
@@ -78,7 +80,7 @@
     }
 
     /// Starts it, and waits until it lets somebody in.
-    package func start(waits: Bool = true) throws {
+    package func start() throws {
       let programs = try Self.programs.unwrap()
       // The end of its input ends the server, at once and without leaving anything in order: so does the end of this
       // process.
@@ -88,7 +90,6 @@
         ["/bin/sh", "-c", script, directory + ".log"] + Self.user
           + [programs + "/postgres", "-D", directory + "/data"] + all.flatMap { ["-c", $0] })
       self.program = program
-      guard waits else { return }
       let deadline = Date(timeIntervalSinceNow: 60)
       while (try? execute("SELECT 1")) == nil {
         guard Date() < deadline, program.isRunning else { throw CommandFailure(text: "The server does not start.") }
@@ -100,8 +101,6 @@
     package func stop() {
       guard let program else { return }
       program.end()
-      // The server removes it as the last of all.
-      while FileManager.default.fileExists(atPath: directory + "/data/postmaster.pid") { usleep(5000) }
       self.program = nil
       try? FileManager.default.removeItem(atPath: directory + ".log")
     }
@@ -113,6 +112,15 @@
           try Self.programs.unwrap() + "/psql", "-h", directory, "-U", user, "-d", "postgres", "-qAtX", "-v",
           "ON_ERROR_STOP=1", "-f", "-",
         ], input: text)
+    }
+
+    /// The same, on a thread of its own: for what waits until somebody else has done something.
+    package func executing(_ text: String) -> Task<String, any Error> {
+      Task.detached { [self] in
+        try await withCheckedThrowingContinuation { continuation in
+          Thread.detachNewThread { continuation.resume(with: Result { try self.execute(text) }) }
+        }
+      }
     }
 
     /// Copies what it has stored to a backup, or back, while it does not run.

@@ -12,9 +12,12 @@
     /// The write end of what it reads, unless that is a file.
     private let input: LockedValue<Int32?>
     private let status = LockedValue<Int32?>(nil)
-    private static let starting = LockedValue(())
 
-    private struct Failure: Error { var command: [String] }
+    private struct Failure: Error {
+      var command: [String]
+      /// The error's number.
+      var number: Int32
+    }
 
     /// Starts it, in a directory that everybody may enter.
     ///
@@ -26,11 +29,11 @@
       #if canImport(Darwin)
         var actions: posix_spawn_file_actions_t?
         var attributes: posix_spawnattr_t?
-        let flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_CLOEXEC_DEFAULT
+        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_CLOEXEC_DEFAULT
       #else
         var actions = unsafe posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
-        let flags = POSIX_SPAWN_SETSIGMASK
+        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
       #endif
       // SAFETY: actions and attributes are initialized before they are used, and destroyed behind the call that reads
       // them. They copy what they are given.
@@ -54,31 +57,33 @@
         unsafe (["/bin/sh", "-c", #"cd /tmp && exec "$0" "$@""#] + command).map { unsafe strdup($0) } + [nil]
       var environment = unsafe variables.map { unsafe strdup($0) } + [nil]
       defer { unsafe (arguments + environment).forEach { unsafe free($0) } }
-      var id = pid_t()
-      var pipe: [Int32] = []
-      // One after the other, so that none inherits another's pipe; of what is open otherwise, only what is opened now.
-      let isStarted = Self.starting.withLock { _ in
-        if input == nil {
-          pipe = [-1, -1]
-          // SAFETY: the array has room for both ends.
-          guard unsafe Foundation.pipe(&pipe) == 0 else { return false }
-          unsafe posix_spawn_file_actions_adddup2(&actions, pipe[0], 0)
-        }
-        #if !canImport(Darwin)
-          let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-          for end in open.compactMap({ Int32($0) }) where end > 2 {
-            unsafe posix_spawn_file_actions_addclose(&actions, end)
-          }
+      var (id, ends) = (pid_t(), [Int32](repeating: -1, count: 2))
+      if input == nil {
+        // SAFETY: the array has room for both ends.
+        #if canImport(Darwin)
+          let failure = unsafe pipe(&ends)
+        #else
+          // Unlike a pipe it is never there without its mark, for others to inherit.
+          let failure = unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
         #endif
-        return unsafe posix_spawn(&id, "/bin/sh", &actions, &attributes, &arguments, &environment) == 0
+        guard failure == 0 else { throw Failure(command: command, number: errno) }
+        unsafe posix_spawn_file_actions_adddup2(&actions, ends[0], 0)
       }
-      if let end = pipe.first { close(end) }
-      guard isStarted else {
-        if let end = pipe.last { close(end) }
-        throw Failure(command: command)
+      #if !canImport(Darwin)
+        // One that is closed meanwhile is none to it.
+        for end in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap({ Int32($0) })
+        where end > 2 {
+          unsafe posix_spawn_file_actions_addclose(&actions, end)
+        }
+      #endif
+      let failure = unsafe posix_spawn(&id, "/bin/sh", &actions, &attributes, &arguments, &environment)
+      if input == nil { close(ends[0]) }
+      guard failure == 0 else {
+        if input == nil { close(ends[1]) }
+        throw Failure(command: command, number: failure)
       }
       self.id = id
-      self.input = LockedValue(pipe.last)
+      self.input = LockedValue(input == nil ? ends[1] : nil)
     }
 
     /// Has the pipe that it reads end, if it reads one, and waits for the end of the program.
@@ -110,7 +115,8 @@
       defer { for end in ["in", "out"] { try? FileManager.default.removeItem(atPath: "\(path).\(end)") } }
       try text.write(toFile: path + ".in", atomically: false, encoding: .utf8)
       let status = try Program(command, input: path + ".in", output: path + ".out").end()
-      return (try String(contentsOfFile: path + ".out", encoding: .utf8), status == 0)
+      let said = FileManager.default.contents(atPath: path + ".out") ?? Data()
+      return (String(decoding: said, as: UTF8.self), status == 0)
     }
   }
 #endif
