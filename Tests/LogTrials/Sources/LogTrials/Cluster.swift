@@ -25,7 +25,7 @@
           try Self.ip("netns add pdx\(host)")
           try Self.ip("link add pdxout\(host) type veth peer name pdxin\(host)")
           try Self.ip("link set pdxin\(host) netns pdx\(host)")
-          try Self.ip("link set pdxout\(host) master pdxbridge")  // ignore-unacceptable-language
+          try Self.ip("link set pdxout\(host) master pdxbridge")
           try Self.ip("link set pdxout\(host) up")
           try Self.ip("netns exec pdx\(host) ip addr add 10.77.0.\(host)/24 dev pdxin\(host)")
           try Self.ip("netns exec pdx\(host) ip link set pdxin\(host) up")

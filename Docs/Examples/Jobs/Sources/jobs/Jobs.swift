@@ -89,7 +89,7 @@ enum Shell {
     var options = PlatformOptions()
     options.processGroupID = 0
     options.teardownSequence = [
-      .send(signal: .kill, toProcessGroup: true, allowedDurationToNextStep: .zero)  // ignore-unacceptable-language
+      .send(signal: .kill, toProcessGroup: true, allowedDurationToNextStep: .zero)
     ]
     let result = try await Subprocess.run(
       .path("/bin/sh"), arguments: ["-c", attempt.command], platformOptions: options, input: .none, output: .sequence,
