@@ -1,17 +1,21 @@
-/// What a store reports about its effects, besides what they dispatch: passed to the `reporting` closure that the store
-/// is made with, or printed on standard error if there is none.
+/// A failure that no caller is told of: an effect's, or that of something made below the 1,000th level. It is passed to
+/// the `reporting` closure that the store is made with, or printed on standard error if there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
-  /// What became of an effect.
+  /// The failure.
   public enum Reason: Sendable {
     /// The work threw on its last attempt, and the error was not turned into an action.
     case failed(any Error)
     /// The work was not begun, as too many wait (`EffectPolicy.inTurn`).
     case turnedAway
+    /// A store, scope or projection was made below the 1,000th level. It is closed from the start: its sequences are
+    /// empty, and its observers, interceptors and effects are never called. Reported once, by the call that makes it,
+    /// and not again for a store or proxy that is made of it.
+    case tooDeep
   }
 
-  /// What became of the effect.
+  /// The failure.
   public let reason: Reason
-  /// The store that the effect belongs to.
+  /// The store that the effect belongs to, or that the store, scope or projection was made of.
   public let store: StoreID
   /// The effect's id, as it describes itself; nil if it has none.
   public let effect: String?
@@ -28,6 +32,9 @@ public struct EffectReport: Sendable, CustomStringConvertible {
     return switch reason {
     case .failed(let error): "Puredux: \(effect) of store \(store) failed: \(error)"
     case .turnedAway: "Puredux: \(effect) of store \(store) was not begun, as too many wait."
+    case .tooDeep:
+      "Puredux: a store, scope or projection made of store \(store) lies below the \(AnySource.greatestLevel)th level: "
+        + "it is closed from the start."
     }
   }
 

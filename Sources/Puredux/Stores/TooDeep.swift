@@ -21,9 +21,13 @@ extension StoreNode {
   }
 
   @usableFromInline func makeTooDeepView() -> any AnyStoreNode {
+    reportTooDeep()
     let source = Confined<Source<Void>>.absent()
     return StoreNode(tooDeepUnder: self, isView: true, showing: source.map { $0 })
   }
+
+  /// Something is made of this store that is too deep.
+  fileprivate func reportTooDeep() { effects.settings.report(EffectReport(.tooDeep, store: id)) }
 }
 
 extension StoreCore {
@@ -32,6 +36,7 @@ extension StoreCore {
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     history: History<Local, Action>?
   ) -> StoreCore<Composed, Action> {
+    if !node.isTooDeep { node.reportTooDeep() }
     let source = node.constant(of: source) { stateMapping($0, initialState) }
     let child = StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 })
     // The history's sequences end, unless other stores have the history, too.

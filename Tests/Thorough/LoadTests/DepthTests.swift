@@ -17,7 +17,9 @@ import Testing
     var b = (0, 0, 0, 0, 0, 0, 0, 0)
   }
 
-  private func makeRoot() -> RootStore<Wide, Int> { RootStore(initialState: Wide()) { $0.count += $1 } }
+  private func makeRoot() -> RootStore<Wide, Int> {
+    RootStore(initialState: Wide(), options: StoreOptions(reporting: { _ in })) { $0.count += $1 }
+  }
 
   private func child(of parent: some StoreParent<Wide, Int>, isAttended: Bool = false) -> StateStore<Wide, Int> {
     parent.childStore(
@@ -293,7 +295,7 @@ import Testing
     do {
       let token = Token()
       gone = token.gone
-      let root = RootStore(initialState: Wide()) { (state, action: Int) in
+      let root = RootStore(initialState: Wide(), options: StoreOptions(reporting: { _ in })) { (state, action: Int) in
         withExtendedLifetime(token) { state.count += action }
       }
       let tree = root.core.node.tree
