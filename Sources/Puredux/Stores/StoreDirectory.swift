@@ -55,12 +55,15 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// The statistics of the stores that there are, those of stores that have stopped included; not of those that are
   /// just being made or shut down. It is no use of the stores: it makes none, and keeps none from being let go.
   ///
-  /// It costs a visit to each tree, one after the other, and waits where one is at work. So the figures of two stores
-  /// are not of one moment.
+  /// It costs a visit to each tree, all at the same time, and returns when the last of them has answered: a tree that
+  /// stands still delays the answer, but not the visits of the others. So the figures of two stores are not of one
+  /// moment.
   public func statistics(isolation: isolated (any Actor)? = #isolation) async -> [Key: StoreStatistics] {
-    var statistics: [Key: StoreStatistics] = [:]
-    for (key, store) in await table.openStores { statistics[key] = await store.statistics }
-    return statistics
+    let stores = await table.openStores
+    return await withTaskGroup { tasks in
+      for (key, store) in stores { tasks.addTask { (key, await store.statistics) } }
+      return await tasks.reduce(into: [:]) { $0[$1.0] = $1.1 }
+    }
   }
 
   /// Runs a body with the store of a key if there is one, which is used, and kept, while the body runs. Returns nil,
@@ -144,6 +147,8 @@ extension StoreDirectory {
       var useCount = 0
       /// A new number with each use, so that one idle period is told from the one before.
       var generation: Int
+      /// Whether its tree is being asked whether the store is needed.
+      var isBeingExamined = false
       var waiters: [Int: Waiter] = [:]
     }
 
@@ -429,15 +434,16 @@ extension StoreDirectory {
       }
     }
 
-    /// Lets go of the stores whose idle time is over.
+    /// Lets go of the stores whose idle time is over, each in a task of its own: a store whose tree stands still keeps
+    /// no other store open.
     ///
     /// - Returns: How long it is until the next store's is; nil if there is none.
-    private func sweep() async -> Duration? {
+    private func sweep() -> Duration? {
       while let first = idle.isEmpty ? nil : idle[0] {
         let rest = first.time + idleLimit - time.now
         if rest > .zero { return rest }
         _ = idle.popFirst()
-        await letGo(first)
+        if isIdle(first) != nil { Task.detached { await self.letGo(first) } }
       }
       sweeper = nil
       return nil
@@ -468,16 +474,21 @@ extension StoreDirectory {
     }
 
     private func letGo(_ candidate: Idle) async {
-      guard let store = isIdle(candidate) else { return }
+      let key = candidate.key
+      guard let store = isIdle(candidate), let entry = entries[key] else { return }
+      // One visitor of a tree that stands still is enough.
+      if entry.isBeingExamined { return lookAgain(at: key) }
+      entries[key]?.isBeingExamined = true
       let statistics = await store.statistics
+      if case .open(let current) = entries[key]?.phase, current === store { entries[key]?.isBeingExamined = false }
       // It may be used again by now.
       guard isIdle(candidate) != nil else { return }
-      if statistics.isNeeded, store.takesActions {
-        // Not at once, however short the limit is.
-        appendIdle(candidate.key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
-      } else {
-        close(store, of: candidate.key)
-      }
+      if statistics.isNeeded, store.takesActions { lookAgain(at: key) } else { close(store, of: key) }
+    }
+
+    /// Not at once, however short the limit is.
+    private func lookAgain(at key: Key) {
+      appendIdle(key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
     }
   }
 }
