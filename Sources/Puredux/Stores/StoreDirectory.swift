@@ -5,12 +5,14 @@
 ///       RootStore(initialState: Room(id: id)) { $0.apply($1) }
 ///     }
 ///     try await rooms.withStore(17) { room in try await room.send(.say("Hello")) }
+///     for await room in try await rooms.states(of: 17) { show(room) }
 ///
 /// A store is made once, however many ask for it at the same time. If making it fails, the callers that asked get the
-/// error, and a later call tries again. It is held while somebody uses it (`withStore`, or a handle of `open`), while
-/// one of its sequences or observers is subscribed, and while it has effects in progress. When that has not been so for
-/// the idle limit, or there are more than the count limit, it is shut down; asked for again, it is made again. A store
-/// that has been shut down otherwise, or that follows a log and has stopped, is made anew, too.
+/// error, and a later call tries again. It is held while somebody uses it (`withStore`, `states(of:)`, or a handle of
+/// `open`), while one of its sequences or observers is subscribed, and while it has effects in progress. When that has
+/// not been so for the idle limit, or there are more than the count limit, it is shut down; asked for again, it is made
+/// again. A store that has been shut down otherwise, or that follows a log and has stopped, is made anew, too. A store
+/// whose tree stands still stays, and keeps no other store open.
 ///
 /// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that:
 /// unused stores at once, even if they are followed or have effects in progress; a store that a handle keeps, when
@@ -71,27 +73,28 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// `shutdown` was called.
   @discardableResult public func withStoreIfOpen<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
-    _ body: nonisolated(nonsending) (Root) async throws -> Result
+    _ body: (Root) async throws -> Result
   ) async rethrows -> Result? {
     guard let store = await table.acquireIfOpen(key) else { return nil }
     return try await use(store, of: key, body)
   }
 
-  /// Runs a body with the store of a key, which is kept for as long as the body runs.
+  /// Runs a body with the store of a key, which is kept for as long as the body runs. The body can use values
+  /// of the caller that are not `Sendable`, such as a response's writer.
   ///
   /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
   ///   is cancelled before there is a store, `StoreDirectoryCycle` if a maker asks for a store that cannot be made
   ///   before its own, and what the body throws.
   @discardableResult public func withStore<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
-    _ body: nonisolated(nonsending) (Root) async throws -> Result
+    _ body: (Root) async throws -> Result
   ) async throws -> Result {
     try await use(table.acquire(key), of: key, body)
   }
 
   private func use<Result>(
     _ store: Root, of key: Key, isolation: isolated (any Actor)? = #isolation,
-    _ body: nonisolated(nonsending) (Root) async throws -> Result
+    _ body: (Root) async throws -> Result
   ) async rethrows -> Result {
     do {
       let result = try await body(store)
@@ -101,6 +104,28 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
       await table.release(store, of: key)
       throw error
     }
+  }
+
+  /// Opens the store of a key, and subscribes to its states: a stream of one tree out of many.
+  ///
+  ///     for await room in try await rooms.states(of: 17) { try await writer.write(room.text) }
+  ///
+  /// The store stays open for as long as the sequence is iterated or held. Subscribes in this call (G5), so that an
+  /// error of the store's maker is thrown before anything is delivered.
+  ///
+  /// - Parameters:
+  ///   - key: The store's key.
+  ///   - bufferingPolicy: The states that are kept for a slow consumer (G6).
+  ///   - equating: Leaves out a state that equals the one delivered before.
+  ///   - isolation: The caller's actor.
+  /// - Throws: As `withStore` does.
+  public func states(
+    of key: Key, bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
+    removeStateDuplicates equating: Equating<State> = .neverEqual, isolation: isolated (any Actor)? = #isolation
+  ) async throws -> HeldStates<State> {
+    let handle = try await open(key)
+    return HeldStates(
+      handle.store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating), of: handle)
   }
 
   /// Opens the store of a key; the handle keeps it. Throws as `withStore` does.

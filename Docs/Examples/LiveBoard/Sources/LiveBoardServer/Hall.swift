@@ -105,12 +105,9 @@ struct Hall: Sendable {
       .effects(
         ofState: .while(\.isOpen) {
           .run { dispatch in
-            try await rooms.withStore(id) { room in
-              let states: StateSequence<Room> = room.states(bufferingPolicy: .bufferingNewest(1))
-              for await room in states {
-                let changes = Array(room.changes.suffix(changeLimit))
-                dispatch(.board(room.board, changes, erasures: room.erasures))
-              }
+            for await room in try await rooms.states(of: id, bufferingPolicy: .bufferingNewest(1)) {
+              let changes = Array(room.changes.suffix(changeLimit))
+              dispatch(.board(room.board, changes, erasures: room.erasures))
             }
             // It was shut down, as its log had stopped: there will be another one.
             throw StoreError.terminated

@@ -1,0 +1,54 @@
+/// The states of a store that its directory keeps open: the result of `StoreDirectory.states(of:)`.
+///
+/// The store is kept for as long as the sequence, or an iterator of it, is held. It is let go at the end of the sequence,
+/// which is the store's own end (G7), and when the consumer is cancelled, even if the sequence is still held; its idle
+/// time begins then. Elements, buffering and cancellation are those of a `StateSequence`, at the same cost: iterators of
+/// one sequence share its elements.
+public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
+  public typealias Element = State
+  public typealias Failure = Never
+
+  @usableFromInline let states: StateSequence<State>
+  @usableFromInline let hold: Hold
+
+  init<Action>(_ states: StateSequence<State>, of handle: StoreHandle<State, Action>) {
+    self.states = states
+    hold = Hold(handle)
+  }
+
+  @inlinable public func makeAsyncIterator() -> Iterator { Iterator(states.makeAsyncIterator(), hold) }
+
+  /// Takes the states one after the other. Iterators of one sequence share its elements.
+  public struct Iterator: AsyncIteratorProtocol {
+    @usableFromInline var states: StateSequence<State>.Iterator
+    @usableFromInline let hold: Hold
+
+    @inlinable init(_ states: StateSequence<State>.Iterator, _ hold: Hold) {
+      self.states = states
+      self.hold = hold
+    }
+
+    /// The next state; nil once the task is cancelled, or after the last state of a store that has ended.
+    @inlinable public mutating func next() async -> State? {
+      let state = await states.next()
+      if state == nil { hold.end() }
+      return state
+    }
+
+    /// Like `next()`, without leaving the caller's actor.
+    @inlinable public mutating func next(isolation actor: isolated (any Actor)?) async -> State? {
+      let state = await states.next(isolation: actor)
+      if state == nil { hold.end() }
+      return state
+    }
+  }
+
+  /// Holds the store for as long as somebody holds this object, or until the end of the sequence.
+  @usableFromInline final class Hold: Sendable {
+    private let handle: LockedValue<(any Sendable)?>
+
+    init(_ handle: any Sendable) { self.handle = LockedValue(handle) }
+
+    @usableFromInline func end() { handle.releasingOutside { $0.take() } }
+  }
+}
