@@ -76,8 +76,13 @@
     while let source = below.popLast() { source.vanishHere(&below) }
   }
 
-  /// Attaches this source, so that it receives every commit.
+  /// Attaches this source, so that it receives every commit. Its new follower is shown the present state next.
   final func attach() {
+    var edge = edge
+    while let next = edge {
+      next.willShowState()
+      edge = next.source.edge
+    }
     var source: AnySource? = self
     while let next = source { source = next.edge?.attach(next) }
   }

@@ -9,6 +9,8 @@
   func attach(_ follower: AnySource) -> AnySource? { nil }
   /// Returns the source that it was attached to, which may have no subscribers left.
   func detach() -> AnySource? { nil }
+  /// A follower of the source below, or further down, is about to be shown the present state as its first.
+  func willShowState() {}
 }
 
 /// An edge to a source whose states are `Input`.

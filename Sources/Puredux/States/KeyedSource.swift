@@ -9,11 +9,16 @@
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
   /// The writes that have been passed on; nil if there was no collection.
   @usableFromInline var passed: KeyedWrites<Key>.Mark?
+  /// The keys of which a follower has been shown a later value than the one passed on, as it subscribed after a commit
+  /// that was left out above. The next commit passes these keys on, even if it does not write them: a commit that brings
+  /// the earlier collection back would otherwise leave that follower with a value that is gone.
+  @usableFromInline var due: Set<Key> = []
 
   @inlinable init(of upstream: Source<Collection>) {
     let edge = Edge<Collection>(to: upstream) { [unowned upstream] follower in
       guard let source = follower as? KeyedSource else { return nil }
       source.passed = nil
+      source.due = []
       upstream.withState { source.passed = $0.writes.mark }
       return { collection in source.pass(collection) }
     }
@@ -22,6 +27,7 @@
 
   @inlinable func pass(_ collection: Collection) {
     let mark = collection.writes.mark
+    if !due.isEmpty { passDue(of: collection) }
     if mark == passed { return }
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
@@ -34,6 +40,24 @@
     if written.count == 1, let key = written.first { return pass(key, of: collection) }
     var done: Set<Key> = []
     for key in written where done.insert(key).inserted { pass(key, of: collection) }
+  }
+
+  /// Passes on the keys that are due and have not been written since the last collection that was passed on.
+  @inline(never) @inlinable func passDue(of collection: Collection) {
+    let keys = due
+    due = []
+    guard let passed, let written = collection.writes.keys(since: passed) else { return }
+    for key in keys where !written.contains(key) { pass(key, of: collection) }
+  }
+
+  /// A follower of a key is about to be shown its value.
+  func willShow(_ key: Key) {
+    // Without followers it is about to be attached, and takes the collection as it is.
+    guard let passed, !followers.isEmpty else { return }
+    withState { collection in
+      if collection.writes.mark == passed { return }
+      if collection.writes.keys(since: passed)?.contains(key) != false { due.insert(key) }
+    }
   }
 
   @inlinable func pass(_ key: Key, of collection: Collection) {
@@ -69,6 +93,7 @@
 
   override func vanishHere(_ below: inout ContiguousArray<AnySource>) {
     passed = nil
+    due = []
     appendFollowers(to: &below)
     super.vanishHere(&below)
   }
@@ -84,6 +109,8 @@
     self.key = key
     super.init(to: upstream, connect: connect)
   }
+
+  override func willShowState() { (upstream as? KeyedSource<Key, Value>)?.willShow(key) }
 
   override func changeAttachments(
     of upstream: Source<Keyed<Key, Value>>, _ change: (inout ContiguousArray<Attachment>) -> Void
