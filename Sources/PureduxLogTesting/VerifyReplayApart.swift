@@ -43,8 +43,12 @@ public import PureduxLog
     }
     // Another call's process has not come to that call yet: this one is not what it is for.
     if environment[OtherProcess.variable] != nil { throw ReplayFailure(text: "This process replays another log.") }
-    let directory = FileManager.default.temporaryDirectory.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    let parent = FileManager.default.temporaryDirectory
+    let directory = parent.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
+    // Made here, and for this user alone: nobody else decides where its files lead.
+    try FileManager.default.createDirectory(
+      at: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(at: directory) }
     let other = OtherProcess(directory: directory.path)
     return try await other.start(

@@ -84,15 +84,18 @@ final class ArchiveFile: LogDirectory {
   // MARK: Writing
 
   /// Makes a file: under a name of its own until it is whole.
+  ///
+  /// - Throws: `LogError.refused` where one of the two names has anything but a regular file. A device would be replaced
+  ///   by a file, and through a symbolic link another file would be written.
   static func write<Result: Sendable>(
     _ path: String, partLimit: Int = ArchiveFile.partLimit, _ body: (ArchiveFile) async throws -> Result
   ) async throws -> Result {
     let queue = DispatchQueue(label: "puredux.archive.place")
     let (directory, name, disk) = try await onQueue(queue) { () throws(LogError) in
       let (directory, name) = try place(of: path, making: true)
+      for name in [name, name + ".new"] { try checkIsReplaceable(name, in: directory) }
       let disk = try onDisk { () throws(Disk.Failure) in
-        let disk = try Disk.locked(name + ".new", in: directory)
-        try disk.truncate(to: 0)
+        let disk = try Disk.lockedNew(name + ".new", in: directory)
         try disk.write(ArchivePart.magic, at: 0)
         return disk
       }
@@ -103,8 +106,9 @@ final class ArchiveFile: LogDirectory {
       let result = try await body(file)
       try await file.use { () throws(LogError) in
         try file.end()
+        try onDisk { () throws(Disk.Failure) in try disk.sync() }
+        try checkIsReplaceable(name, in: directory)
         try onDisk { () throws(Disk.Failure) in
-          try disk.sync()
           try directory.move(name + ".new", to: name)
           try directory.sync()
         }
@@ -118,6 +122,11 @@ final class ArchiveFile: LogDirectory {
       }
       throw error
     }
+  }
+
+  private static func checkIsReplaceable(_ name: String, in directory: Directory) throws(LogError) {
+    guard try onDisk({ () throws(Disk.Failure) in try directory.isRegular(name) }) == false else { return }
+    throw .refused("\(directory.path)/\(name) is not a regular file: an export would replace it. Name another path.")
   }
 
   /// The directory of a path, and the name there.

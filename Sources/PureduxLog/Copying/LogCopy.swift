@@ -80,10 +80,11 @@ extension OrderedLog {
 
   /// Copies the log to a file (`LogArchive`), under its key; under "" where it has none.
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced. Where
-  /// the log is truncated meanwhile it begins anew, three times in all.
+  /// The file has its name when it is whole: until then it is `<path>.new`. A regular file that is there before is
+  /// replaced. Where the log is truncated meanwhile it begins anew, three times in all.
   ///
-  /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`.
+  /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`; `LogError.refused` if the path, or
+  ///   `<path>.new`, has anything but a regular file: a symbolic link, a device, a pipe or a directory.
   @discardableResult
   public func export(
     to path: String, progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -135,11 +136,12 @@ extension LogDirectory {
   ///     let report = try await log.export(to: "backups/monday")
   ///     for failure in report.failures { print(failure) }
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. One that is there before is replaced, also
-  /// where logs are left out: keep it until you have looked at `failures`. A log that is truncated meanwhile is read
-  /// anew, three times in all.
+  /// The file has its name when it is whole: until then it is `<path>.new`. A regular file that is there before is
+  /// replaced, also where logs are left out: keep it until you have looked at `failures`. A log that is truncated
+  /// meanwhile is read anew, three times in all.
   ///
-  /// - Throws: As `copy(to:)`.
+  /// - Throws: As `copy(to:)`; `LogError.refused` if the path, or `<path>.new`, has anything but a regular file: a
+  ///   symbolic link, a device, a pipe or a directory.
   public func export(
     to path: String, prefix: String = "", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {

@@ -30,8 +30,17 @@ final class Directory: Sendable {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// A descriptor of a file in it, or a negative number; `errno` says why.
-  func openFile(_ name: String, _ flags: Int32) -> Int32 { unsafe openat(descriptor, name, flags, 0o644) }
+  /// A descriptor of a file in it, or a negative number; `errno` says why. Never one of the first three: in a process
+  /// whose standard output was closed, what it prints would be written to the file.
+  func openFile(_ name: String, _ flags: Int32) -> Int32 {
+    let file = unsafe openat(descriptor, name, flags, 0o644)
+    guard (0...2).contains(file) else { return file }
+    let other = fcntl(file, F_DUPFD_CLOEXEC, 3)
+    let code = errno
+    close(file)
+    errno = code
+    return other
+  }
 
   func directory(_ name: String) throws(Failure) -> Directory {
     try Directory(openFile(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path + "/" + name)
@@ -90,11 +99,18 @@ final class Directory: Sendable {
     guard unsafe unlinkat(descriptor, name, AT_REMOVEDIR) == 0 || errno == ENOENT else { throw failure("rmdir", name) }
   }
 
-  /// The file that a name has at present; nil where there is none.
-  func place(of name: String) throws(Failure) -> FilePlace? {
+  /// The file that a name has at present; nil where there is none. A symbolic link is a file of its own.
+  func place(of name: String) throws(Failure) -> FilePlace? { try status(of: name).map { FilePlace($0) } }
+
+  /// Whether a name has a regular file, and no symbolic link to one; nil where there is none.
+  func isRegular(_ name: String) throws(Failure) -> Bool? {
+    try status(of: name).map { $0.st_mode & S_IFMT == S_IFREG }
+  }
+
+  private func status(of name: String) throws(Failure) -> stat? {
     var status = stat()
     // SAFETY: the call writes the structure that it is given, and keeps nothing of it.
-    if unsafe fstatat(descriptor, name, &status, 0) == 0 { return FilePlace(status) }
+    if unsafe fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 { return status }
     let failure = failure("stat", name)
     if failure.isMissing { return nil }
     throw failure

@@ -39,19 +39,32 @@ final class Disk: Sendable {
     }
   }
 
-  enum Access { case reading, writing, creating }
+  enum Access {
+    case reading, writing
+    /// Reads a file, and no link to one.
+    case readingNoLink
+    /// Makes the file unless it is there.
+    case creating
+    /// Makes the file, which is not there yet.
+    case makingNew
+  }
 
   let path: String
   private let descriptor: Int32
 
+  /// A file that is written is no symbolic link: otherwise anybody who may make links in the directory decides which
+  /// file is written.
+  ///
   /// - Throws: also where it is no regular file: a device or a pipe may have no end; and where the process has few
   ///   descriptors left.
   init(_ name: String, in directory: Directory, _ access: Access) throws(Failure) {
     let flags =
       switch access {
       case .reading: O_RDONLY
-      case .writing: O_RDWR
-      case .creating: O_RDWR | O_CREAT
+      case .readingNoLink: O_RDONLY | O_NOFOLLOW
+      case .writing: O_RDWR | O_NOFOLLOW
+      case .creating: O_RDWR | O_CREAT | O_NOFOLLOW
+      case .makingNew: O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
       }
     // Not waiting for the other end of what may be a pipe.
     descriptor = directory.openFile(name, flags | O_CLOEXEC | O_NONBLOCK)
@@ -154,17 +167,48 @@ final class Disk: Sendable {
 
   func unlock() { _ = flock(descriptor, LOCK_UN) }
 
-  /// Opens and locks the file that has a name, and makes it where there is none: who had it before may have removed it
+  /// Opens and locks the file that has a name, and makes it where there is none: its owner before may have removed it
   /// between the two.
-  static func locked(
-    _ name: String, in directory: Directory, whenOpened: () -> Void = {}
-  ) throws(Failure) -> Disk {
+  static func locked(_ name: String, in directory: Directory) throws(Failure) -> Disk {
     while true {
       let disk = try Disk(name, in: directory, .creating)
-      whenOpened()
       try disk.lock()
       if try directory.place(of: name) == disk.place() { return disk }
     }
+  }
+
+  /// Makes a file and locks it. A file that a process has left under the name loses the name, and is not written to: it
+  /// may have another name as well, which somebody else has given it.
+  ///
+  /// - Throws: where somebody has locked that file.
+  static func lockedNew(
+    _ name: String, in directory: Directory, whenOpened: () -> Void = {}
+  ) throws(Failure) -> Disk {
+    while true {
+      do {
+        let disk = try Disk(name, in: directory, .makingNew)
+        try disk.lock()
+        if try directory.place(of: name) == disk.place() { return disk }
+      } catch {
+        guard error.call == "open", error.code == Failure.exists else { throw error }
+        try removeUnlocked(name, in: directory, whenOpened)
+      }
+    }
+  }
+
+  private static func removeUnlocked(
+    _ name: String, in directory: Directory, _ whenOpened: () -> Void
+  ) throws(Failure) {
+    let left: Disk
+    do {
+      left = try Disk(name, in: directory, .readingNoLink)
+    } catch {
+      if error.isMissing { return }
+      throw error
+    }
+    whenOpened()
+    try left.lock()
+    if try directory.place(of: name) == left.place() { try directory.remove(name) }
   }
 
   private func failure(_ call: String) -> Failure { Failure(call: call, path: path, code: errno) }

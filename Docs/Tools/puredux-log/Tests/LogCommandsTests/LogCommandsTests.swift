@@ -96,6 +96,82 @@ import Testing
     }
   }
 
+  /// Makes a device that discards its input, as `/dev/null` does; only root may.
+  private static func makeDevice(_ path: String) throws -> Bool {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/bin/mknod")
+    process.arguments = [path, "c", "1", "3"]
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    process.waitUntilExit()
+    return process.terminationStatus == 0
+  }
+
+  @Test(
+    "an export replaces a regular file only, and writes through no link",
+    arguments: ["", ".new"], ["link", "dangling link", "pipe", "directory", "device"])
+  func targets(suffix: String, kind: String) async throws {
+    try await withLogs { place, path in
+      let files = FileManager.default
+      let (target, victim) = (place + "/backup" + suffix, place + "/victim")
+      if kind != "dangling link" { try Data("precious".utf8).write(to: URL(fileURLWithPath: victim)) }
+      switch kind {
+      case "pipe": try #require(mkfifo(target, 0o666) == 0)
+      case "directory": try files.createDirectory(atPath: target, withIntermediateDirectories: false)
+      case "device": guard try Self.makeDevice(target) else { return }
+      default: try files.createSymbolicLink(atPath: target, withDestinationPath: victim)
+      }
+      let type = try files.attributesOfItem(atPath: target)[.type] as? FileAttributeType
+      let export = await run("export", path, place + "/backup")
+      #expect(export.code == 5)
+      #expect(export.errors.count == 1 && export.errors[0].contains(target + " is not a regular file"))
+      #expect(try files.attributesOfItem(atPath: target)[.type] as? FileAttributeType == type)
+      #expect(files.contents(atPath: victim) == (kind == "dangling link" ? nil : Data("precious".utf8)))
+      let names = try files.contentsOfDirectory(atPath: place).filter { $0.hasPrefix("backup") }
+      #expect(names == ["backup" + suffix])
+    }
+  }
+
+  @Test("an export that was cut short is replaced; a file that has its name by another link is left as it is")
+  func leftOver() async throws {
+    try await withLogs { place, path in
+      let (left, victim) = (place + "/backup.new", place + "/victim")
+      try Data("cut short".utf8).write(to: URL(fileURLWithPath: left))
+      #expect(await run("export", path, place + "/backup").code == 0)
+      try Data("precious".utf8).write(to: URL(fileURLWithPath: victim))
+      try FileManager.default.linkItem(atPath: victim, toPath: left)
+      #expect(await run("export", path, place + "/backup").code == 0)
+      #expect(FileManager.default.contents(atPath: victim) == Data("precious".utf8))
+      #expect(await run("keys", place + "/backup").lines == ["boards/1", "rooms/1"])
+      #expect(!FileManager.default.fileExists(atPath: left))
+    }
+  }
+
+  @Test(
+    "a link in the place of a file of a log is not written through",
+    arguments: [
+      "lock", "=boards%2f1/acknowledged", "=boards%2f1/snapshot.new", "=boards%2f1/0000000000000001.log",
+    ])
+  func links(name: String) async throws {
+    try await withLogs { place, path in
+      let (victim, link) = (place + "/victim", path + "/" + name)
+      try Data("precious".utf8).write(to: URL(fileURLWithPath: victim))
+      try? FileManager.default.removeItem(atPath: link)
+      try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: victim)
+      // The note of what was acknowledged can be missing; nothing else can.
+      if let log = try? FileLog(directory: path, onTornTail: { _ in }) {
+        let store = try? await RootStore<[String], String>(following: log["boards/1"], initialState: []) {
+          $0.append($1)
+        }
+        try? await store?.send("e", within: .seconds(1))
+        let saved = (try? await store?.saveSnapshot()) ?? nil
+        #expect(saved == nil || name.hasSuffix("acknowledged"))
+        await log.close()
+      }
+      #expect(FileManager.default.contents(atPath: victim) == Data("precious".utf8))
+    }
+  }
+
   @Test("what is decided is an entry of the log; what is removed is gone")
   func deciding() async throws {
     try await withLogs { place, path in
