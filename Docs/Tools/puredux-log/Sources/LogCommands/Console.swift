@@ -20,9 +20,22 @@ public final class Console: Sendable {
   public var printed: [String] { lines.withLock { $0.printed } }
   public var reported: [String] { lines.withLock { $0.reported } }
 
-  func print(_ line: String) {
+  /// Prepares the process for outputs that take nothing. A closed one is replaced by one that refuses every write, so
+  /// that its number is not that of a file or a connection. A pipe that nobody reads is an error and no signal.
+  public static func prepare() {
+    signal(SIGPIPE, SIG_IGN)
+    for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {
+      // The lowest free number is this one.
+      _ = open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY)
+    }
+  }
+
+  /// - Throws: `Failure` with the exit code 6 if standard output does not take the line.
+  func print(_ line: String, terminator: String = "\n") throws(Failure) {
     if isKept { return lines.withLock { $0.printed.append(line) } }
-    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+    if let code = Self.write(line + terminator, to: 1) {
+      throw Failure.unwritten("Standard output takes nothing: \(String(cString: strerror(code))).")
+    }
   }
 
   /// What is reported from now on has none of the passwords in these arguments.
@@ -30,15 +43,71 @@ public final class Console: Sendable {
     lines.withLock { $0.passwords = Passwords(in: arguments) }
   }
 
-  func report(_ line: String) {
-    let line = lines.withLock { $0.passwords }.hidden(in: line)
-    if isKept { return lines.withLock { $0.reported.append(line) } }
-    FileHandle.standardError.write(Data((line + "\n").utf8))
+  /// If standard error does not take it, there is nobody left to tell.
+  func report(_ text: String) {
+    let text = visible(lines.withLock { $0.passwords }.hidden(in: text), leaving: ["\n"])
+    if isKept { return lines.withLock { $0.reported.append(text) } }
+    _ = Self.write(text + "\n", to: 2)
   }
 
   /// Whether somebody looks who wants to know how far something is.
   var showsProgress: Bool { !isKept && isatty(2) == 1 }
 
   /// In place of what it said before.
-  func progress(_ text: String) { FileHandle.standardError.write(Data("\r\u{1B}[K\(text)".utf8)) }
+  func progress(_ text: String) { _ = Self.write("\r\u{1B}[K\(visible(text))", to: 2) }
+
+  /// Returns the number of the error if not all of it is taken.
+  private static func write(_ text: String, to descriptor: Int32) -> Int32? {
+    let bytes = Array(text.utf8)
+    var done = 0
+    while done < bytes.count {
+      let count = bytes[done...].withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
+      if count > 0 {
+        done += count
+      } else if count < 0, errno == EAGAIN {
+        var descriptors = [pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)]
+        _ = poll(&descriptors, 1, -1)
+      } else if count == 0 || errno != EINTR {
+        return count == 0 ? EIO : errno
+      }
+    }
+    return nil
+  }
+}
+
+/// A text in which nothing acts on a terminal, and whatever would not be seen is written out: `\n`, `\u{202E}`.
+func visible(_ text: String, leaving left: Set<Unicode.Scalar> = []) -> String {
+  var result = String.UnicodeScalarView()
+  for scalar in text.unicodeScalars {
+    if left.contains(scalar) || !scalar.isHidden {
+      result.append(scalar)
+    } else {
+      result.append(contentsOf: scalar.writtenOut.unicodeScalars)
+    }
+  }
+  return String(result)
+}
+
+/// A text as one column of a line, from which it can be told: with its backslashes doubled.
+func column(_ text: String) -> String { visible(text.replacing("\\", with: "\\\\")) }
+
+extension Unicode.Scalar {
+  var isHidden: Bool {
+    if self == " " { return false }
+    if properties.isDefaultIgnorableCodePoint { return true }
+    switch properties.generalCategory {
+    case .control, .format, .lineSeparator, .paragraphSeparator, .spaceSeparator: return true
+    default: return false
+    }
+  }
+
+  fileprivate var writtenOut: String {
+    switch self {
+    case "\n": "\\n"
+    case "\r": "\\r"
+    case "\t": "\\t"
+    case "\u{1B}": "\\e"
+    default: "\\u{\(String(value, radix: 16, uppercase: true))}"
+    }
+  }
 }

@@ -4,10 +4,10 @@ import PureduxLog
 
 /// Which of the logs are copied.
 struct Selection: ParsableArguments {
-  @Option(help: "Only those that begin with this text.")
+  @Option(parsing: .unconditional, help: "Only those that begin with this text.")
   var prefix = ""
 
-  @Option(help: "Only the one of this key.")
+  @Option(parsing: .unconditional, help: "Only the one of this key.")
   var key: String?
 
   func validate() throws {
@@ -25,13 +25,13 @@ struct Selection: ParsableArguments {
   }
 
   func exists(_ key: String, in logs: any LogDirectory) async throws {
-    guard try await logs[key].head() > 0 else { throw Failure.refused("There is no log under the key \(key).") }
+    guard try await logs[key].head() > 0 else { throw Failure.refused("There is no log under the key \(column(key)).") }
   }
 
   func report(_ report: LogCopyReport) throws {
     if Console.current.showsProgress { Console.current.progress("") }
     Console.current.report("Logs: \(report.logs), entries: \(report.entries), of which were added: \(report.added).")
-    for failure in report.failures { Console.current.report(failure.description) }
+    for failure in report.failures { Console.current.report(visible(failure.description)) }
     if !report.failures.isEmpty { throw Failure.wrong("Logs that were left out: \(report.failures.count).") }
   }
 }
@@ -79,7 +79,7 @@ struct Import: AsyncParsableCommand {
 
   @OptionGroup var selection: Selection
 
-  @Option(help: "Why, for who reads the epoch that begins.")
+  @Option(parsing: .unconditional, help: "Why, for who reads the epoch that begins.")
   var reason = "imported"
 
   func run() async throws {
@@ -116,7 +116,7 @@ struct Copy: AsyncParsableCommand {
 
   @OptionGroup var selection: Selection
 
-  @Option(help: "Why, for who reads the epoch that begins.")
+  @Option(parsing: .unconditional, help: "Why, for who reads the epoch that begins.")
   var reason = "copied"
 
   func validate() throws {

@@ -10,11 +10,11 @@ struct Skip: AsyncParsableCommand {
   @Argument(help: "The position of the entry.")
   var position: UInt64
 
-  @Option(help: "Why, for who reads the log.")
+  @Option(parsing: .unconditional, help: "Why, for who reads the log.")
   var reason: String
 
   func run() async throws {
-    try await tree.withLog { Console.current.print("\(try await $0.skip(position: position, reason: reason))") }
+    try await tree.withLog { try Console.current.print("\(try await $0.skip(position: position, reason: reason))") }
   }
 }
 
@@ -30,11 +30,11 @@ struct Seal: AsyncParsableCommand {
   @Argument(help: "The rules that hold from here on.")
   var rules: UInt32
 
-  @Option(help: "Why, for who reads the log.")
+  @Option(parsing: .unconditional, help: "Why, for who reads the log.")
   var reason: String
 
   func run() async throws {
-    try await tree.withLog { Console.current.print("\(try await $0.seal(forRules: rules, reason: reason))") }
+    try await tree.withLog { try Console.current.print("\(try await $0.seal(forRules: rules, reason: reason))") }
   }
 }
 
@@ -44,11 +44,11 @@ struct Epoch: AsyncParsableCommand {
     discussion: "For a log that was restored by other means than `import` and `copy`. Prints the epoch's number.")
   @OptionGroup var tree: Tree
 
-  @Option(help: "Why, for who reads the log.")
+  @Option(parsing: .unconditional, help: "Why, for who reads the log.")
   var reason: String
 
   func run() async throws {
-    try await tree.withLog { Console.current.print(String(try await $0.beginEpoch(reason: reason), radix: 16)) }
+    try await tree.withLog { try Console.current.print(String(try await $0.beginEpoch(reason: reason), radix: 16)) }
   }
 }
 
@@ -68,7 +68,7 @@ struct Truncate: AsyncParsableCommand {
         throw Failure.refused("The snapshot at position \(newest.position) is not one to begin with.")
       }
       try await log.truncate(through: newest.position)
-      Console.current.print("\(newest.position)")
+      try Console.current.print("\(newest.position)")
       guard tree.source.log.isCluster || tree.source.log.isDatabase else { return }
       // That is when `NATSLog` and `PostgreSQLLog` remove them, as long as their process lives.
       Console.current.report("The entries go ten seconds later.")
@@ -92,7 +92,7 @@ struct Remove: AsyncParsableCommand {
     let source = tree.source
     try await source.log.withLogs(stream: source.stream) { logs in
       guard try await logs[tree.key].head() > 0 else {
-        throw Failure.refused("There is no log under the key \(tree.key).")
+        throw Failure.refused("There is no log under the key \(column(tree.key)).")
       }
       try await logs.remove(tree.key)
     }

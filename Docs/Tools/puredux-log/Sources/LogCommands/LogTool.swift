@@ -15,10 +15,15 @@ public struct LogTool: AsyncParsableCommand {
       A directory that a process has open is refused, also to be read: end the process, or let it export its logs. \
       To open one sets a tail aside that a crash has left, as every process does.
 
-      What is asked for goes to standard output, a line for each thing; all else to standard error.
+      What is asked for goes to standard output, a line for each thing; all else to standard error. A character that \
+      acts on a terminal, or is not seen, is written out in a line, as \\n or \\u{202E}, and a backslash as two. \
+      `keys --null` prints keys as they are.
+
+      Options end at --, so that a key behind it may be any text: puredux-log show -- data --help
 
       Exit codes: 0 done; 1 something is wrong with a log, or with a copy; 2 wrong usage; 3 the log is open elsewhere; \
-      4 it cannot be reached, or is full; 5 refused: there is no such log, entry or snapshot, or it is only read.
+      4 it cannot be reached, or is full; 5 refused: there is no such log, entry or snapshot, or it is only read; 6 \
+      standard output takes nothing: it is full or closed. A decision is made all the same.
       """,
     subcommands: [
       Keys.self, Show.self, Stat.self, Verify.self, Export.self, Import.self, Copy.self, Skip.self, Seal.self,
@@ -38,7 +43,7 @@ public struct LogTool: AsyncParsableCommand {
         {
           throw ValidationError("There is no command \(name).")
         }
-        var command = try parseAsRoot(arguments)
+        var command = try parseAsRoot(withAnyText(arguments))
         if var asynchronous = command as? any AsyncParsableCommand {
           try await asynchronous.run()
         } else {
@@ -46,25 +51,50 @@ public struct LogTool: AsyncParsableCommand {
         }
         return 0
       } catch let error as LogError {
-        console.report(Failure(error).text)
+        console.report(visible(Failure(error).text))
         return Failure(error).code
       } catch let error as LogCopyError {
-        console.report(Failure(error).text)
+        console.report(visible(Failure(error).text))
         return Failure(error).code
       } catch let failure as Failure {
-        console.report(failure.text)
+        console.report(visible(failure.text))
         return failure.code
       } catch {
         let text = fullMessage(for: error)
-        if exitCode(for: error).isSuccess {
-          console.print(text)
-          return 0
+        guard exitCode(for: error).isSuccess else {
+          console.report(text)
+          return 2
         }
-        console.report(text)
-        return 2
+        do throws(Failure) {
+          try console.print(text)
+          return 0
+        } catch {
+          console.report(error.text)
+          return error.code
+        }
       }
     }
   }
+}
+
+/// Writes the options that take any text so that the parser does: with `--` behind an equals sign, and with an empty text
+/// as an argument of its own.
+private func withAnyText(_ arguments: [String]) -> [String] {
+  var result: [String] = []
+  var rest = arguments[...]
+  while let argument = rest.popFirst() {
+    if argument == "--" { return result + [argument] + rest }
+    let option = ["--key", "--prefix", "--reason"].first { argument == $0 || argument == $0 + "=" }
+    switch option {
+    case let option? where argument != option: result += [option, ""]
+    case let option? where rest.first == "--":
+      rest.removeFirst()
+      result.append(option + "=--")
+    case .some: result += [argument] + [rest.popFirst()].compactMap(\.self)
+    case nil: result.append(argument)
+    }
+  }
+  return result
 }
 
 /// Why a command was not done, and its exit code.
@@ -74,6 +104,7 @@ struct Failure: Error {
 
   static func wrong(_ text: String) -> Failure { Failure(code: 1, text: text) }
   static func refused(_ text: String) -> Failure { Failure(code: 5, text: text) }
+  static func unwritten(_ text: String) -> Failure { Failure(code: 6, text: text) }
 
   private init(code: Int32, text: String) { (self.code, self.text) = (code, text) }
 
@@ -94,6 +125,6 @@ struct Failure: Error {
       return
     }
     let failure = Failure(reason)
-    self.init(code: failure.code, text: (error.key.map { "\($0): " } ?? "") + failure.text)
+    self.init(code: failure.code, text: (error.key.map { "\(column($0)): " } ?? "") + failure.text)
   }
 }

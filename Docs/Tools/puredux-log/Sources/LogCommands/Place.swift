@@ -119,7 +119,7 @@ struct Tree: ParsableArguments {
   func withLog<Result>(_ body: (any OrderedLog) async throws -> Result) async throws -> Result {
     try await source.log.withLogs(stream: source.stream) { logs in
       let log = logs[key]
-      guard try await log.head() > 0 else { throw Failure.refused("There is no log under the key \(key).") }
+      guard try await log.head() > 0 else { throw Failure.refused("There is no log under the key \(column(key)).") }
       return try await body(log)
     }
   }

@@ -7,13 +7,28 @@ struct Keys: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Lists the keys of the logs.")
   @OptionGroup var source: Source
 
-  @Option(help: "Only those that begin with this text.")
+  @Option(parsing: .unconditional, help: "Only those that begin with this text.")
   var prefix = ""
 
+  @Flag(help: "Each as it is, with a zero byte behind it, for a loop that reads until that.")
+  var null = false
+
   func run() async throws {
-    try await source.log.withLogs(stream: source.stream) { logs in
-      for try await key in logs.keys(prefix: prefix) { Console.current.print(key) }
+    let unlisted = try await source.log.withLogs(stream: source.stream) { logs in
+      var unlisted = 0
+      for try await key in logs.keys(prefix: prefix) {
+        if !null {
+          try Console.current.print(column(key))
+        } else if key.utf8.contains(0) {
+          unlisted += 1
+          Console.current.report("A key that has a zero byte is not listed: \(column(key))")
+        } else {
+          try Console.current.print(key, terminator: "\0")
+        }
+      }
+      return unlisted
     }
+    if unlisted > 0 { throw Failure.wrong("Keys that are not listed: \(unlisted).") }
   }
 }
 
@@ -52,7 +67,7 @@ struct Show: AsyncParsableCommand {
       for record in records where record.position > last {
         if record.position > head, !follow { return }
         last = record.position
-        Console.current.print(try json ? ShownEntry(record).json : ShownEntry(record).line)
+        try Console.current.print(try json ? ShownEntry(record).json : ShownEntry(record).line)
       }
       if last >= head, !follow { return }
     }
@@ -68,7 +83,7 @@ struct Stat: AsyncParsableCommand {
       """)
   @OptionGroup var source: Source
 
-  @Option(help: "Only those that begin with this text.")
+  @Option(parsing: .unconditional, help: "Only those that begin with this text.")
   var prefix = ""
 
   func run() async throws {
@@ -76,14 +91,18 @@ struct Stat: AsyncParsableCommand {
       var (count, wrong) = (0, 0)
       for try await key in logs.keys(prefix: prefix) {
         count += 1
+        let line: String
         do throws(LogError) {
-          Console.current.print(try await line(key, logs[key]))
+          line = try await self.line(key, logs[key])
         } catch .removed {
           count -= 1
+          continue
         } catch {
           wrong += 1
-          Console.current.report("\(key): \(Failure(error).text)")
+          Console.current.report("\(column(key)): \(visible(Failure(error).text))")
+          continue
         }
+        try Console.current.print(line)
       }
       return (count, wrong)
     }
@@ -92,7 +111,7 @@ struct Stat: AsyncParsableCommand {
 
   private func line(_ key: String, _ log: any OrderedLog) async throws(LogError) -> String {
     let newest = try await log.snapshots?.newest()
-    var line = [key, "\(try await log.head())"]
+    var line = [column(key), "\(try await log.head())"]
     switch newest?.content {
     case nil: line.append("-")
     case .newer: line += ["\(newest?.position ?? 0)", "of a newer version"]
@@ -125,19 +144,22 @@ struct Verify: AsyncParsableCommand {
       var missing: [String] = []
       func verify(_ key: String) async throws {
         count += 1
+        var found: [(position: String, text: String)]
         do throws(LogError) {
           let check = try await logs[key].verifyEntries()
           if !keys.isEmpty, check.head == 0 { return missing.append(key) }
-          for problem in check.problems { Console.current.print("\(key)\t\(problem.position)\t\(problem)") }
-          wrong += check.problems.isEmpty ? 0 : 1
+          found = check.problems.map { ("\($0.position)", "\($0)") }
         } catch .removed {
           count -= 1
+          return
         } catch .damaged(let position, let text) {
-          Console.current.print("\(key)\t\(position)\t\(text)")
-          wrong += 1
+          found = [("\(position)", text)]
         } catch {
-          Console.current.print("\(key)\t-\t\(Failure(error).text)")
-          wrong += 1
+          found = [("-", Failure(error).text)]
+        }
+        wrong += found.isEmpty ? 0 : 1
+        for problem in found {
+          try Console.current.print("\(column(key))\t\(problem.position)\t\(visible(problem.text))")
         }
       }
       if keys.isEmpty {
@@ -145,8 +167,8 @@ struct Verify: AsyncParsableCommand {
       } else {
         for key in keys { try await verify(key) }
       }
-      if wrong == 0, let key = missing.first { throw Failure.refused("There is no log under the key \(key).") }
-      for key in missing { Console.current.report("There is no log under the key \(key).") }
+      if wrong == 0, let key = missing.first { throw Failure.refused("There is no log under the key \(column(key)).") }
+      for key in missing { Console.current.report("There is no log under the key \(column(key)).") }
       return (count, wrong)
     }
     guard wrong == 0 else { throw Failure.wrong("Logs: \(count), of which are not as they should be: \(wrong).") }
@@ -203,7 +225,11 @@ private struct ShownEntry: Encodable {
     get throws {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-      return String(decoding: try encoder.encode(self), as: UTF8.self)
+      // All that is hidden is in texts, where it may be written as numbers.
+      return String(decoding: try encoder.encode(self), as: UTF8.self).unicodeScalars.map { scalar in
+        guard scalar.isHidden else { return String(scalar) }
+        return String(scalar).utf16.map { "\\u" + String(0x10000 + Int($0), radix: 16).dropFirst() }.joined()
+      }.joined()
     }
   }
 
@@ -218,12 +244,7 @@ private struct ShownEntry: Encodable {
     if let epoch { parts.append("epoch=\(epoch)") }
     if let standsFor { parts.append("for=\(standsFor)") }
     if let time { parts.append(time) }
-    if let reason { parts.append(oneLine(reason)) }
-    return (["\(position)", sort, parts.joined(separator: " ")] + (actions ?? []).map(oneLine)).joined(separator: "\t")
-  }
-
-  private func oneLine(_ text: String) -> String {
-    text.replacing("\\", with: "\\\\").replacing("\n", with: "\\n").replacing("\r", with: "\\r")
-      .replacing("\t", with: "\\t").replacing("\u{1B}", with: "\\e")
+    if let reason { parts.append(column(reason)) }
+    return (["\(position)", sort, parts.joined(separator: " ")] + (actions ?? []).map(column)).joined(separator: "\t")
   }
 }
