@@ -37,6 +37,9 @@ struct Comparison {
   private var nextRecent = 0
   /// The positions of the copy that have what was there before, and for each the last one before it that has not.
   private var repetitions: [UInt64: UInt64] = [:]
+  /// The decisions of the log, and the entries that they are about; and those about entries that the copy has not.
+  private var decisions: [UInt64: UInt64] = [:]
+  private var undecided: Set<UInt64> = []
   /// The position in the copy of the last entry that was met.
   private var lastMet: UInt64 = 0
   /// The position in the log of the last entry that has been placed.
@@ -82,13 +85,24 @@ struct Comparison {
         // One that lies ahead stops a replica, there and here.
         let moved = seen < record.position ? places.atMost(seen) : .max
         return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)
-      case .decision(let decision):
-        // One about what lies ahead decides nothing, there and here.
-        let moved = decision.skipped < record.position ? places[decision.skipped] : .max
-        guard let moved else { throw LogCopyError.Reason.undecided(position: record.position) }
-        return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)
+      case .decision:
+        // One about what lies ahead decides nothing, there and here; nor does one that was taken back.
+        var moved: UInt64? = .max
+        if let skipped = record.skipped {
+          decisions[record.position] = skipped
+          moved = places[skipped]
+        }
+        if moved == nil { undecided.insert(record.position) }
+        return Expected(
+          position: record.position, bytes: LogEntry.moved(record.bytes, to: moved ?? .max), record: record)
       case .seal, .epoch, .unreadable:
         return Expected(position: record.position, bytes: record.bytes, record: record)
+      }
+    }
+    if !undecided.isEmpty {
+      let skipped = LogEntry.skipped(by: decisions)
+      if let position = undecided.filter({ skipped[$0] == nil }).min() {
+        throw LogCopyError.Reason.undecided(position: position)
       }
     }
     return nil

@@ -249,7 +249,7 @@ struct LogCopy: Sendable {
     try await add(to: &comparison, beginning, newest, through: head, behind: end)
     // What has all entries of the log and no epoch is a copy that was cut short before it, unless it is the log itself.
     if let reason, !isItself, comparison.count > present || !comparison.endsWithEpoch {
-      try await target.beginEpoch(reason: reason)
+      try await target.appendEpoch(reason: reason)
     }
     if comparison.count > present { try await check(beginning, through: head) }
     if let newest, newest.fold.position >= beginning.position {
@@ -274,7 +274,8 @@ struct LogCopy: Sendable {
   // MARK: The beginning
 
   private func newest(of log: any OrderedLog) async throws -> EncodedSnapshot? {
-    guard let stored = try await log.snapshots?.newest() else { return nil }
+    // One of position 0 is of nothing: a store that ignores snapshots has been opened on an empty log.
+    guard let stored = try await log.snapshots?.newest(), stored.position > 0 else { return nil }
     switch EncodedSnapshot.decode(stored.bytes) {
     case .newer: throw LogCopyError.Reason.newerFormat(position: stored.position)
     case .snapshot(let snapshot) where snapshot.fold.position == stored.position: return snapshot
@@ -318,7 +319,7 @@ struct LogCopy: Sendable {
 
   /// The order that the target's snapshot says.
   private func kept() async throws -> Fold? {
-    guard let stored = try await target.snapshots?.newest() else { return nil }
+    guard let stored = try await target.snapshots?.newest(), stored.position > 0 else { return nil }
     guard case .snapshot(let snapshot) = EncodedSnapshot.decode(stored.bytes), snapshot.fold.position == stored.position
     else { throw LogCopyError.Reason.differs(position: stored.position) }
     return snapshot.fold

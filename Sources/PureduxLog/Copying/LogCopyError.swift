@@ -10,7 +10,8 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The log is truncated, and has no snapshot to begin with: the first entry left has this position.
     case noSnapshot(first: UInt64)
     /// The entry at a position decides about one that the copy does not have, as the log was truncated behind it, and
-    /// the snapshot was saved without that decision: no store can be opened on the log either.
+    /// the snapshot was saved without that decision. The next store that is opened on the log takes the decision back;
+    /// then it can be copied.
     case undecided(position: UInt64)
     /// The target takes no entry, or no snapshot, as large as the one at a position.
     case tooLarge(position: UInt64)
@@ -57,7 +58,7 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
       "The first entry of \(log) that is left is \(first), and there is no snapshot of what came before."
     case .undecided(let position):
       "At position \(position) of \(log) it was decided about an entry that is gone, and that its snapshot has not "
-        + "skipped."
+        + "skipped. Open a store on it, which takes the decision back, or skip the entry at that position."
     case .tooLarge(let position):
       "The entry, or the snapshot, of \(log) at position \(position) is larger than the target takes."
     case .truncatedSince(let first):

@@ -281,7 +281,15 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
 
   func truncate(through position: UInt64) async throws(LogError) {
     try await onQueue { () throws(LogError) in
-      try self.withFiles { files throws(LogError) in try files.truncate(through: position) }
+      try self.withFiles { files throws(LogError) in
+        try files.truncate(through: position)
+        // Nor are they read from memory: what the log has is the same for every process.
+        let first = files.first
+        self.waiting.withLock { waiting in
+          waiting.recent.removeAll { $0.position < first }
+          waiting.recentBytes = waiting.recent.reduce(0) { $0 + $1.bytes.count }
+        }
+      }
     }
   }
 

@@ -10,6 +10,8 @@ struct Segments {
   private(set) var identity: TreeIdentity?
   /// The positions that the files begin with, in order.
   private var firsts: [UInt64] = []
+  /// The position of the first entry that is left.
+  var first: UInt64 { firsts.first ?? 1 }
   /// The last file, which is written; none before the first entry. It may have been closed for others.
   private var last: FilePlace?
   /// Where its next record goes.

@@ -11,14 +11,22 @@ private struct Applying {
   /// The position at which the store is up to date.
   var goal: UInt64
   let start: UInt64
+  /// The position of each decision that is known, and that of the entry that it is about.
+  var found: [UInt64: UInt64] = [:]
   /// The entries that are skipped, as far as is known, and where that was decided.
-  var decisions: [UInt64: UInt64] = [:]
+  private(set) var decisions: [UInt64: UInt64] = [:]
   /// How far the log has been looked through for decisions: to the goal, before anything is applied.
   var searched: UInt64
   /// Whether actions have been applied behind the last entry that says what state they have led to.
   var isUnattested = false
   /// The entry whose last action is being applied, with which the store may end.
   var ending: (outline: Outline, isSkipped: Bool)?
+
+  mutating func find(_ found: [UInt64: UInt64]) {
+    if found.isEmpty { return }
+    self.found.merge(found) { $1 }
+    decisions = LogEntry.skipped(by: self.found)
+  }
 
   /// Whether a snapshot of the present state may be begun with: it lies behind the decisions that it obeys, as states
   /// before them are not compared.
@@ -33,9 +41,9 @@ private struct Applying {
   }
 
   /// Whether the state at a position has to be the one that another writer had there: not between a skipped entry and
-  /// its decision, where others had applied the entry.
+  /// its decision, where others had applied the entry; also where the decision was taken back.
   func compares(stateAt position: UInt64) -> Bool {
-    decisions.isEmpty || !decisions.contains { $0.key <= position && position < $0.value }
+    found.isEmpty || !found.contains { $0.value <= position && position < $0.key }
   }
 
   /// Whether an entry lies behind a seal that its writer had not seen: it was acknowledged to nobody.
@@ -596,10 +604,7 @@ private struct Summarizing: Sendable {
       let found = Self.decisions(in: records)
       guard let last = records.last?.position else { continue }
       applying.withLock { applying in
-        // A decision about an entry that lies in the snapshot, and was not skipped there, is met in its place.
-        applying.decisions.merge(
-          found.filter { $0.key > applying.start || applying.fold.decided.contains($0.key) }
-        ) { $1 }
+        applying.find(found)
         applying.searched = max(applying.searched, last)
       }
       if last >= goal { return }
@@ -607,15 +612,10 @@ private struct Summarizing: Sendable {
     if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
   }
 
-  /// The entries that records decide to skip, each with the position of its decision.
+  /// The positions of the decisions among records, and those of the entries that they are about.
   private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
     var found: [UInt64: UInt64] = [:]
-    for record in records where LogEntry.isDecision(record.bytes) {
-      guard case .decision(let decision) = LogEntry.decode(record.bytes), decision.skipped < record.position else {
-        continue
-      }
-      found[decision.skipped] = record.position
-    }
+    for record in records { found[record.position] = record.skipped }
     return found
   }
 
@@ -624,13 +624,7 @@ private struct Summarizing: Sendable {
     case .failure(let failure, let position):
       let found = try await decisions(behind: position)
       if Task.isCancelled { return .over }
-      let isOpening = sending.withLock { $0.recovered == nil }
-      applying.withLock { applying in
-        applying.decisions.merge(found.filter { $0.key >= position }) { $1 }
-        // Up to date only behind the decisions: a snapshot may be saved once the store is opened.
-        if isOpening { applying.goal = max(applying.goal, found.values.max() ?? 0) }
-      }
-      if found[position] != nil { return .resolved }
+      if find(found, about: position) { return .resolved }
       switch failure {
       case .newerSchema: await core.turn { self.stop(.newerSchema(position: position), on: $0) }
       case .newerRules:
@@ -650,6 +644,8 @@ private struct Summarizing: Sendable {
         await core.turn { self.stop(.undecodable(position: position), on: $0) }
       }
     case .overruled(let position, let decision):
+      if try await takeBack(decision, about: position) { return .resolved }
+      if Task.isCancelled { return .over }
       options.reporting(.skippedElsewhere(key: log.name, position: position, by: decision))
       await core.turn { self.stop(.diverged(position: position), on: $0) }
     case .truncated(let position): return .failed(.truncated(first: position + 1))
@@ -660,8 +656,37 @@ private struct Summarizing: Sendable {
     return .over
   }
 
-  /// The decisions behind a position, as far as the log goes now: the skipped entries, each with the position of its
-  /// decision.
+  /// Whether an entry is skipped, as far as is known with decisions that were found.
+  private func find(_ found: [UInt64: UInt64], about position: UInt64) -> Bool {
+    let isOpening = sending.withLock { $0.recovered == nil }
+    return applying.withLock { applying in
+      applying.find(found)
+      // Up to date only behind the decisions: a snapshot may be saved once the store is opened.
+      if isOpening { applying.goal = max(applying.goal, found.keys.max() ?? 0) }
+      return applying.decisions[position] != nil
+    }
+  }
+
+  /// Whether a decision does not count: it was taken back; or it is now, as no program can carry it out. The order of
+  /// the log decides, so that all replicas go by the same.
+  private func takeBack(_ decision: UInt64, about position: UInt64) async throws -> Bool {
+    let applied = applying.withLock { $0.fold.position }
+    if find(try await decisions(behind: applied), about: decision) { return true }
+    guard let covering = try await log.covering(position) else { return false }
+    let reason = "The snapshot at position \(covering.snapshot) has the entry, and the log was truncated."
+    do throws(LogError) {
+      try await log.takeBack(decision, reason: reason)
+    } catch {
+      // A log that is only read takes nothing.
+      if case .refused = error { return false }
+      throw error
+    }
+    options.reporting(
+      .takenBack(key: log.name, position: position, decision: decision, snapshot: covering.snapshot))
+    return find(try await decisions(behind: applied), about: decision)
+  }
+
+  /// The decisions behind a position, as far as the log goes now, each with the position of the entry that it is about.
   private func decisions(behind position: UInt64) async throws -> [UInt64: UInt64] {
     let head = try await log.head()
     var found: [UInt64: UInt64] = [:]
@@ -774,10 +799,10 @@ private struct Summarizing: Sendable {
       case .epoch(let number): if !isSkipped { applying.withLock { $0.fold.begin(epoch: number) } }
       case .standIn: break
       case .decision(let skipped):
-        guard skipped < position else { break }
+        guard !isSkipped, skipped < position else { break }
         let isObeyed = applying.withLock { applying in
           // A decision that is not obeyed keeps snapshots from being saved.
-          if applying.decisions[skipped] == nil { applying.decisions[skipped] = position }
+          applying.find([position: skipped])
           return applying.fold.decided.contains(skipped)
         }
         if !isObeyed { interruption = .overruled(position: skipped, by: position) }
@@ -1273,14 +1298,15 @@ private struct Summarizing: Sendable {
     let (snapshots, states) = try keptSnapshots()
     if let stop = sending.withLock({ $0.stop }) { throw StoreError.stopped(stop) }
     guard let newest = try await snapshots.newest() else { throw LogError.refused("There is no snapshot.") }
-    guard let position = try? SnapshotContent(newest.bytes, by: states).fold.position, position == newest.position
-    else {
+    guard let fold = try? SnapshotContent(newest.bytes, by: states).fold, fold.position == newest.position else {
       throw LogError.refused("The snapshot at position \(newest.position) cannot be decoded.")
     }
+    let position = fold.position
     // A server of a cluster may lag; and entries that are not applied here are not to be removed here.
     guard position <= applying.withLock({ $0.fold.position }) else {
       throw LogError.unavailable("The store is behind the snapshot at position \(position).")
     }
+    try await log.expectCarriedOut(by: fold)
     try await log.truncate(through: position)
     return position
   }
@@ -1305,6 +1331,7 @@ private struct Summarizing: Sendable {
       log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }
     }
     _ = try outcome.get()
+    try await log.expectCarriedOut(by: kept.fold)
     try await log.erase(through: position)
     return position
   }
@@ -1351,7 +1378,10 @@ private struct Summarizing: Sendable {
       kept.fold.position == newest.position, newest.position <= sending.withLock({ $0.head })
     else { return }
     // Entries that are not truncated now are with the next snapshot.
-    try? await log.truncate(through: before)
+    do {
+      try await log.expectCarriedOut(by: kept.fold)
+      try await log.truncate(through: before)
+    } catch {}
   }
 
   /// A snapshot is a cache, and the next one may succeed; but where none does, an operator has to know.

@@ -154,8 +154,8 @@ extension RootStore {
   /// opened anew.
   ///
   /// - Returns: The position of that snapshot.
-  /// - Throws: `LogError.refused` where there is no snapshot, or it cannot be decoded, and otherwise as
-  ///   `saveSnapshot()`.
+  /// - Throws: `LogError.refused` where there is no snapshot, or it cannot be decoded, or has an entry of which it was
+  ///   decided that it is skipped; and otherwise as `saveSnapshot()`.
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncateNow() }
 
@@ -181,7 +181,7 @@ extension RootStore {
   /// void, and told as `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins
   /// behind the snapshot. If all processes die before there is one, or it is lost, a store of the old program
   /// saves it when it is opened once more, before it stops. A program that knows both goes on, and writes under the new
-  /// ones; what it had on its way is rejected.
+  /// ones; its actions that were on their way are void as well.
   ///
   /// - Parameters:
   ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.

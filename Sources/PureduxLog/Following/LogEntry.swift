@@ -29,6 +29,8 @@ enum LogEntry {
     /// When it was decided, in seconds since 1970.
     var time: UInt64
     var reason: String
+    /// Whether that entry is a decision, which is taken back.
+    var takesBack = false
   }
 
   /// The end of the entries under rules before these: behind it an entry of older rules is void.
@@ -62,6 +64,9 @@ enum LogEntry {
     case beginning = 4
     /// What a copy of a log that was truncated has in place of an entry that its snapshot has.
     case standingIn = 5
+    /// A decision that another decision does not count, which versions from before there was this take for an entry of a
+    /// newer one.
+    case takingBack = 6
   }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
@@ -93,7 +98,7 @@ enum LogEntry {
   }
 
   static func encode(_ decision: Decision) -> [UInt8] {
-    encode(.skipping, decision.skipped, at: decision.time, decision.reason)
+    encode(decision.takesBack ? .takingBack : .skipping, decision.skipped, at: decision.time, decision.reason)
   }
 
   static func encode(_ seal: Seal) -> [UInt8] { encode(.sealing, seal.rules, at: seal.time, seal.reason) }
@@ -137,7 +142,22 @@ enum LogEntry {
 
   /// Whether an entry begins as a decision, without looking at all of it.
   static func isDecision(_ bytes: [UInt8]) -> Bool {
-    bytes.count > 5 && bytes[3] == sortedFormat && bytes[4] == Sort.skipping.rawValue && bytes.starts(with: kind)
+    bytes.count > 5 && bytes[3] == sortedFormat && bytes.starts(with: kind)
+      && (bytes[4] == Sort.skipping.rawValue || bytes[4] == Sort.takingBack.rawValue)
+  }
+
+  /// The entries that decisions skip, each with the position of the last decision about it. A decision that is skipped
+  /// itself does not count.
+  ///
+  /// - Parameter decisions: The position of each decision, and that of the entry before it that it is about.
+  static func skipped(by decisions: [UInt64: UInt64]) -> [UInt64: UInt64] {
+    var skipped: [UInt64: UInt64] = [:]
+    // From the last one on, as only a later decision is about an earlier one.
+    for (position, entry) in decisions.sorted(by: { $0.key > $1.key })
+    where skipped[position] == nil && skipped[entry] == nil {
+      skipped[entry] = position
+    }
+    return skipped
   }
 
   static func decode(_ bytes: [UInt8]) -> Decoded {
@@ -158,7 +178,8 @@ enum LogEntry {
         let version = reader.take(UInt32.self)
       else { return .unreadable }
       return decodeActions(&reader, fingerprintVersion: isCompared == 1 ? version : nil, rules: rules)
-    case .skipping: return decodeDecision(&reader)
+    case .skipping: return decodeDecision(&reader, takesBack: false)
+    case .takingBack: return decodeDecision(&reader, takesBack: true)
     case .sealing: return decodeSeal(&reader)
     case .beginning: return decodeEpoch(&reader)
     case .standingIn:
@@ -206,11 +227,12 @@ enum LogEntry {
     return .epoch(Epoch(number: number, time: time, reason: String(decoding: reason, as: UTF8.self)))
   }
 
-  private static func decodeDecision(_ reader: inout ByteReader) -> Decoded {
+  private static func decodeDecision(_ reader: inout ByteReader, takesBack: Bool) -> Decoded {
     guard let skipped = reader.take(UInt64.self), let time = reader.take(UInt64.self),
       let reason = reader.takeString(), reader.isAtEnd
     else { return .unreadable }
-    return .decision(Decision(skipped: skipped, time: time, reason: String(decoding: reason, as: UTF8.self)))
+    return .decision(
+      Decision(skipped: skipped, time: time, reason: String(decoding: reason, as: UTF8.self), takesBack: takesBack))
   }
 
   // MARK: At other positions
@@ -224,7 +246,7 @@ enum LogEntry {
     case (format, _): offset = 4 + offsetOfSeen
     case (sortedFormat, .compared): offset = 9 + offsetOfSeen
     case (sortedFormat, .ruled): offset = 14 + offsetOfSeen
-    case (sortedFormat, .skipping): offset = 5
+    case (sortedFormat, .skipping), (sortedFormat, .takingBack): offset = 5
     default: return bytes
     }
     var moved = bytes

@@ -23,6 +23,9 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case cloned(key: String?, position: UInt64)
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
+  /// A decision that the entry at a position is skipped is taken back by the store that found it: the snapshot has the
+  /// entry, and the log was truncated, so that no program could carry the decision out. The store goes on.
+  case takenBack(key: String?, position: UInt64, decision: UInt64, snapshot: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). Its text begins with the
   /// key of the log, if it has one.
@@ -78,7 +81,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
       "The entry of \(Self.name(key)) at position \(position) was written under rules \(rules), which this program does "
         + "not know (`LogOptions.oldestRules`). It stops: nothing is reduced by other rules than it was acknowledged by. "
         + "Start the version before once more. If the log is sealed already, that saves a snapshot of the past, which this "
-        + "program begins with, and stops; if not, let it seal the log (`sealLog(forRules:reason:)`)."
+        + "program begins with, and stops; if not, let it seal the log (`sealLog(forRules:reason:)`). Where there is a "
+        + "snapshot from behind the seal, open it without `LogOptions.ignoresSnapshots`."
     case .poisoned(let key, let position):
       "Two processes have died while they replayed the entry of \(Self.name(key)) at position \(position). The store stops "
         + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
@@ -90,7 +94,13 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "stops, and what it had given the log may be there or not. Open it anew: it takes another number."
     case .skippedElsewhere(let key, let position, let decision):
       "It was decided at position \(decision) of \(Self.name(key)) that the entry at \(position) is skipped, which this "
-        + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it."
+        + "store has applied. It stops. Open it anew; with `LogOptions.ignoresSnapshots`, where a snapshot has it, by a "
+        + "program that knows the rules of the whole log. Or take the decision back: `skip(position: \(decision), "
+        + "reason:)` of the log."
+    case .takenBack(let key, let position, let decision, let snapshot):
+      "The decision at position \(decision) of \(Self.name(key)), that the entry at position \(position) is skipped, is "
+        + "taken back: the snapshot at position \(snapshot) has the entry, and the log was truncated, so that no program "
+        + "can replay it without. The store goes on with the entry. Write an action that takes back its effect."
     case .snapshotsFail(let error):
       "The snapshots of a store that follows a log fail, and its log grows: \(error.text)"
     case .summariesFail(let key, let error):

@@ -30,12 +30,16 @@ public struct LogCheck: Sendable, Hashable {
     case foreignSnapshot(position: UInt64)
     /// The log is truncated, and there is no snapshot of all that came before its first entry.
     case noSnapshot(first: UInt64)
+    /// The entry decides that another one is skipped, which the snapshot has, or which is not there. A store stops here.
+    /// In a truncated log the first store that comes here takes the decision back, and goes on.
+    case notSkipped(position: UInt64, entry: UInt64, isTruncated: Bool)
 
     /// Where it was found.
     public var position: UInt64 {
       switch self {
       case .newer(let position), .unreadable(let position), .diverged(let position, _),
-        .unreadableSnapshot(let position), .foreignSnapshot(let position), .noSnapshot(let position):
+        .unreadableSnapshot(let position), .foreignSnapshot(let position), .noSnapshot(let position),
+        .notSkipped(let position, _, _):
         position
       }
     }
@@ -50,6 +54,11 @@ public struct LogCheck: Sendable, Hashable {
       case .foreignSnapshot(let position):
         "The snapshot at position \(position) is not of the entries that are there."
       case .noSnapshot(let first): "The first entry left is \(first), and there is no snapshot of all that came before."
+      case .notSkipped(let position, let entry, let isTruncated):
+        "At position \(position) it was decided that the entry at position \(entry) is skipped, which the snapshot has. "
+          + (isTruncated
+            ? "The log was truncated: the next store takes the decision back. Or skip the entry at position \(position)."
+            : "Open a store once with `LogOptions.ignoresSnapshots`, or skip the entry at position \(position).")
       }
     }
   }
@@ -58,7 +67,8 @@ public struct LogCheck: Sendable, Hashable {
 extension OrderedLog {
   /// Reads all that the log has, and looks whether a store could be opened on it, as far as the library knows without
   /// the program: whether all entries can be read, follow one another as those who wrote them have seen them, and lead
-  /// to the order that the snapshot says. What actions and states mean, `verifyReplay` finds out.
+  /// to the order that the snapshot says, and whether the snapshot is without the entries that are to be skipped. What
+  /// actions and states mean, `verifyReplay` finds out.
   ///
   /// It changes nothing, and costs a reading of the log.
   ///
@@ -107,7 +117,10 @@ extension OrderedLog {
       return check
     }
     var order = isTruncated ? kept ?? Fold() : Fold()
-    var decided: Set<UInt64> = order.decided
+    var decisions: [UInt64: UInt64] = [:]
+    var seals: [(position: UInt64, rules: UInt32)] = [(order.position, order.sealedRules)]
+    // The entries that follow on others than are there, and their rules.
+    var diverged: [(problem: LogCheck.Problem, rules: UInt32)] = []
     // What comes before the snapshot of a truncated log is read all the same.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
     var reader = RecordReader(self, after: start, through: check.head)
@@ -119,12 +132,14 @@ extension OrderedLog {
         check.actions += UInt64(actions.count)
         if isBefore { continue }
         if !order.agrees(with: header.seen, inState: false) {
-          check.problems.append(.diverged(position: record.position, seen: header.seen.position))
+          let problem = LogCheck.Problem.diverged(position: record.position, seen: header.seen.position)
+          diverged.append((problem, header.rules))
         }
-      case .decision(let decision): decided.insert(decision.skipped)
+      case .decision: decisions[record.position] = record.skipped
+      case .seal(let seal): if !isBefore { seals.append((record.position, seal.rules)) }
       case .newerFormat: check.problems.append(.newer(position: record.position))
       case .unreadable: check.problems.append(.unreadable(position: record.position))
-      case .seal, .epoch, .standIn: break
+      case .epoch, .standIn: break
       }
       if isBefore { continue }
       order.follow(record)
@@ -133,14 +148,38 @@ extension OrderedLog {
         check.problems.append(.foreignSnapshot(position: kept.position))
       }
     }
+    let skipped = LogEntry.skipped(by: decisions)
+    // An entry behind a seal that its writer had not seen is void, whatever its writer had applied.
+    seals.removeAll { skipped[$0.position] != nil }
+    for (problem, rules) in diverged
+    where !seals.contains(where: { $0.position < problem.position && rules < $0.rules }) {
+      check.problems.append(problem)
+    }
     check.problems.removeAll { problem in
       switch problem {
-      case .unreadable(let position), .diverged(let position, _): decided.contains(position)
+      case .unreadable(let position), .diverged(let position, _):
+        skipped[position] != nil || kept?.decided.contains(position) == true
       default: false
       }
     }
+    for (entry, decision) in skipped where decision > kept?.position ?? 0 {
+      let isCovered = kept?.has(entry) == true
+      if !isCovered {
+        if kept?.decided.contains(entry) == true { continue }
+        if try await isThere(entry) { continue }
+      }
+      check.problems.append(
+        .notSkipped(position: decision, entry: entry, isTruncated: isTruncated && isCovered))
+    }
     check.problems.sort { $0.position < $1.position }
     return check
+  }
+
+  /// Whether there is an entry at a position behind which the log has others.
+  private func isThere(_ position: UInt64) async throws -> Bool {
+    guard position > 0 else { return false }
+    var reader = RecordReader(self, after: position - 1, through: position)
+    return try await reader.next() != nil
   }
 
   /// The first entry that is left, where those behind a position are not.

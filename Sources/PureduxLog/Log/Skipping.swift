@@ -1,7 +1,7 @@
 import Puredux
 
 extension OrderedLog {
-  /// Decides that an entry is skipped: by every replica, for good. For one that no program can decode any more
+  /// Decides that an entry is skipped, by every replica. For one that no program can decode any more
   /// (`LogStop.undecodable`), or that must not be applied.
   ///
   ///     try await log["boards/17"].skip(position: 17, reason: "written by the version of Tuesday")
@@ -9,29 +9,199 @@ extension OrderedLog {
   /// The decision is an entry of the log itself, behind the others: whoever reads the log finds it, with its reason and
   /// time. Stores that stopped at the entry go on when they are opened anew. One that is open and has applied the
   /// entry stops (`LogStop.diverged`), and replays without it when it is opened anew; where a snapshot has the entry
-  /// already, that takes `LogOptions.ignoresSnapshots`, and a log that has not been truncated behind it. A version of
+  /// already, that takes `LogOptions.ignoresSnapshots`, and a program that knows the rules of the whole log. A version of
   /// this library that knows no decisions stops at the decision (`LogStop.newerSchema`).
   ///
   /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
   ///
+  /// **A decision is taken back** by skipping it: the entry counts again. A version of this library that cannot take one
+  /// back stops there (`LogStop.newerSchema`).
+  ///
+  /// **A decision that no program can carry out is refused**: the entry is in the snapshot, and the log was truncated, or
+  /// sealed between entries that the snapshot has. Send an action that takes back the effect of the entry instead. Where
+  /// a snapshot is saved, or the log truncated, at the same time, the first store that finds such a decision takes it
+  /// back (`LogReport.takenBack`), and goes on.
+  ///
+  /// Costs a reading of the log if a snapshot has the entry.
+  ///
   /// - Returns: The position of the decision.
-  /// - Throws: `LogError.refused` where there is no entry at that position, or a decision, or what stands in for one in
-  ///   a copy (`copy(to:)`), and what the log throws.
+  /// - Throws: `LogError.refused` if there is no entry at that position, or one that stands in for another in a copy
+  ///   (`copy(to:)`); if no program can carry the decision out, or no store can be opened on the log; and the log's
+  ///   errors.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
-    guard position > 0, try await head() >= position, let entry = try await entry(at: position) else {
+    guard position > 0, try await head() >= position else {
       throw .refused("There is no entry at position \(position).")
     }
-    if LogEntry.isDecision(entry.bytes) { throw .refused("At position \(position) is a decision, which stays.") }
-    if case .standIn = LogEntry.decode(entry.bytes) {
-      throw .refused("What is at position \(position) stands in for an entry that the snapshot has.")
+    let fold = try await beginning()
+    guard let entry = try await entry(at: position, snapshot: fold.position) else {
+      throw .refused("There is no entry at position \(position).")
     }
-    return try await append(
-      LogEntry.encode(LogEntry.Decision(skipped: position, time: LogEntry.now, reason: reason)))
+    if case .standIn = LogEntry.decode(entry.bytes) {
+      throw .refused("The entry at position \(position) stands in for one that the snapshot has.")
+    }
+    try await expectSkippable(position)
+    let decision = LogEntry.Decision(
+      skipped: position, time: LogEntry.now, reason: reason, takesBack: LogEntry.isDecision(entry.bytes))
+    let place = try await append(LogEntry.encode(decision))
+    do throws(LogError) {
+      try await expectSkippable(position)
+    } catch {
+      // A snapshot has been saved, or the log truncated, meanwhile. Of any other error the next store finds out.
+      guard case .refused = error else { return place }
+      try await takeBack(place, reason: "A snapshot was saved, or the log truncated, at the same time.")
+      throw error
+    }
+    return place
   }
 
-  /// Begins an epoch: from here on positions are said to be of another past than before. For who has restored a backup
-  /// by other means than this library's: a copy, and an import, begin one by themselves.
+  /// Appends that a decision does not count.
+  func takeBack(_ decision: UInt64, reason: String) async throws(LogError) {
+    let entry = LogEntry.Decision(skipped: decision, time: LogEntry.now, reason: reason, takesBack: true)
+    _ = try await append(LogEntry.encode(entry))
+  }
+
+  /// Throws `LogError.refused` if no program can replay the log without an entry.
+  private func expectSkippable(_ position: UInt64) async throws(LogError) {
+    let instead = "Send an action that takes back its effect instead, or restore a backup from before it."
+    if let (snapshot, first) = try await covering(position) {
+      throw .refused(
+        "The snapshot at position \(snapshot) has the entry at position \(position), and the log was truncated: the first "
+          + "entry left is \(first). No program can replay it without the entry. \(instead)")
+    }
+    if let (snapshot, seal) = try await straddled(skipping: position) {
+      throw .refused(
+        "The snapshot at position \(snapshot) has the entry at position \(position), and entries from before and from "
+          + "behind the seal at position \(seal): a program that knows the rules of one side alone cannot replay it "
+          + "without the entry. \(instead) If your program knows both rules, or is to go back to the old ones, skip the "
+          + "seal first.")
+    }
+  }
+
+  /// The snapshot, and the first entry that is left, if that snapshot has an entry which was not skipped in it, and the
+  /// log was truncated: no program can replay the log without the entry.
+  func covering(_ position: UInt64) async throws(LogError) -> (snapshot: UInt64, first: UInt64)? {
+    guard let fold = try await snapshotFold(), fold.has(position), let first = try await firstLeft() else { return nil }
+    return (fold.position, first)
+  }
+
+  /// The snapshot, and a seal, if the snapshot has an entry which was not skipped in it, and entries from before and
+  /// from behind that seal, which no single program knows unless it was made for that.
+  private func straddled(skipping position: UInt64) async throws(LogError) -> (snapshot: UInt64, seal: UInt64)? {
+    guard let fold = try await snapshotFold(), fold.has(position), fold.sealedRules > 0 else { return nil }
+    let head = try await head()
+    var decisions = [UInt64.max: position]
+    var seals: [(position: UInt64, rules: UInt32, isBehindEntries: Bool)] = []
+    try await read(behind: 0, through: head) { record in
+      decisions[record.position] = record.skipped
+      guard record.position <= fold.position, case .seal(let seal) = LogEntry.decode(record.bytes) else { return }
+      seals.append((record.position, seal.rules, false))
+    }
+    let skipped = LogEntry.skipped(by: decisions)
+    seals.removeAll { skipped[$0.position] != nil }
+    guard !seals.isEmpty else { return nil }
+    var found: UInt64?
+    try await read(behind: 0, through: fold.position) { record in
+      guard skipped[record.position] == nil, case .entry(let header, let actions) = LogEntry.decode(record.bytes)
+      else { return }
+      for place in seals.indices {
+        let seal = seals[place]
+        if record.position < seal.position, header.rules < seal.rules, !actions.isEmpty {
+          seals[place].isBehindEntries = true
+        }
+        if record.position > seal.position, header.rules >= seal.rules, seal.isBehindEntries {
+          found = found ?? seal.position
+        }
+      }
+    }
+    return found.map { (fold.position, $0) }
+  }
+
+  /// Throws `LogError.refused` if it was decided that an entry is skipped which a snapshot has: the log is needed until
+  /// that is carried out.
+  func expectCarriedOut(by fold: Fold) async throws(LogError) {
+    var decisions: [UInt64: UInt64] = [:]
+    try await read(behind: fold.position, through: head()) { decisions[$0.position] = $0.skipped }
+    let (position, decision) =
+      LogEntry.skipped(by: decisions).filter { fold.has($0.key) }.min { $0.key < $1.key } ?? (0, 0)
+    guard position == 0 else {
+      throw .refused(
+        "At position \(decision) it was decided that the entry at position \(position) is skipped, which the snapshot at "
+          + "position \(fold.position) has. The log is needed until that is carried out: open a store once with "
+          + "`LogOptions.ignoresSnapshots`, or take the decision back: `skip(position: \(decision), reason:)`.")
+    }
+  }
+
+  /// The order that a store begins with: that of the newest snapshot, or none. Throws `LogError.refused` if no store can
+  /// be opened on the log, as its beginning is gone.
+  private func beginning() async throws(LogError) -> Fold {
+    var fold = try await snapshotFold()
+    while true {
+      do {
+        var isMissing = false
+        var reader = RecordReader(self, after: fold?.position ?? 0, through: try await head())
+        if let first = try await reader.next(), fold == nil, case .standIn = LogEntry.decode(first.bytes) {
+          isMissing = true
+        }
+        if !isMissing { return fold ?? Fold() }
+      } catch LogError.truncated {
+      } catch {
+        throw (error as? LogError) ?? .unavailable("\(error)")
+      }
+      // A store that follows the log may have saved a snapshot, and truncated the log, meanwhile.
+      let newest = try await snapshotFold()
+      guard newest?.position != fold?.position else {
+        throw .refused(
+          "The log was truncated, and has no snapshot of all that is gone: no store can be opened on it. Restore a "
+            + "backup.")
+      }
+      fold = newest
+    }
+  }
+
+  /// The order that the newest snapshot says, if there is one that can be read.
+  private func snapshotFold() async throws(LogError) -> Fold? {
+    guard let newest = try await snapshots?.newest() else { return nil }
+    switch EncodedSnapshot.decode(newest.bytes) {
+    case .snapshot(let snapshot) where snapshot.fold.position == newest.position: return snapshot.fold
+    case .snapshot, .unreadable: return nil
+    case .newer:
+      throw .refused(
+        "The snapshot at position \(newest.position) was saved by a newer version of this library: use that.")
+    }
+  }
+
+  /// The first entry that is left, if the log was truncated, or is a copy of one that was.
+  private func firstLeft() async throws(LogError) -> UInt64? {
+    do {
+      let end = try await head()
+      var reader = RecordReader(self, after: 0, through: end)
+      var standIn: UInt64?
+      while let record = try await reader.next() {
+        guard case .standIn = LogEntry.decode(record.bytes) else { return standIn.map { _ in record.position } }
+        standIn = record.position
+      }
+      return standIn
+    } catch LogError.truncated(let first) {
+      return first
+    } catch {
+      throw (error as? LogError) ?? .unavailable("\(error)")
+    }
+  }
+
+  private func read(
+    behind position: UInt64, through head: UInt64, _ body: (LogRecord) -> Void
+  ) async throws(LogError) {
+    do {
+      var reader = RecordReader(self, after: position, through: head)
+      while let record = try await reader.next() { body(record) }
+    } catch {
+      throw (error as? LogError) ?? .unavailable("\(error)")
+    }
+  }
+
+  /// Begins an epoch: from here on positions are said to be of another past than before. For operators who have restored
+  /// a backup by other means than this library's: a copy, and an import, begin one by themselves.
   ///
   /// A client that has been told a position by one past is not to be taken to have seen what another one has there. So
   /// give it the epoch with the position (`LogStatistics.epoch`), and the whole state where the epoch is another one.
@@ -40,10 +210,17 @@ extension OrderedLog {
   /// this library that knows no epochs stops there (`LogStop.newerSchema`).
   ///
   /// - Returns: The number of the epoch, which is at random.
-  /// - Throws: `LogError.refused` where the log is empty, and what the log throws: then it has begun or not.
+  /// - Throws: `LogError.refused` if the log is empty, or no store can be opened on it, as its beginning is gone; and
+  ///   the log's errors: then it has begun or not.
   @discardableResult
   public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
     guard try await head() > 0 else { throw .refused("There is nothing in the log.") }
+    _ = try await beginning()
+    return try await appendEpoch(reason: reason)
+  }
+
+  @discardableResult
+  func appendEpoch(reason: String) async throws(LogError) -> UInt64 {
     let epoch = LogEntry.Epoch(number: .random(in: 1 ... .max), time: LogEntry.now, reason: reason)
     _ = try await append(LogEntry.encode(epoch))
     return epoch.number
@@ -58,31 +235,31 @@ extension OrderedLog {
   /// It reads what the log has behind its newest snapshot.
   ///
   /// - Returns: The position of the seal. A snapshot at that position, or behind it, says that it has been met.
-  /// - Throws: `LogError.refused` where the log is empty, keeps no snapshots, or has entries of these rules or newer
-  ///   ones; and what the log throws: then it is sealed or not.
+  /// - Throws: `LogError.refused` if the log is empty, keeps no snapshots, or has entries of these rules or newer
+  ///   ones; if no store can be opened on it, as its beginning is gone; and the log's errors: then it is sealed or not.
   @discardableResult
   public func seal(forRules rules: UInt32, reason: String) async throws(LogError) -> UInt64 {
-    guard let snapshots else { throw .refused("The log keeps no snapshots.") }
-    var fold = Fold()
-    if let newest = try await snapshots.newest(), case .snapshot(let snapshot) = EncodedSnapshot.decode(newest.bytes) {
-      fold = snapshot.fold
-    }
-    var known = max(fold.rules, fold.sealedRules)
+    guard snapshots != nil else { throw .refused("The log keeps no snapshots.") }
     let head = try await head()
     guard head > 0 else { throw .refused("There is nothing in the log.") }
-    do {
-      var reader = RecordReader(self, after: fold.position, through: head)
-      while let record = try await reader.next() {
-        switch LogEntry.decode(record.bytes) {
-        case .entry(let header, _): known = max(known, header.rules)
-        case .seal(let seal): known = max(known, seal.rules)
-        default: break
-        }
+    let fold = try await beginning()
+    var decisions: [UInt64: UInt64] = [:]
+    // The last entry of each rules: whether one is skipped is known at the end.
+    var ruled: [UInt64: UInt32] = [:]
+    try await read(behind: fold.position, through: head) { record in
+      decisions[record.position] = record.skipped
+      switch LogEntry.decode(record.bytes) {
+      case .entry(let header, _) where header.rules >= rules: ruled[record.position] = header.rules
+      case .entry(let header, _): ruled[0] = max(ruled[0] ?? 0, header.rules)
+      case .seal(let seal): ruled[record.position] = seal.rules
+      default: break
       }
-    } catch {
-      throw (error as? LogError) ?? .unavailable("\(error)")
     }
-    guard rules > known else { throw .refused("The log has rules \(known): it is sealed for newer ones.") }
+    let skipped = LogEntry.skipped(by: decisions)
+    let known = ruled.filter { skipped[$0.key] == nil }.values.max() ?? 0
+    guard rules > max(known, fold.rules, fold.sealedRules) else {
+      throw .notSealable(max(known, fold.rules, fold.sealedRules))
+    }
     return try await append(.init(rules: rules, time: LogEntry.now, reason: reason))
   }
 
@@ -96,7 +273,7 @@ extension OrderedLog {
     return try outcome.get()
   }
 
-  private func entry(at position: UInt64) async throws(LogError) -> LogRecord? {
+  private func entry(at position: UInt64, snapshot: UInt64) async throws(LogError) -> LogRecord? {
     do {
       for try await records in records(after: position - 1) {
         if let first = records.first(where: { $0.position >= position }) {
@@ -104,9 +281,34 @@ extension OrderedLog {
         }
       }
       throw LogError.unavailable("The log's entries have come to an end.")
+    } catch LogError.truncated(let first) {
+      throw .refused(
+        "The entry at position \(position) was removed: the first entry left is \(first). The snapshot at position "
+          + "\(snapshot) has its effect: send an action that takes it back instead.")
     } catch {
       throw (error as? LogError) ?? .unavailable("\(error)")
     }
+  }
+}
+
+extension LogRecord {
+  /// The position of the entry that this one decides about, if it is a decision about an earlier one.
+  var skipped: UInt64? {
+    guard LogEntry.isDecision(bytes), case .decision(let decision) = LogEntry.decode(bytes), decision.skipped < position
+    else { return nil }
+    return decision.skipped
+  }
+}
+
+extension Fold {
+  /// Whether an entry has been applied, and was not skipped by decision.
+  func has(_ entry: UInt64) -> Bool { entry <= position && !decided.contains(entry) }
+}
+
+extension LogError {
+  /// A log is not sealed for rules that it has.
+  static func notSealable(_ rules: UInt32) -> LogError {
+    .refused("The log has rules \(rules): it is sealed for newer ones.")
   }
 }
 

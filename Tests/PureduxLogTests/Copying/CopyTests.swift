@@ -423,7 +423,7 @@ import Testing
         return (error as? LogCopyError)?.reason
       }
     }
-    for newer in [[0x50, 0x44, 0x58, 3], [0x50, 0x44, 0x58, 2, 6], [0x50, 0x44, 0x58, 255, 1]] as [[UInt8]] {
+    for newer in [[0x50, 0x44, 0x58, 3], [0x50, 0x44, 0x58, 2, 7], [0x50, 0x44, 0x58, 255, 1]] as [[UInt8]] {
       let log = MemoryLogs()["tree"]
       try await Self.fill(log)
       let position = try await log.append(newer)

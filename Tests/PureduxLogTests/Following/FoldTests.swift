@@ -95,7 +95,7 @@ import Testing
       for count in bytes.indices { #expect(LogEntry.decode(Array(bytes.prefix(count))) == .unreadable) }
       #expect(LogEntry.decode(bytes + [0]) == .unreadable)
       var other = bytes
-      (other[3], other[4]) = (2, 6)
+      (other[3], other[4]) = (2, 7)
       #expect(LogEntry.decode(other) == .newerFormat)
     }
   }

@@ -91,7 +91,7 @@ import Testing
       #expect(LogEntry.decode(whole + [0]) == .unreadable)
     }
     var newer = bytes
-    newer[4] = 6
+    newer[4] = 7
     #expect(LogEntry.decode(newer) == .newerFormat)
   }
 }

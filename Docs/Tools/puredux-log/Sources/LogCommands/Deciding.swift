@@ -3,8 +3,11 @@ import PureduxLog
 
 struct Skip: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Decides that an entry is skipped, by every replica and for good.",
-    discussion: "Prints the position of the decision.")
+    abstract: "Decides that an entry is skipped, by every replica.",
+    discussion: """
+      Prints the position of the decision. Skipping that takes the decision back. An entry that no version of the program \
+      can do without is refused, with the reason: one that the snapshot of a truncated log has.
+      """)
   @OptionGroup var tree: Tree
 
   @Argument(help: "The position of the entry.")
@@ -57,7 +60,8 @@ struct Truncate: AsyncParsableCommand {
     abstract: "Removes the entries that the newest snapshot has, as far as the log does.",
     discussion: """
       They can be replayed no more. That the program can decode the snapshot is not known here: let its stores do this, \
-      if they can. Prints the position of the snapshot.
+      if they can. Reads the log, and refuses while an entry of the snapshot is to be skipped. Prints the position of the \
+      snapshot.
       """)
   @OptionGroup var tree: Tree
 
@@ -66,6 +70,12 @@ struct Truncate: AsyncParsableCommand {
       guard let newest = try await log.snapshots?.newest() else { throw Failure.refused("There is no snapshot.") }
       guard case .state = newest.content, try await newest.position <= log.head() else {
         throw Failure.refused("The snapshot at position \(newest.position) is not one to begin with.")
+      }
+      for problem in try await log.verifyEntries().problems {
+        switch problem {
+        case .notSkipped, .foreignSnapshot, .noSnapshot: throw Failure.refused("\(problem)")
+        case .newer, .unreadable, .diverged, .unreadableSnapshot: break
+        }
       }
       try await log.truncate(through: newest.position)
       try Console.current.print("\(newest.position)")

@@ -130,8 +130,8 @@ struct Verify: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Reads all that logs have, and says what a store would stop at.",
     discussion: """
-      Checksums, the form of entries and snapshots, and whether entries follow one another as those who wrote them have \
-      seen them. What actions and states mean only their program knows: try it with `verifyReplay`.
+      Checksums, the form of entries and snapshots, whether entries follow one another as those who wrote them have \
+      seen them, and whether what was decided can be carried out. What actions and states mean only their program knows: try it with `verifyReplay`.
       """)
   @OptionGroup var source: Source
 

@@ -192,6 +192,35 @@ import Testing
     }
   }
 
+  @Test("no decision that a log cannot be opened with is made, and one that is pending is found, and taken back")
+  func decidingBehindTruncation() async throws {
+    try await withLogs { _, path in
+      // In a whole log a decision about an entry of the snapshot is to be carried out before anything is truncated.
+      #expect(await run("skip", path, "boards/1", "2", "--reason", "a mistake").lines == ["4"])
+      let found = await run("verify", path, "boards/1")
+      #expect(found.code == 1 && found.lines.count == 1 && found.lines[0].hasPrefix("boards/1\t4\t"))
+      #expect(found.lines.first?.contains("or skip the entry at position 4") == true)
+      let refused = await run("truncate", path, "boards/1")
+      #expect(refused.code == 5 && refused.errors.first?.contains("position 2") == true)
+      #expect(await run("skip", path, "boards/1", "4", "--reason", "it was none").lines == ["5"])
+      #expect(await run("verify", path, "boards/1").code == 0)
+      #expect(try await state(path, "boards/1") == ["a", "b\tc", "d"])
+      // An export and a copy have all that.
+      #expect(await run("export", path, path + ".backup").code == 0)
+      #expect(await run("import", path + ".backup", path + ".restored").code == 0)
+      #expect(try await state(path + ".restored", "boards/1") == ["a", "b\tc", "d"])
+      // Behind a truncation it is refused.
+      let log = try FileLog(directory: path)
+      let store = try await RootStore<[String], String>(following: log["rooms/1"], initialState: []) { $0.append($1) }
+      try await store.eraseLog()
+      await store.shutdown()
+      await log.close()
+      let late = await run("skip", path, "rooms/1", "3", "--reason", "a mistake")
+      #expect(late.code == 5 && late.errors.first?.contains("was removed") == true)
+      #expect(await run("verify", path, "rooms/1").code == 0)
+    }
+  }
+
   @Test("what is wrong with a log is a line, and the exit code 1")
   func verifying() async throws {
     try await withLogs { _, path in

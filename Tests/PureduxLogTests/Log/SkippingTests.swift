@@ -1,0 +1,368 @@
+import Puredux
+import PureduxLogTesting
+import PureduxTestSupport
+import Testing
+
+@testable import PureduxLog
+
+/// That no decision takes a log from all versions of a program, and that a decision can be taken back (G11).
+@Suite(.timeLimit(.minutes(15))) struct SkippingTests {
+  static func options(ignoresSnapshots: Bool = false, told: Record<LogReport>? = nil) -> LogOptions {
+    var options = LogOptions.once
+    options.openingLimit = .zero
+    options.ignoresSnapshots = ignoresSnapshots
+    options.reporting = { told?.add($0) }
+    return options
+  }
+
+  /// Opens the log, and returns its entries.
+  static func entries(
+    _ log: any OrderedLog, ignoresSnapshots: Bool = false, told: Record<LogReport>? = nil
+  ) async throws -> [String] {
+    let store = try await ledger(log, options: options(ignoresSnapshots: ignoresSnapshots, told: told))
+    let entries = await store.state.entries
+    await store.shutdown()
+    return entries
+  }
+
+  /// Entries named for their positions: those up to `first` are gone, those up to `snapshot` are in the snapshot.
+  static func fill(_ log: any OrderedLog, through last: UInt64, snapshot: UInt64, first: UInt64) async throws {
+    let store = try await ledger(log, options: options())
+    for position in 1...last {
+      try await store.send("\(position)")
+      if position == snapshot { try await store.saveSnapshot() }
+    }
+    await store.shutdown()
+    try await log.truncate(through: first - 1)
+  }
+
+  private static func names(_ positions: ClosedRange<Int>) -> [String] { positions.map { "\($0)" } }
+
+  private static func refusal(_ body: () async throws -> Void) async throws -> String {
+    do {
+      try await body()
+      Issue.record("It was not refused.")
+      return ""
+    } catch LogError.refused(let text) {
+      return text
+    }
+  }
+
+  @Test(
+    "an entry that the snapshot of a truncated log has is not skipped, and the answer says what to do instead",
+    arguments: SmallPlace.allCases)
+  func covered(place: SmallPlace) async throws {
+    try await place.withLog { log in
+      try await Self.fill(log, through: 15, snapshot: 14, first: 12)
+      for position in [12, 13, 14] as [UInt64] {
+        let text = try await Self.refusal { try await log.skip(position: position, reason: "rolled back") }
+        #expect(text.contains("The snapshot at position 14 has the entry at position \(position)"), "\(text)")
+        #expect(text.contains("the first entry left is 12"), "\(text)")
+        #expect(text.contains("an action that takes back"), "\(text)")
+      }
+      for position in [1, 11] as [UInt64] {
+        let text = try await Self.refusal { try await log.skip(position: position, reason: "rolled back") }
+        #expect(text.contains("The entry at position \(position) was removed"), "\(text)")
+      }
+      #expect(try await log.head() == 15)
+      #expect(try await log.verifyEntries().problems == [])
+      #expect(try await Self.entries(log) == Self.names(1...15))
+      // An entry behind the snapshot is skipped as ever.
+      try await log.skip(position: 15, reason: "back to the version before")
+      #expect(try await Self.entries(log) == Self.names(1...14))
+      let copy = MemoryLogs()["copy"]
+      try await log.copy(to: copy)
+      #expect(try await Self.entries(copy) == Self.names(1...14))
+    }
+  }
+
+  @Test("neither are a seal, an epoch and a decision that such a snapshot has", arguments: SmallPlace.allCases)
+  func coveredDecisions(place: SmallPlace) async throws {
+    try await place.withLog { log in
+      try await Self.fill(log, through: 2, snapshot: 1, first: 1)
+      try await log.skip(position: 2, reason: "a mistake")
+      try await log.beginEpoch(reason: "restored")
+      let store = try await ledger(log, options: Self.options())
+      try await store.send("5")
+      #expect(try await store.sealLog(forRules: 1, reason: "other rules") == 6)
+      await store.shutdown()
+      try await log.truncate(through: 2)
+      for position in [3, 4, 6] as [UInt64] {
+        let text = try await Self.refusal { try await log.skip(position: position, reason: "a mistake") }
+        #expect(text.contains("The snapshot at position 6 has the entry at position \(position)"), "\(text)")
+      }
+      #expect(try await log.verifyEntries().problems == [])
+      var sealed = Self.options()
+      (sealed.rules, sealed.oldestRules) = (1, 1)
+      let next = try await ledger(log, options: sealed)
+      #expect(await next.state.entries == ["1", "5"])
+      await next.shutdown()
+    }
+  }
+
+  @Test(
+    "where the log has no beginning and no snapshot, nothing is decided, sealed or begun",
+    arguments: SmallPlace.allCases)
+  func withoutSnapshot(place: SmallPlace) async throws {
+    try await place.withLog { log in
+      let header = LogEntry.Header(writer: 7, first: 1, seen: .init(), schema: 1)
+      for _ in 0..<3 { _ = try await log.append(LogEntry.encode(header, actions: [])) }
+      try await log.truncate(through: 1)
+      for body in [
+        { try await log.skip(position: 3, reason: "") }, { try await log.beginEpoch(reason: "") },
+        { try await log.seal(forRules: 1, reason: "") },
+      ] as [() async throws -> UInt64] {
+        let text = try await Self.refusal { _ = try await body() }
+        #expect(text.contains("no store can be opened"), "\(text)")
+      }
+      #expect(try await log.head() == 3)
+      #expect(try await log.verifyEntries().problems == [.noSnapshot(first: 2)])
+    }
+  }
+
+  @Test("a decision is taken back by another one, which is taken back in turn", arguments: SmallPlace.allCases)
+  func takenBack(place: SmallPlace) async throws {
+    try await place.withLog { log in
+      func expect(_ entries: [String]) async throws {
+        #expect(try await log.verifyEntries().problems == [])
+        let store = try await ledger(log, options: Self.options(), fingerprint: CopyTests.fingerprint)
+        #expect(await store.state.entries == entries)
+        await store.shutdown()
+        let copy = MemoryLogs()["copy"]
+        try await log.copy(to: copy)
+        #expect(try await Self.entries(copy) == entries)
+      }
+      let store = try await ledger(log, options: Self.options(), fingerprint: CopyTests.fingerprint)
+      for name in Self.names(1...3) { try await store.send(name) }
+      await store.shutdown()
+      let first = try await log.skip(position: 2, reason: "a mistake")
+      try await expect(["1", "3"])
+      let second = try await log.skip(position: first, reason: "it was none")
+      try await expect(["1", "2", "3"])
+      try await log.skip(position: second, reason: "it was one")
+      try await expect(["1", "3"])
+      try await log.skip(position: 2, reason: "to be sure")
+      try await expect(["1", "3"])
+      // One that is open, and has obeyed the decision, stops.
+      let open = try await ledger(log, options: Self.options())
+      let other = try await log.skip(position: 3, reason: "a mistake")
+      for await phase in open.logPhases() { if case .stopped(.diverged(position: 3)) = phase { break } }
+      await open.shutdown()
+      let obeying = try await ledger(log, options: Self.options())
+      try await log.skip(position: other, reason: "it was none")
+      for await phase in obeying.logPhases() { if case .stopped(.diverged(position: other)) = phase { break } }
+      await obeying.shutdown()
+      try await expect(["1", "3"])
+    }
+  }
+
+  /// What happens while a decision about an entry is on its way.
+  enum Race: CaseIterable, Sendable {
+    /// The log is truncated behind a snapshot that has the entry.
+    case truncated
+    /// A snapshot that has the entry is saved, and the log was truncated before.
+    case saved
+    /// The same, by who has looked for decisions before this one came, and saves behind it.
+    case savedLater
+  }
+
+  @Test("where a snapshot or a truncation comes between, the log is opened all the same", arguments: Race.allCases)
+  func race(race: Race) async throws {
+    let log = RacingLog()
+    try await Self.fill(log.memory, through: 4, snapshot: race == .truncated ? 3 : 1, first: race == .truncated ? 1 : 2)
+    let late = MemoryLog()
+    try await Self.fill(late, through: 4, snapshot: 4, first: 1)
+    let snapshot = try #require(try await late.newest())
+    let fold = try #require(try? SnapshotContent<Ledger>(snapshot.bytes, by: .json()))
+    #expect(fold.state.entries == Self.names(1...4))
+    switch race {
+    case .truncated:
+      log.beforeAppend { try await $0.truncate(through: 2) }
+      await #expect(throws: LogError.self) { try await log.skip(position: 3, reason: "a mistake") }
+    case .saved:
+      log.beforeAppend { try await $0.save(snapshot) }
+      await #expect(throws: LogError.self) { try await log.skip(position: 3, reason: "a mistake") }
+    case .savedLater:
+      try await log.skip(position: 3, reason: "a mistake")
+      try await log.save(snapshot)
+    }
+    let told = Record<LogReport>()
+    for _ in 0..<2 {
+      #expect(try await Self.entries(log, told: told) == Self.names(1...4))
+      #expect(try await log.verifyEntries().problems == [])
+    }
+    let copy = MemoryLogs()["copy"]
+    try await log.copy(to: copy)
+    #expect(try await Self.entries(copy) == Self.names(1...4))
+    // A store that is open goes on as well.
+    if race == .savedLater {
+      #expect(told.all == [.takenBack(key: nil, position: 3, decision: 5, snapshot: 4)])
+      #expect(told.all.allSatisfy { "\($0)".contains("position 3") && "\($0)".contains("position 5") })
+    } else {
+      #expect(told.all == [])
+    }
+  }
+
+  @Test("a log that was lost to such a decision before is opened by this version, and stores that are open go on")
+  func lost() async throws {
+    let log = MemoryLog()
+    try await Self.fill(log, through: 15, snapshot: 14, first: 12)
+    let told = Record<LogReport>()
+    let open = try await ledger(log, options: Self.options(told: told))
+    _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 13, time: 7, reason: "back")))
+    try await open.send("more")
+    #expect(await open.state.entries == Self.names(1...15) + ["more"])
+    await open.shutdown()
+    #expect(told.all == [.takenBack(key: nil, position: 13, decision: 16, snapshot: 14)])
+    #expect(try await log.verifyEntries().problems == [])
+    #expect(try await Self.entries(log) == Self.names(1...15) + ["more"])
+    // One about an entry that is gone, too.
+    _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 3, time: 7, reason: "back")))
+    #expect(try await Self.entries(log) == Self.names(1...15) + ["more"])
+  }
+
+  @Test("a decision that takes another one back is stored as the formats say, and moves with a copy")
+  func format() {
+    let reason: [UInt8] = Array("why".utf8)
+    var bytes: [UInt8] = [0x50, 0x44, 0x58, 2, 6, 0x0D, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]
+    bytes += reason
+    let decision = LogEntry.Decision(skipped: 269, time: 7, reason: "why", takesBack: true)
+    #expect(LogEntry.encode(decision) == bytes)
+    #expect(LogEntry.decode(bytes) == .decision(decision))
+    bytes[5] = 0x0E
+    #expect(LogEntry.moved(LogEntry.encode(decision), to: 270) == bytes)
+    // A sort that is newer than that stops this version.
+    bytes[4] = 7
+    #expect(LogEntry.decode(bytes) == .newerFormat)
+  }
+
+  @Test("where nothing can be written a log with such a decision stops its readers, and says why")
+  func lostAndReadOnly() async throws {
+    let log = MemoryLog()
+    try await Self.fill(log, through: 15, snapshot: 14, first: 12)
+    _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 13, time: 7, reason: "back")))
+    #expect(try await log.verifyEntries().problems == [.notSkipped(position: 16, entry: 13, isTruncated: true)])
+    let program = ReplayedProgram<Ledger, String>(initialState: Ledger()) { $0.entries.append($1) }
+    let report = try await verifyReplay(of: log, by: program)
+    #expect(report.stop == .diverged(position: 13))
+    #expect(try await log.head() == 16)
+  }
+
+  @Test(
+    "a log is not truncated or erased before what was decided of its snapshot is carried out",
+    arguments: SmallPlace.allCases)
+  func spared(place: SmallPlace) async throws {
+    try await place.withLog { log in
+      try await Self.fill(log, through: 3, snapshot: 2, first: 1)
+      let holding = HeldRecords(log)
+      let store = try await ledger(holding, options: Self.options())
+      holding.hold()
+      try await log.skip(position: 2, reason: "a mistake")
+      for body in [{ try await store.truncateLog() }, { try await store.eraseLog() }] as [() async throws -> UInt64] {
+        let text = try await Self.refusal { _ = try await body() }
+        #expect(text.contains("position 2"), "\(text)")
+      }
+      holding.release()
+      await store.shutdown()
+      #expect(try await log.verifyEntries().first == 1)
+      // What is printed leads out.
+      let told = Record<LogReport>()
+      await #expect(throws: StoreError.stopped(.diverged(position: 2))) { try await Self.entries(log, told: told) }
+      #expect(try await Self.entries(log, ignoresSnapshots: true) == ["1", "3"])
+      #expect(try await Self.entries(log) == ["1", "3"])
+    }
+  }
+}
+
+/// Where a log is, each of whose entries can be truncated by itself.
+enum SmallPlace: CaseIterable, Sendable {
+  case memory, files
+
+  func withLog(_ body: (any OrderedLog) async throws -> Void) async throws {
+    switch self {
+    case .memory: try await LogPlace.memory.withLog(body)
+    case .files:
+      let directory = try TemporaryDirectory()
+      var options = FileLog.Options()
+      (options.segmentBytes, options.preallocatedBytes) = (1, 0)
+      let log = try FileLog(directory: directory.path, options: options)
+      try await body(log["tree"])
+      await log.close()
+    }
+  }
+}
+
+/// A log in memory to which something happens before the next entry is appended.
+private final class RacingLog: OrderedLog, SnapshotStore {
+  let memory = MemoryLog()
+  private let next = LockedValue<(@Sendable (MemoryLog) async throws -> Void)?>(nil)
+
+  func beforeAppend(_ body: @escaping @Sendable (MemoryLog) async throws -> Void) { next.withLock { $0 = body } }
+
+  var snapshots: (any SnapshotStore)? { self }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    guard let body = next.withLock({ $0.take() }) else { return memory.append(entry, outcome: outcome) }
+    Task {
+      do { try await body(memory) } catch { Issue.record(error) }
+      memory.append(entry, outcome: outcome)
+    }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    memory.records(after: position)
+  }
+  func head() async throws(LogError) -> UInt64 { try await memory.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
+  func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) { try await memory.save(snapshot) }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
+}
+
+/// A log whose entries do not come to the store that follows it already while they are held; all else goes to the log.
+private final class HeldRecords: OrderedLog {
+  private let log: any OrderedLog
+  private let isHolding = LockedValue(false)
+  private let releases = Arrivals()
+
+  init(_ log: any OrderedLog) { self.log = log }
+
+  func hold() { isHolding.withLock { $0 = true } }
+
+  func release() {
+    isHolding.withLock { $0 = false }
+    releases.notify()
+  }
+
+  var name: String? { log.name }
+  var snapshots: (any SnapshotStore)? { log.snapshots }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry, outcome: outcome)
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    if isHolding.withLock({ $0 }) { return log.records(after: position) }
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let task = Task { [self] in
+      do {
+        for try await records in log.records(after: position) {
+          while isHolding.withLock({ $0 }), !Task.isCancelled {
+            let count = releases.count
+            if isHolding.withLock({ $0 }) { await releases.wait(after: count) }
+          }
+          continuation.yield(records)
+        }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in task.cancel() }
+    return stream
+  }
+
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+  func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
+}
