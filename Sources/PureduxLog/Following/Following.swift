@@ -966,9 +966,8 @@ private struct Summarizing: Sendable {
     switch (action, own) {
     case (let action?, let own?): sequencer.commit(action, own, on: tree)
     case (let action?, nil): if !sequencer.hasEnded { core.commitQuietly(action, on: tree) }
-    case (nil, let own?):
-      sequencer.giveUp(
-        own, .rejected(reason: "It was decided that the action is skipped, or the log was sealed before it."), on: tree)
+    // It is in the log: a decision can bring it back, if the seal before it is skipped, or the decision is taken back.
+    case (nil, let own?): sequencer.giveUp(own, .outcomeUnknown, on: tree)
     case (nil, nil): break
     }
   }

@@ -29,6 +29,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private var failure: StoreError?
   /// Whether the action that middleware has passed on more than once has been committed at least once.
   private var isCommittedInPart = false
+  /// Whether such an action is in the log in part, and was not committed: a decision can bring that part back.
+  private var isUnknownInPart = false
   /// Whether the action being committed was in the log when the store was opened.
   var isReplaying = false
   /// The action that is to be committed now, as it came from the log, until it is.
@@ -93,7 +95,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private func commit(_ action: inout Action, _ passage: Passage<Action>) -> StoreError? {
     let rejection = passage.commitSubmitted(&action)
     if rejection == nil { isCommittedInPart = true }
-    return isCommittedInPart ? nil : rejection
+    if isCommittedInPart { return nil }
+    return rejection != nil && isUnknownInPart ? .outcomeUnknown : rejection
   }
 
   /// Commits the first submitted action that is not committed and has not been withdrawn.
@@ -139,13 +142,14 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = popFirst() else { return false }
     // Middleware has passed on several actions, of which this is one: those before it may have been committed.
-    first.request?.refuse(isCommittedInPart ? .outcomeUnknown : error)
+    first.request?.refuse(isCommittedInPart || isUnknownInPart ? .outcomeUnknown : error)
+    if error == .outcomeUnknown { isUnknownInPart = true }
     end(first, on: tree)
     return true
   }
 
   private func end(_ submitted: SubmittedAction, on tree: isolated any TreeIsolation) {
-    if !submitted.hasMore { isCommittedInPart = false }
+    if !submitted.hasMore { (isCommittedInPart, isUnknownInPart) = (false, false) }
     for follower in submitted.followers { follower(tree) }
   }
 
