@@ -25,6 +25,7 @@ import Synchronization
 /// | `puredux.log.snapshot.failures` | | `store` | counter |
 /// | `puredux.directory.open.duration`, `puredux.directory.failures` | s | `directory` | timer, counter |
 /// | `puredux.stores` | | `store` | gauge, as all below: read by `sample()` |
+/// | `puredux.stores.silent` | | `store` | stores whose trees have not answered within the interval |
 /// | `puredux.effects.active` | | `store` | effects that run |
 /// | `puredux.requests.waiting`, `puredux.subscriptions`, `puredux.tasks` | | `store` | sums |
 /// | `puredux.backlog.longest` | | `store` | the largest |
@@ -52,7 +53,7 @@ public final class StoreMetrics: StoreInstrument, Service {
   ///   - factory: By default the one that the process has been given.
   ///   - timesCommits: Whether commits are timed, which costs some 700 ns each.
   ///   - namesActions: Whether commits and rejections have the dimension `action`, whose name is found by reflection.
-  ///   - interval: How often `run()` reads the figures that nobody tells.
+  ///   - interval: How often `run()` reads the figures that nobody tells, and how long it waits for a tree's answer.
   ///   - group: The dimension `store` of a store: asked when it is made.
   public init(
     factory: (any MetricsFactory)? = nil, timesCommits: Bool = false, namesActions: Bool = true,
@@ -127,8 +128,29 @@ public final class StoreMetrics: StoreInstrument, Service {
   private final class Watched: Sendable {
     let group: Group
     let commits = Made<String?, Counter>()
+    private let reading = Mutex(Reading())
+
+    private struct Reading {
+      var statistics: StoreStatistics?
+      /// Whether its tree is being asked, and has not answered.
+      var isAsked = false
+    }
 
     init(_ group: Group) { self.group = group }
+
+    /// The last answer.
+    var statistics: StoreStatistics? { reading.withLock { $0.statistics } }
+    var isSilent: Bool { reading.withLock { $0.isAsked } }
+
+    /// False if its tree still owes an answer: a tree that stands still is visited once.
+    func beginReading() -> Bool {
+      reading.withLock { reading in
+        defer { reading.isAsked = true }
+        return !reading.isAsked
+      }
+    }
+
+    func read(_ statistics: StoreStatistics?) { reading.withLock { $0 = Reading(statistics: statistics) } }
   }
 
   private func part(of store: InstrumentedStore) -> Made<InstrumentedStore, Watched> {
@@ -216,18 +238,20 @@ public final class StoreMetrics: StoreInstrument, Service {
 
   // MARK: Read
 
-  /// Reads the figures of all open stores, and records them. It visits each tree, one after the other: with many, read
-  /// them seldom.
+  /// Reads the figures of all open stores, and records them. It visits all trees at the same time, which costs a task
+  /// each: with many, read them seldom. It waits for the interval of `run()` at most. A tree that has not answered by
+  /// then counts as silent, and has the figures of its last answer.
   public func sample() async {
+    await read(parts.flatMap(\.all))
     let open = Dictionary(grouping: parts.flatMap(\.all)) { $0.value.group.dimension.1 }
     // A group whose last store has ended shows nothing, rather than what it showed last.
     for (name, metrics) in groups.all {
-      let stores = open[name]?.map(\.key) ?? []
+      let stores = open[name]?.map(\.value) ?? []
       var sum = StoreStatistics()
       var behind: UInt64 = 0
       var (pending, waiting, stopped) = (0, 0, 0)
       for store in stores {
-        guard let statistics = await store.statistics else { continue }
+        guard let statistics = store.statistics else { continue }
         sum.waiting += statistics.waiting
         sum.subscriptions += statistics.subscriptions
         sum.runningTasks += statistics.runningTasks
@@ -243,6 +267,7 @@ public final class StoreMetrics: StoreInstrument, Service {
       }
       metrics.gauge("puredux.effects.active").record(metrics.active.load(ordering: .relaxed))
       metrics.gauge("puredux.stores").record(stores.count)
+      metrics.gauge("puredux.stores.silent").record(stores.count(where: \.isSilent))
       metrics.gauge("puredux.requests.waiting").record(sum.waiting)
       metrics.gauge("puredux.subscriptions").record(sum.subscriptions)
       metrics.gauge("puredux.tasks").record(sum.runningTasks)
@@ -251,6 +276,25 @@ public final class StoreMetrics: StoreInstrument, Service {
       metrics.gauge("puredux.log.pending").record(pending)
       metrics.gauge("puredux.log.waiting").record(waiting)
       metrics.gauge("puredux.log.stopped").record(stopped)
+    }
+  }
+
+  /// Asks the trees of stores for their figures, and returns when all have answered, or after the interval.
+  private func read(_ stores: [(key: InstrumentedStore, value: Watched)]) async {
+    let (answers, answered) = AsyncStream.makeStream(of: Void.self)
+    var left = 0
+    for (store, watched) in stores where watched.beginReading() {
+      left += 1
+      Task {
+        watched.read(await store.statistics)
+        answered.yield()
+      }
+    }
+    await withTaskGroup { [left, interval] tasks in
+      tasks.addTask { for await _ in answers.prefix(left) {} }
+      tasks.addTask { try? await Task.sleep(for: interval) }
+      await tasks.next()
+      tasks.cancelAll()
     }
   }
 

@@ -179,6 +179,43 @@ private final class Opened: StoreInstrument {
     #expect(try factory.expectGauge("puredux.stores", store).lastValue == 0)
   }
 
+  /// Runs nothing while it is suspended.
+  private final class Queue: SerialExecutor {
+    let queue = DispatchQueue(label: "metrics")
+
+    func enqueue(_ job: consuming ExecutorJob) {
+      let job = UnownedJob(job)
+      queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+  }
+
+  @Test func `a store whose tree stands still hides the figures of no other store, and counts as silent`() async throws
+  {
+    let factory = TestMetrics()
+    let metrics = StoreMetrics(factory: factory, every: .milliseconds(10))
+    let held = Queue()
+    let stores = ["held", "free"].map { name in
+      RootStore<Int, Action>(
+        initialState: 0,
+        options: StoreOptions(executor: name == "held" ? .serial(held) : .own, name: name, instrument: metrics),
+        reducer: Action.reduce)
+    }
+    for store in stores { try await store.send(.add(1)) }
+    let states = stores.map { $0.states() }
+    held.queue.suspend()
+    func figure(_ name: String, _ store: String) throws -> Double? {
+      try factory.expectGauge(name, [("store", store)]).lastValue
+    }
+    repeat { await metrics.sample() } while try figure("puredux.subscriptions", "free") != 1
+    #expect(try figure("puredux.stores.silent", "held") == 1)
+    held.queue.resume()
+    while try figure("puredux.stores.silent", "held") != 0 || figure("puredux.subscriptions", "held") != 1 {
+      await metrics.sample()
+    }
+    withExtendedLifetime(states) {}
+    for store in stores { await store.shutdown() }
+  }
+
   @Test func `commits are counted without the names of actions where these are not wanted`() async throws {
     let factory = TestMetrics()
     let metrics = StoreMetrics(factory: factory, namesActions: false)
