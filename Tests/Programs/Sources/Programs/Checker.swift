@@ -277,7 +277,38 @@ public struct Checker {
     return failure ?? "G5 its first element is none of those that it could be"
   }
 
+  /// The failure of a sequence of a key, of a store that leaves out commits. A delivery that is not due may be there or
+  /// not.
+  private func failure(of followed: Followed, at key: Int, from first: Int) -> String? {
+    let deliveries = model.keyDeliveries(via: followed.via, key: key, from: first)
+    let latestEnd = latestEnd(of: followed)
+    let isExact = followed.buffering == .unbounded && followed.filter == .none
+    // How many deliveries there may have been by each element.
+    var places: Set<Int> = [0]
+    for element in followed.elements {
+      var next: Set<Int> = []
+      for place in places {
+        for (index, delivery) in deliveries.enumerated().dropFirst(place) {
+          if delivery.position > latestEnd { break }
+          if delivery.state.isSame(as: element) { next.insert(index + 1) }
+          if delivery.isDue, isExact { break }
+        }
+      }
+      if next.isEmpty { return "G4 \(element) is not expected, or one before it is missing, from \(first) on" }
+      places = next
+    }
+    guard followed.isWhole, isExact else { return nil }
+    let earliestEnd = earliestEnd(of: followed)
+    let isComplete = places.contains { place in
+      deliveries.dropFirst(place).allSatisfy { !$0.isDue || $0.position > earliestEnd }
+    }
+    return isComplete ? nil : "G4 the sequence of key \(key) ended too early, from \(first) on"
+  }
+
   private func failure(of followed: Followed, from first: Int) -> String? {
+    if let key = followed.via.views.key, program.stores[followed.via.store].emits != .always {
+      return failure(of: followed, at: key, from: first)
+    }
     let deliveries = model.deliveries(via: followed.via, filter: followed.filter, from: first)
     let elements = followed.elements
     let hidden = followed.via.views.hidesPositions

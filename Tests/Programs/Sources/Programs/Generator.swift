@@ -226,12 +226,13 @@ private struct ProgramMaker {
   }
 
   mutating func action() -> ActionSpec {
-    let change: Change =
+    var change: Change =
       switch below(4) {
       case 0: .nothing
       case 1, 2: .number(below(5))
       default: .optional(once(in: 2) ? nil : below(3))
       }
+    if once(in: 10, .keys) { change = once(in: 2) ? .keep : .bringBack }
     var echoes: Echoes = []
     if once(in: 8) { echoes.insert(.reducer) }
     if once(in: 6) { echoes.insert(.interceptor) }
@@ -243,8 +244,7 @@ private struct ProgramMaker {
   mutating func via() -> Via {
     var via = Via(below(program.stores.count))
     via.isDirect = once(in: 2)
-    // What a store leaves out has its keys count as written after eight copies, which a program does not count.
-    if !via.isDirect, once(in: 8, .keys), program.stores[via.store].emits == .always {
+    if !via.isDirect, once(in: 8, .keys) {
       via.views.append(.keyed(below(3)))
     }
     if !via.isDirect, once(in: 2) {

@@ -8,6 +8,8 @@ struct Model {
   private let ledgers: [[Ledger]]
   /// What the root store keeps by keys after each number of commits.
   private let slots: [Keyed<Int, Int>]
+  /// Which collection that is: another one with each write, and an earlier one where that is brought back.
+  private let collections: [Int]
   private let paths: [[Int]]
 
   init(_ program: Program, commits: [Action]) {
@@ -17,7 +19,8 @@ struct Model {
     var ledgers = program.stores.indices.map { [Ledger(store: $0)] }
     var root = Snapshot(ledgers: [])
     var slots = [root.slots]
-    for action in commits {
+    var (collections, kept) = ([0], 0)
+    for (place, action) in commits.enumerated() {
       for store in program.stores.indices {
         var ledger = ledgers[store][ledgers[store].count - 1]
         if paths[action.store].contains(store) { ledger.reduce(action) }
@@ -25,9 +28,19 @@ struct Model {
       }
       root.fillSlots(by: action)
       slots.append(root.slots)
+      var collection = collections[place]
+      switch action.change {
+      case .keep: kept = collection
+      case .bringBack: collection = kept
+      case .nothing, .number, .optional:
+        let key = Snapshot.slot(writtenBy: action)
+        if let key, slots[place][key] != nil || slots[place + 1][key] != nil { collection = place + 1 }
+      }
+      collections.append(collection)
     }
     self.ledgers = ledgers
     self.slots = slots
+    self.collections = collections
   }
 
   func ledger(of store: Int, after position: Int) -> Ledger { ledgers[store][position] }
@@ -61,13 +74,57 @@ struct Model {
     return reaches(spec.parent, commit: position)
   }
 
-  /// Whether one of some commits writes a key.
-  private func isWritten(_ key: Int, by positions: some Sequence<Int>) -> Bool {
-    positions.contains { position in
-      let action = commits[position - 1]
-      guard Snapshot.slot(writtenBy: action) == key else { return false }
-      return slots[position - 1][key] != nil || slots[position][key] != nil
+  /// Whether a commit changes the collection: by a write, or by bringing back another one.
+  private func changesSlots(_ position: Int) -> Bool { collections[position] != collections[position - 1] }
+
+  private func bringsBack(_ position: Int) -> Bool { commits[position - 1].change == .bringBack }
+
+  /// Whether a commit writes a key, all of them counting as written where it brings back another collection.
+  private func writes(_ key: Int, _ position: Int) -> Bool {
+    changesSlots(position) && (bringsBack(position) || Snapshot.slot(writtenBy: commits[position - 1]) == key)
+  }
+
+  /// Whether the commits of a store reach its own subscribers.
+  private func publishes(_ store: Int, commit position: Int) -> Bool {
+    let emits = program.stores[store].emits
+    return reaches(store, commit: position)
+      && (emits == .always
+        || emits.publishes(state(of: store, after: position - 1), state(of: store, after: position)))
+  }
+
+  /// A state that a scope of a key yields.
+  struct KeyDelivery {
+    var position: Int
+    var state: Snapshot
+    /// Whether it has to be yielded; otherwise it may be.
+    var isDue: Bool
+  }
+
+  /// The deliveries of a scope of a key, of a store that leaves out commits, to a subscriber that takes its place after
+  /// some commits. A write of a commit that is left out counts with the next one that is not. That one may yield nothing
+  /// if it brings back the collection shown last, and the same value again to a subscriber that came in between.
+  func keyDeliveries(via: Via, key: Int, from first: Int) -> [KeyDelivery] {
+    var deliveries: [KeyDelivery] = []
+    if let state = state(via: via, after: first) {
+      deliveries.append(KeyDelivery(position: first, state: state, isDue: true))
     }
+    if paths[via.store].contains(where: { program.stores[$0].isOfPart }) { return deliveries }
+    var shown = stride(from: first, to: 0, by: -1).first { publishes(via.store, commit: $0) } ?? 0
+    var seen = slots[first][key]
+    for position in (first + 1)..<(commits.count + 1) where publishes(via.store, commit: position) {
+      let left = shown + 1...position
+      shown = position
+      let isNew = slots[position][key] != seen
+      seen = slots[position][key]
+      let isBroughtBack = left.contains { bringsBack($0) }
+      let isWritten = left.contains { $0 > first && writes(key, $0) }
+      // More copies than a collection remembers have all keys count as written.
+      let mayBe = left.contains { writes(key, $0) } || isBroughtBack || left.count(where: changesSlots) > 8
+      guard isNew || isWritten || mayBe, let state = state(via: via, after: position) else { continue }
+      deliveries.append(
+        KeyDelivery(position: position, state: state, isDue: isNew || isWritten && !isBroughtBack))
+    }
+    return deliveries
   }
 
   /// What a subscription yields that takes its place after some commits, without regard to what is kept for it.
@@ -75,19 +132,13 @@ struct Model {
     via: Via, filter: Filter, from first: Int
   ) -> [(position: Int, state: Snapshot)] {
     var deliveries: [(position: Int, state: Snapshot)] = []
-    let emits = program.stores[via.store].emits
     let hasSlots = !paths[via.store].contains { program.stores[$0].isOfPart }
-    var reached = first
     for position in first...commits.count {
-      let state = state(of: via.store, after: position)
       if position > first {
-        guard reaches(via.store, commit: position) else { continue }
-        if emits != .always, !emits.publishes(self.state(of: via.store, after: position - 1), state) { continue }
-        let commits = reached + 1...position
-        reached = position
-        if let key = via.views.key, !hasSlots || !isWritten(key, by: commits) { continue }
+        guard publishes(via.store, commit: position) else { continue }
+        if let key = via.views.key, !hasSlots || !writes(key, position) { continue }
       }
-      guard let seen = via.views(state) else { continue }
+      guard let seen = state(via: via, after: position) else { continue }
       if let last = deliveries.last, filter.areEqual(last.state, seen) { continue }
       deliveries.append((position, seen))
     }

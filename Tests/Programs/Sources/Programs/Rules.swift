@@ -16,7 +16,7 @@ public enum View: Codable, Sendable, Equatable {
   case projection
   /// Its mapping dispatches, as long as the run's budget lasts.
   case dispatching
-  /// The value of one key: the first view of a store that publishes every commit.
+  /// The value of one key: the first view of a store.
   case keyed(Int)
   /// To tell one subscription from the others.
   case marked(Int)

@@ -67,6 +67,8 @@ public enum Change: Codable, Sendable, Equatable {
   case nothing
   case number(Int)
   case optional(Int?)
+  /// The root store keeps a copy of its slots, and takes it in place of those that there are.
+  case keep, bringBack
 }
 
 /// What is done about an action beside reducing it.
@@ -154,7 +156,7 @@ public struct Ledger: Sendable, Equatable {
 
   mutating func change(by action: Action) {
     switch action.change {
-    case .nothing: break
+    case .nothing, .keep, .bringBack: break
     case .number(let number): self.number = number
     case .optional(let optional): self.optional = optional
     }
@@ -181,6 +183,8 @@ public struct Snapshot: Sendable {
   public var ledgers: [Ledger]
   /// What the root store keeps by keys: whatever was committed tells it, so it is no part of what is compared.
   public var slots: Keyed<Int, Int> = [:]
+  /// A copy of its slots, from before.
+  public var kept: Keyed<Int, Int> = [:]
   /// Which views it went through.
   public var mark: UInt64 = 0
   /// Which subscription of an observer it was delivered to.
@@ -230,16 +234,23 @@ public struct Snapshot: Sendable {
 
   /// What the root store does with an action beside its ledger.
   mutating func fillSlots(by action: Action) {
-    guard let key = Self.slot(writtenBy: action) else { return }
+    let key = action.rule % 3
     switch action.change {
     case .nothing: break
     case .number(let number): slots[key] = number
     case .optional(let optional): if optional != nil || slots[key] != nil { slots[key] = optional }
+    case .keep: kept = slots
+    case .bringBack: slots = kept
     }
   }
 
   /// The key that an action writes, if it is there or set.
-  static func slot(writtenBy action: Action) -> Int? { action.change == .nothing ? nil : action.rule % 3 }
+  static func slot(writtenBy action: Action) -> Int? {
+    switch action.change {
+    case .nothing, .keep, .bringBack: nil
+    case .number, .optional: action.rule % 3
+    }
+  }
 
   func marked(_ number: UInt64) -> Snapshot {
     var marked = self

@@ -353,6 +353,8 @@ final class EffectRun: Sendable {
   private func report(_ report: EffectReport) {
     switch report.reason {
     case .turnedAway: happened.withLock { $0.turnedAway += 1 }
+    // No program goes that deep.
+    case .tooDeep: break
     case .failed(let error):
       if let failure = error as? Failure {
         happened.withLock { $0.failed.append(failure.key) }
