@@ -15,16 +15,17 @@ public final class Recorder: Sendable {
 
   private let state: Mutex<State>
 
-  /// Begins a file, in place of one that is there.
+  /// Begins a file, in place of one that is there, and not through a symbolic link.
   ///
   /// - Parameters:
   ///   - path: Of the file.
   ///   - process: What the process is called in verdicts.
   ///   - clock: What the clock of `now` is called: by default, that of this machine since it was started.
   public init(path: String, process: String, clock: String = Recorder.clock) throws {
-    guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
-    else { throw CocoaError(.fileWriteUnknown, userInfo: [NSFilePathErrorKey: path]) }
-    state = Mutex(State(file: file))
+    // SAFETY: the call reads the path, a string that ends with zero and lives until the call returns.
+    let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw CocoaError(.fileWriteUnknown, userInfo: [NSFilePathErrorKey: path]) }
+    state = Mutex(State(file: FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)))
     state.withLock { $0.write(.process(name: process, clock: clock)) }
   }
 

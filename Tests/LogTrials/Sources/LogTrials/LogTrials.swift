@@ -3,7 +3,23 @@ import Histories
 
 /// Trials of stores that follow a log, which need processes of their own or take long.
 @main struct LogTrials {
+  /// An output that takes nothing, as it is full or closed, is told when all is done.
   static func main() async throws {
+    // An error and no signal, but not for the programs that are started here.
+    signal(SIGPIPE) { _ in }
+    // A closed output is replaced by one that refuses every write: its number is not to be that of a log's file.
+    for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {
+      // SAFETY: the call reads the path, a string that ends with zero and lives until the call returns.
+      _ = unsafe open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY)
+    }
+    try await run()
+    guard fflush(nil) == 0 else {
+      try? FileHandle.standardError.write(contentsOf: Data("Standard output takes nothing.\n".utf8))
+      exit(3)
+    }
+  }
+
+  private static func run() async throws {
     let arguments = Array(CommandLine.arguments.dropFirst())
     switch arguments.first {
     case "check": try check(Array(arguments.dropFirst()))
@@ -85,6 +101,7 @@ import Histories
                                               from a backup; a row for each fault
         log-trials figures-postgres [--count 5] [--entries 1000000] [--trees 10000]
                                               measures stores on a server beside libpq itself
+        Exit codes: 1 for a wrong history, 2 for wrong usage, 3 where standard output took not all that was printed.
         """)
       exit(2)
     }
