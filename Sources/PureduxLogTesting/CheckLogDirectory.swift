@@ -2,7 +2,7 @@ import Puredux
 public import PureduxLog
 
 /// Checks that an engine keeps the contract of `LogDirectory`: which keys and, where it keeps them, summaries there
-/// are, removal, what becomes of those who follow a tree that is removed, and the end.
+/// are, removal, also before the first entry, what becomes of those who follow a tree that is removed, and the end.
 ///
 ///     try await checkLogDirectory(FileLog(directory: directory))
 ///
@@ -22,6 +22,7 @@ public func checkLogDirectory(
     ("removal", { try await checkRemoval(directory) }),
     ("removed stores", { try await checkRemovedStores(directory) }),
     ("removed beside appends", { try await checkRemovalBesideAppends(directory) }),
+    ("removal before the first entry", { try await checkEarlyRemoval(directory) }),
     ("end", { try await checkEnd(directory) }),
   ]
   for part in parts { try await run(part.check, part.name, within: limit, by: clock) }
@@ -161,8 +162,10 @@ private func checkRemoval(_ logs: any LogDirectory) async throws {
   guard try await all(logs.keys(prefix: "")).isEmpty else { throw LogViolation("removal", "a key is left") }
 }
 
-private func expectRemoved(_ call: String, _ body: () async throws -> Void) async throws {
-  try await expect("removal", "\(call) of a removed tree", body) { if case .removed = $0 { true } else { false } }
+private func expectRemoved(
+  _ call: String, part: String = "removal", _ body: () async throws -> Void
+) async throws {
+  try await expect(part, "\(call) of a removed tree", body) { if case .removed = $0 { true } else { false } }
 }
 
 private func expect(
@@ -223,6 +226,53 @@ private func checkRemovalBesideAppends(_ logs: any LogDirectory) async throws {
     guard try await logs["busy"].head() == 0 else {
       throw LogViolation("removed beside appends", "what was appended to a removed tree is in the next one")
     }
+  }
+}
+
+/// A tree is removed like any other if it has no entry: its users learn of the removal, and its key begins anew.
+private func checkEarlyRemoval(_ logs: any LogDirectory) async throws {
+  let part = "removal before the first entry"
+  for _ in 0..<2 { try await logs.remove("never used") }
+  for _ in 0..<2 {
+    let log = logs["empty"]
+    guard try await log.head() == 0 else { throw LogViolation(part, "a tree that begins anew has something") }
+    for _ in 0..<2 { try await logs.remove("empty") }
+    try await expectRemoved("head", part: part) { _ = try await log.head() }
+    try await expectRemoved("append", part: part) { _ = try await log.append([9]) }
+    try await expectRemoved("records", part: part) { _ = try await log.read(after: 0, through: .max) }
+  }
+  var options = LogOptions()
+  options.reporting = { _ in }
+  let open: @Sendable (any OrderedLog) async throws -> RootStore<[String], String> = { [options] log in
+    try await RootStore(following: log, initialState: [], options: FollowingOptions(log: options)) { $0.append($1) }
+  }
+  for round in 0..<4 {
+    let stores = [
+      try await open(logs["empty"]), try await open(UnreliableLog(logs["empty"], seed: UInt64(round))),
+    ]
+    if round % 2 == 0 {
+      try await logs.remove("empty")
+      for store in stores where (try? await store.send("late")) != nil {
+        throw LogViolation(part, "an action that was sent after the removal is said to be committed")
+      }
+    } else {
+      // The first entry is on its way.
+      stores[0].dispatch("early")
+      try await logs.remove("empty")
+    }
+    for store in stores {
+      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+      guard case .stopped(.removed)? = await store.statistics.log?.phase else {
+        throw LogViolation(part, "a store of the removed tree has not stopped as that")
+      }
+      await store.shutdown()
+    }
+    guard try await all(logs.keys(prefix: "empty")).isEmpty else { throw LogViolation(part, "its key is listed") }
+    let next = try await open(logs["empty"])
+    guard await next.state.isEmpty else { throw LogViolation(part, "the next tree is not empty") }
+    try await next.send("next")
+    await next.shutdown()
+    try await logs.remove("empty")
   }
 }
 

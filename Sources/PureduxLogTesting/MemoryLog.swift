@@ -209,9 +209,8 @@ public final class MemoryLogs: LogDirectory {
   public func remove(_ key: String) async throws(LogError) {
     let log = try contents.withLock { contents throws(LogError) -> MemoryLog? in
       if contents.isClosed { throw Self.closed }
-      guard let log = contents.logs[key], log.isUsed else { return nil }
-      contents.logs[key] = nil
-      return log
+      // One that is empty may be followed all the same.
+      return contents.logs.removeValue(forKey: key)
     }
     log?.end(.removed)
   }

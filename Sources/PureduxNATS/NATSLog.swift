@@ -167,7 +167,8 @@
       }
     }
 
-    /// The log of a tree. Asks nothing of the servers until it is used.
+    /// The log of a tree. Asks nothing of the servers until it is used. If it has no entry then, the bucket gets a value
+    /// that says that it is used, which stays until the tree is removed.
     ///
     /// - Parameter key: Any text: up to 1,000 bytes, where signs other than ASCII letters, digits, `-` and `_` count as
     ///   three. A longer one is refused when the log is used (`LogError.refused`). Texts that are equal are one key,
@@ -308,7 +309,7 @@
       return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
     }
 
-    /// Notes in the bucket that the tree is removed: as of that who uses the key begins a new one, under another name.
+    /// Notes in the bucket that the tree is removed, unless nobody has used it: as of that who uses the key begins a new one, under another name.
     /// Then an entry that says so is appended to the old one, behind which nobody reads, whoever follows it, and what
     /// lies before that is purged, as are the snapshots; that entry, and what others had on their way, ten seconds
     /// later. Who dies before that leaves it to whoever uses the key next. A process that does not know yet that the

@@ -227,6 +227,8 @@
       let subject = try subject()
       var head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
       if head == 0 {
+        // Whoever asks may be about to follow the tree: a removal before the first entry finds this, and says so.
+        try await bucket().noteOpening()
         _ = try await checkEntries(behind: 0)
         // A server whose files are damaged may know entries, and no last one: a log that has any does not end at 0.
         if let first = try entry(try await jetStream.first(of: subject, from: 1, in: stream))?.seq {
@@ -405,9 +407,11 @@
       let names = number == 0 ? tokens : [Subjects.token(base, number: number)]
       for token in names {
         let subject = jetStream.prefix + token
-        if let last = try await jetStream.last(of: subject, in: stream) {
-          let isEnded = last.data?.elementsEqual(Self.end) ?? false
-          let end = isEnded ? last.seq : try await jetStream.put(subject, Self.end).get()
+        let last = try await jetStream.last(of: subject, in: stream)
+        // A tree without entries has the first of the names.
+        if last != nil || token == names.first {
+          let ended = last.flatMap { $0.data?.elementsEqual(Self.end) == true ? $0.seq : nil }
+          let end = if let ended { ended } else { try await jetStream.put(subject, Self.end).get() }
           try await jetStream.purge(subject, before: end, in: stream)
         }
         try await Bucket(jetStream, token: token).clear()

@@ -176,7 +176,8 @@
       try Schema(schema, waiting: .seconds(5)).script(for: role)
     }
 
-    /// The log of a tree. Asks nothing of the database until it is used.
+    /// The log of a tree. Asks nothing of the database until it is used. Its row is made with the first use, before the
+    /// first entry, and stays until the tree is removed: about a hundred bytes, and the key.
     ///
     /// - Parameter key: Any text of up to 2,000 bytes. A longer one is refused when the log is used
     ///   (`LogError.refused`). Texts that are equal are one key, however their accents are written.

@@ -77,6 +77,19 @@
       return id
     }
 
+    /// The same, for a caller that may be about to follow the tree: its row is made before the first entry, so that a
+    /// removal before that entry finds a row, and whoever has its number learns of the removal. None where the role may
+    /// not make rows: it can append nothing either.
+    private func followed(_ connection: Connection) throws(LogError) -> Int64? {
+      if let id = try id(connection) { return id }
+      do throws(LogError) {
+        return try made(connection)
+      } catch {
+        if case .refused = error { return nil }
+        throw error
+      }
+    }
+
     private func row(_ id: Int64, _ connection: Connection) throws(LogError) -> Row {
       // What is known before the question has to be in the answer.
       let known = knowledge.position
@@ -167,7 +180,7 @@
     /// The next entries behind a position, of those that there are, and whether there may be more behind those.
     func entries(after position: UInt64) async throws(LogError) -> (records: [LogRecord], hasMore: Bool) {
       try await ask { connection throws(LogError) in
-        guard let id = try self.id(connection) else { return ([], false) }
+        guard let id = try self.followed(connection) else { return ([], false) }
         // What is committed between the two looks is there at the second time.
         for _ in 0..<3 {
           let (found, head) = try self.read(id, after: position, connection)
@@ -211,7 +224,7 @@
 
     func head() async throws(LogError) -> UInt64 {
       try await ask { connection throws(LogError) in
-        guard let id = try self.id(connection) else { return 0 }
+        guard let id = try self.followed(connection) else { return 0 }
         return try self.row(id, connection).head
       }
     }

@@ -2,6 +2,7 @@
   import Puredux
   import PureduxLog
   import PureduxLogTesting
+  import PureduxTestSupport
   import Testing
 
   @testable import PureduxNATS
@@ -54,6 +55,48 @@
       let server = try NATSServer()
       defer { server.kill() }
       try await checkLogDirectory(NATSLogTests.open(server), within: .seconds(1000))
+    }
+
+    @Test("stores of trees that any process removes at random, most before their first entry, stop")
+    func removals() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let processes = [try await NATSLogTests.open(server), try await NATSLogTests.open(server)]
+      for seed in 0..<10 as Range<UInt64> {
+        var program = RandomRemovals(seed: seed, in: processes)
+        try await program.run()
+      }
+      for process in processes { await process.close() }
+    }
+
+    @Test("a tree without entries that another process removes is over, and one that nobody uses leaves nothing")
+    func empty() async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let (here, there) = (
+        try await NATSLogTests.open(server) { $0.truncationGrace = .zero }, try await NATSLogTests.open(server)
+      )
+      for number in 0..<3 { try await here.remove("\(number)") }
+      let names = try await here.jetStream.subjects(here.jetStream.bucketSubject(">"), in: here.jetStream.bucketStream)
+      #expect(names.isEmpty)
+      let store = try await list(there["list"])
+      let (tree, unaware) = (there["list"], there["list"])
+      #expect(try await tree.head() == 0)
+      #expect(try await unaware.head() == 0)
+      try await here.remove("list")
+      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+      await #expect(throws: StoreError.stopped(.removed)) { try await store.send("late") }
+      await store.shutdown()
+      // Also once nothing is left of it, for a reader and a writer that have missed the end.
+      let bucket = Bucket(here.jetStream, token: "klist")
+      while try await bucket.removals().cleared == 0 { await Task.yield() }
+      _ = try await unaware.append([1])
+      await #expect(throws: LogError.removed) { for try await _ in tree.records(after: 0) {} }
+      await #expect(throws: LogError.removed) { try await tree.head() }
+      #expect(try await all(there.keys(prefix: "")) == [])
+      #expect(try await there["list"].head() == 0)
+      await here.close()
+      await there.close()
     }
 
     @Test("stores of other processes stop, and what they still write is nobody's")
@@ -172,10 +215,10 @@
       #expect(!entries.contains { $0.bytes.contains(Array("secret".utf8)) })
       #expect(try await log.jetStream.entries(of: tree.subject()).count == entries.count)
       await #expect(throws: LogError.self) { try await tree.read(after: 0, through: position) }
-      // The manifest, its part, and what is to be there of the log.
+      // The manifest, its part, what is to be there of the log, and that somebody uses it.
       let bucket = try await log.jetStream.subjects(
         log.jetStream.bucketSubject("klist.>"), in: log.jetStream.bucketStream)
-      #expect(bucket.count == 3)
+      #expect(bucket.count == 4)
       await second.shutdown()
       await store.shutdown()
       await log.close()

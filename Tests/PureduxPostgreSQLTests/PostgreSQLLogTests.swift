@@ -66,6 +66,45 @@
       try await checkLogDirectory(log, within: .seconds(120))
     }
 
+    @Test("stores of trees that any process removes at random, most before their first entry, stop")
+    func removals() async throws {
+      let server = try PostgreSQLServer()
+      let processes = [try await open(server), try await open(server)]
+      for seed in 0..<10 as Range<UInt64> {
+        var program = RandomRemovals(seed: seed, in: processes)
+        try await program.run()
+      }
+      for process in processes { await process.close() }
+    }
+
+    @Test("a tree without entries that another process removes is over, and one that nobody uses leaves nothing")
+    func empty() async throws {
+      let server = try PostgreSQLServer()
+      let (here, there) = (try await open(server), try await open(server))
+      for number in 0..<3 { try await here.remove("\(number)") }
+      #expect(try server.execute("SELECT count(*) FROM puredux.trees") == "0\n")
+      #expect(try server.execute("SELECT count(*) FROM puredux.removals") == "0\n")
+      let store = try await list(there["list"])
+      let (tree, unaware) = (there["list"], there["list"])
+      #expect(try await tree.head() == 0)
+      #expect(try await unaware.head() == 0)
+      #expect(try await all(here.keys(prefix: "")) == [])
+      try await here.remove("list")
+      #expect(await failure { try await unaware.append([1]) } == .removed)
+      #expect(await failure { for try await _ in tree.records(after: 0) {} } == .removed)
+      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+      await #expect(throws: StoreError.stopped(.removed)) { try await store.send("late") }
+      await store.shutdown()
+      #expect(try await all(there.keys(prefix: "")) == [])
+      #expect(try await there["list"].head() == 0)
+      await here.close()
+      await there.close()
+    }
+
+    private func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
+      try await keys.reduce(into: []) { $0.append($1) }
+    }
+
     @Test(
       "no duration traps, however long or short",
       arguments: [Duration(attoseconds: .max), Duration(attoseconds: .min), .zero, .nanoseconds(-1)])

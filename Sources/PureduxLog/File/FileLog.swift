@@ -442,18 +442,17 @@ public final class FileLog: LogDirectory {
     try await tree.remove()
   }
 
-  /// Takes the directory of a tree out of the log: as of that the tree is removed, whatever becomes of its files. False
-  /// where there is none.
-  func setAside(_ key: String) throws(LogError) -> Bool {
+  /// Takes the directory of a tree, if there is one, out of the log: from then on the tree is removed, whatever becomes
+  /// of its files.
+  func setAside(_ key: String) throws(LogError) {
     try checkPlace(position: 1)
     let (home, name) = (try home(), try directoryName(of: key))
     // Whatever had become of the one that was there: it is to begin anew.
     lost.withLock { $0[key] = nil }
-    return try onDisk { () throws(Disk.Failure) in
-      guard try home.place(of: name) != nil else { return false }
+    try onDisk { () throws(Disk.Failure) in
+      guard try home.place(of: name) != nil else { return }
       try home.make(FileNames.removed)
       try home.move(name, to: FileNames.removed + "/" + String(UInt64.random(in: .min ... .max), radix: 16))
-      return true
     }
   }
 

@@ -146,15 +146,15 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
       self.appends.performAll { self.writeAll($0) }
       // Removed by another call: what is there by now is the next tree's.
       if self.isLost { return }
-      let isRemoved = try self.files.segments.withLock { files throws(LogError) in
+      try self.files.segments.withLock { files throws(LogError) in
         // They are opened again where it is not removed.
         files = nil
         self.owner.openFiles.close(self.files.id)
-        guard try self.owner.setAside(self.key) else { return false }
+        try self.owner.setAside(self.key)
+        // Also where there was no directory: a store may follow a tree that has no entry.
         self.waiting.withLock { $0 = Waiting(loss: .removed) }
-        return true
       }
-      if isRemoved { self.arrivals.notify() }
+      self.arrivals.notify()
     }
     // On the queue of snapshots: none is written meanwhile.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in try self.owner.deleteRemoved() }

@@ -26,12 +26,13 @@ public protocol LogDirectory: Sendable {
   /// engine keeps no summaries (`.refused`), as one does by default.
   func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error>
 
-  /// Removes a tree: its entries, its snapshot, and whatever else is kept of it. What is not there is removed already.
+  /// Removes a tree: its entries, its snapshot, and whatever else is kept of it. A tree that a store follows is there
+  /// before its first entry. Removing a tree that nobody has used changes nothing, and leaves nothing.
   ///
-  /// Stores that follow the tree stop (`LogStop.removed`), and so does who is just opening one, or reads
-  /// (`LogError.removed`). What had been accepted, and was not in the log, is not in it; nor is it in the one that
-  /// begins where the key is used again: that is empty. A log that was asked for before (`self[key]`) stays removed:
-  /// who goes on asks for another one, as a `StoreDirectory` does by itself.
+  /// Stores that follow the tree stop (`LogStop.removed`), whether it has entries or not. An opening or a reading that
+  /// is in progress fails (`LogError.removed`). An accepted action that was not in the log is in no log afterwards: if
+  /// the key is used again, an empty one begins. A log that has been used before the removal stays removed, and another
+  /// one has to be asked for (`self[key]`), as a `StoreDirectory` does by itself.
   ///
   /// A removal that is cut short, as the process dies, has not begun, or is completed when the directory, or the tree,
   /// is used again: nothing of the tree is seen in between.

@@ -18,6 +18,26 @@ import Testing
     }
   }
 
+  @Test("stores of trees that are removed at random, most before their first entry, stop", arguments: LogPlace.allCases)
+  func removals(place: LogPlace) async throws {
+    for seed in 0..<40 as Range<UInt64> {
+      try await place.withDirectory { open in
+        let logs = try await open()
+        var program = RandomRemovals(seed: seed, in: [logs, logs])
+        try await program.run()
+      }
+    }
+  }
+
+  @Test("the removal of trees that nobody uses leaves nothing")
+  func unused() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
+    for number in 0..<10 { try await log.remove("\(number)") }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["lock"])
+    await log.close()
+  }
+
   @Test("a directory of logs that breaks its contract is found", arguments: FaultyLogs.Fault.allCases)
   func finds(fault: FaultyLogs.Fault) async throws {
     let violation = await #expect(throws: LogViolation.self) {
@@ -152,7 +172,7 @@ func holds(_ directory: String, _ text: String) throws -> Bool {
 /// Logs in memory with a fault.
 final class FaultyLogs: LogDirectory {
   enum Fault: CaseIterable {
-    case listsNothing, listsUnused, comparesBytes, removesNothing, forgetsSummaries, goesOn, staysOpen
+    case listsNothing, listsUnused, comparesBytes, removesNothing, forgetsSummaries, goesOn, keepsEmpty, staysOpen
 
     /// The part of the contract that is broken.
     var part: String {
@@ -161,6 +181,7 @@ final class FaultyLogs: LogDirectory {
       case .comparesBytes: "equal keys"
       case .forgetsSummaries: "summaries"
       case .goesOn: "removal"
+      case .keepsEmpty: "removal before the first entry"
       case .staysOpen: "end"
       }
     }
@@ -202,6 +223,10 @@ final class FaultyLogs: LogDirectory {
     case .removesNothing: return
     // Of the other trees, too, nobody is told.
     case .goesOn: logs.withLock { $0 = MemoryLogs() }
+    // A tree without entries lives on.
+    case .keepsEmpty:
+      let isListed = try? await current.keys(prefix: key).contains { $0 == key }
+      if isListed == true { try await current.remove(key) }
     default: try await current.remove(stored(key))
     }
   }
