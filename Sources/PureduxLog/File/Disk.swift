@@ -133,6 +133,28 @@ final class Disk: Sendable {
     return bytes
   }
 
+  /// The same, eight bytes a word in the machine's order, the last word with zeros behind the end of the file. Returns
+  /// the number of bytes as well.
+  func words(_ count: Int, at offset: Int) throws(Failure) -> (words: [UInt64], count: Int) {
+    var (code, size): (Int32, Int) = (0, 0)
+    // SAFETY: the call writes at most as many bytes as are left of the buffer, which has been filled with zeros.
+    let words = unsafe [UInt64](unsafeUninitializedCapacity: count) { buffer, initialized in
+      unsafe buffer.initialize(repeating: 0)
+      while size < count * 8 {
+        let bytes = UnsafeMutableRawBufferPointer(buffer)
+        let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[size..<count * 8])
+        let result = unsafe pread(descriptor, rest.baseAddress, rest.count, off_t(offset + size))
+        if result < 0, errno == EINTR { continue }
+        if result < 0 { code = errno }
+        if result <= 0 { break }
+        size += result
+      }
+      initialized = (size + 7) / 8
+    }
+    if code != 0 { throw Failure(call: "pread", path: path, code: code) }
+    return (words, size)
+  }
+
   func write(_ bytes: [UInt8], at offset: Int) throws(Failure) {
     var done = 0
     while done < bytes.count {

@@ -29,24 +29,4 @@ struct FilePlace: Equatable, Sendable {
     }
     self.init(status)
   }
-
-  /// A number that is another one when the file at a path was written anew: by its size and time, which it keeps in
-  /// every container that is made of one image.
-  static func version(ofPath path: String) throws(Disk.Failure) -> UInt64 {
-    var status = stat()
-    // SAFETY: the call writes the structure that it is given, and keeps nothing of it.
-    guard unsafe fstatat(AT_FDCWD, path, &status, 0) == 0 else {
-      throw Disk.Failure(call: "stat", path: path, code: errno)
-    }
-    #if canImport(Darwin)
-      let time = status.st_mtimespec
-    #else
-      let time = status.st_mtim
-    #endif
-    var writer = ByteWriter()
-    for number in [Int(status.st_size), Int(time.tv_sec), Int(time.tv_nsec)] {
-      writer.put(UInt64(truncatingIfNeeded: number))
-    }
-    return writer.bytes.reduce(14_695_981_039_346_656_037) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
-  }
 }

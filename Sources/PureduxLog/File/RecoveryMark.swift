@@ -55,7 +55,7 @@ final class RecoveryMark: Sendable {
   private let progress = LockedValue(Progress())
 
   init(
-    _ name: String, in directory: Directory, program: UInt64 = Program.identity,
+    _ name: String, in directory: Directory, program: UInt64,
     now: @escaping @Sendable () -> SuspendingClock.Instant = { .now }
   ) throws(Disk.Failure) {
     // Of another one that is recovering nothing is known: it has not died.
@@ -141,29 +141,21 @@ final class RecoveryMark: Sendable {
   }
 }
 
-/// The program that runs.
-private enum Program {
-  /// Another number for another version of it: made of what the file system says of its file.
-  static let identity: UInt64 = {
-    #if os(Linux)
-      let path = "/proc/self/exe"
-    #else
-      let path = CommandLine.arguments.first ?? ""
-    #endif
-    return (try? FilePlace.version(ofPath: path)) ?? 0
-  }()
-}
-
 extension RecoveryMark {
-  /// - Parameter path: Where marks are kept for a log that has no place of its own.
+  /// None if nothing can be noted, or nothing tells this program from others.
+  ///
+  /// - Parameter path: The directory of the marks of logs that have no directory of their own on this machine.
   static func of(_ log: any OrderedLog, orIn path: String?) async -> RecoveryMark? {
     if let log = log as? any LocalLog, let directory = try? await log.localDirectory() {
-      return try? RecoveryMark(FileNames.recovery, in: directory)
+      guard let program = await ProgramIdentity.current() else { return nil }
+      return try? RecoveryMark(FileNames.recovery, in: directory, program: program)
     }
-    guard let path, let name = log.name.flatMap({ FileNames.directory(of: $0.composed) }) else { return nil }
+    guard let path, let name = log.name.flatMap({ FileNames.directory(of: $0.composed) }),
+      let program = await ProgramIdentity.current()
+    else { return nil }
     do throws(Disk.Failure) {
       try Directory.make(path: Directory.absolute(path))
-      return try RecoveryMark(name, in: Directory(path))
+      return try RecoveryMark(name, in: Directory(path), program: program)
     } catch {
       return nil
     }

@@ -287,6 +287,36 @@ import Testing
     #expect(try !mark().isFatal(7))
   }
 
+  @Test("programs are told apart by what is in their files, and by nothing else")
+  func programs() throws {
+    let directory = try TemporaryDirectory()
+    let time = Date(timeIntervalSince1970: 1)
+    func program(_ name: String, _ bytes: [UInt8], at time: Date) throws -> UInt64 {
+      let path = directory.path + "/" + name
+      try Data(bytes).write(to: URL(fileURLWithPath: path))
+      try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: path)
+      return try ProgramIdentity.hash(ofFile: name, in: directory.path)
+    }
+    var random = SeededGenerator(seed: 1)
+    let bytes = (0..<2_100_003).map { _ in UInt8.random(in: 0...255, using: &random) }
+    let built = try program("built", bytes, at: time)
+    // A copy of it, in another image.
+    #expect(try program("copied", bytes, at: Date(timeIntervalSince1970: 2)) == built)
+    var others: Set<UInt64> = [built]
+    for place in [0, 7, 8, 1 << 20, (1 << 20) - 1, bytes.count - 1] {
+      var other = bytes
+      other[place] ^= 0x80
+      // Reproducible: of equal size and time.
+      others.insert(try program("\(place)", other, at: time))
+    }
+    var (twice, longer) = (bytes, bytes)
+    for place in [7, 15] { twice[place] ^= 0x80 }
+    longer.append(0)
+    others.insert(try program("twice", twice, at: time))
+    others.insert(try program("longer", longer, at: time))
+    #expect(others.count == 9)
+  }
+
   @Test("an opening that is cancelled in the middle of an entry, again and again, has not died there")
   func cancelled() async throws {
     let directory = try TemporaryDirectory()
@@ -323,9 +353,10 @@ import Testing
     let log = MemoryLogs()["a/b"]
     try await Self.fill(log)
     let path = place.path + "/a/b"
+    let program = try #require(await ProgramIdentity.current())
     do {
       try Directory.make(path: path)
-      for _ in 0..<2 { try RecoveryMark("=a%2fb", in: Directory(path)).begin(2) }
+      for _ in 0..<2 { try RecoveryMark("=a%2fb", in: Directory(path), program: program).begin(2) }
     }
     var options = LogOptions.once
     options.recoveryDirectory = path

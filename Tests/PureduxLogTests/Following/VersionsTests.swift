@@ -150,12 +150,15 @@ import Testing
       let marks = try TemporaryDirectory()
       var options = LogOptions.once
       if isTrap, cell.keeping == .entries {
+        let program = try #require(await ProgramIdentity.current())
         // Two processes have died of it: `PoisonTests` has them do that.
         if let log = log as? any LocalLog, let directory = try await log.localDirectory() {
-          for _ in 0..<2 { try RecoveryMark(FileNames.recovery, in: directory).begin(5) }
+          for _ in 0..<2 { try RecoveryMark(FileNames.recovery, in: directory, program: program).begin(5) }
         } else {
           options.recoveryDirectory = marks.path
-          for _ in 0..<2 { try RecoveryMark("=tree", in: Directory(marks.path)).begin(5) }
+          for _ in 0..<2 {
+            try RecoveryMark("=tree", in: Directory(marks.path), program: program).begin(5)
+          }
         }
       }
       (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
