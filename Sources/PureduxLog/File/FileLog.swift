@@ -193,9 +193,8 @@ public final class FileLog: LogDirectory {
 
   /// The log of a tree. Asks nothing of the disk until it is used, and makes its directory with the first entry.
   ///
-  /// - Parameter key: Any text: up to 254 bytes, where letters other than a to z, and signs other than digits and
-  ///   `-_.`, count as three. A longer one is refused when the log is used (`LogError.refused`). Texts that are equal
-  ///   are one key, however their accents are written.
+  /// - Parameter key: Any text of up to 2,000 bytes. A longer one is refused when the log is used
+  ///   (`LogError.refused`). Texts that are equal are one key, however their accents are written.
   public subscript(key: String) -> any OrderedLog {
     trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
   }
@@ -274,11 +273,12 @@ public final class FileLog: LogDirectory {
   /// The name of a tree's directory: of the composed key, unless an older version made one for another spelling.
   func directoryName(of key: String) throws(LogError) -> String {
     let composed = key.composed
+    guard composed.utf8.count <= Self.keyLimit else { throw .refused("The key of a log is too long: \(key)") }
     let home = try home()
     let name = FileNames.directory(of: composed)
     var names: [String] = []
     if let others = try spellings(in: home)[composed] {
-      for name in others + (name.map { [$0] } ?? []) {
+      for name in others + [name] {
         if try onDisk({ () throws(Disk.Failure) in try home.place(of: name) }) != nil { names.append(name) }
       }
     }
@@ -287,9 +287,11 @@ public final class FileLog: LogDirectory {
         "\(directory) has several directories for the key \(key), in different spellings: "
           + "\(names.sorted().joined(separator: ", ")). Keys that are equal texts are one log: move all but one away.")
     }
-    guard let name = names.first ?? name else { throw .refused("The key of a log is too long: \(key)") }
-    return name
+    return names.first ?? name
   }
+
+  /// How many bytes a key may have.
+  private static let keyLimit = 2000
 
   /// Looked for once: none is made while the log is open.
   private func spellings(in home: Directory) throws(LogError) -> [String: [String]] {
@@ -308,17 +310,15 @@ public final class FileLog: LogDirectory {
   func lostID(of key: String) -> UInt64? { lost.withLock { $0[key] } }
   func lose(_ key: String, _ id: UInt64) { lost.withLock { $0[key] = id } }
 
-  /// The keys of the trees that there are, in order.
+  /// The keys of the trees that something has been written to, in order.
   public func keys() throws(LogError) -> [String] {
-    do {
-      return try Directory(path).names().compactMap(FileNames.key(ofDirectory:)).sorted()
-    } catch {
-      throw error.logError
-    }
+    let home = try onDisk { () throws(Disk.Failure) in try Directory(path) }
+    return try written(keys(after: nil, prefix: "", batch: .max, in: home), in: home)
   }
 
   /// In their order as texts. At most 200,000 are in memory at a time, and 100,000 of them come from one look at the
-  /// names in the directory: with a million trees it is looked at eleven times, for about a second each.
+  /// names in the directory: with a million trees it is looked at eleven times, for about a second each. Of each tree
+  /// the first file is looked at, and of one whose key is too long for a file's name the file `tree` with each look.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { keys(prefix: prefix, batch: 100_000) }
 
   func keys(prefix: String, batch: Int) -> AsyncThrowingStream<String, any Error> {
@@ -331,36 +331,88 @@ public final class FileLog: LogDirectory {
     let found = LockedValue(Found())
     let queue = lane()
     return AsyncThrowingStream { [self] in
-      let (key, isWhole, last) = found.withLock { ($0.keys.popLast(), $0.isWhole, $0.last) }
-      if key != nil || isWhole { return key }
-      let next: Result<[String], LogError> = await withCheckedContinuation { continuation in
-        queue.async {
-          continuation.resume(
-            returning: Result { () throws(LogError) in try self.keys(after: last, prefix: prefix, batch: batch) })
+      while true {
+        let (key, isWhole, last) = found.withLock { ($0.keys.popLast(), $0.isWhole, $0.last) }
+        if key != nil || isWhole { return key }
+        let next: Result<Found, LogError> = await withCheckedContinuation { continuation in
+          queue.async {
+            continuation.resume(
+              returning: Result { () throws(LogError) -> Found in
+                let home = try self.home()
+                let keys = try self.keys(after: last, prefix: prefix, batch: batch, in: home)
+                let written = try self.written(keys, in: home)
+                return Found(keys: written.reversed(), last: keys.last, isWhole: keys.count < batch)
+              })
+          }
         }
-      }
-      let keys = try next.get()
-      return found.withLock { found in
-        found = Found(keys: keys.reversed(), last: keys.last, isWhole: keys.count < batch)
-        return found.keys.popLast()
+        let page = try next.get()
+        found.withLock { $0 = page }
       }
     }
   }
 
-  /// The next keys in order: fewer than a batch only where there are no more.
-  private func keys(after last: String?, prefix: String, batch: Int) throws(LogError) -> [String] {
-    let home = try home()
+  /// The next keys in order, of all trees that have a directory: fewer than a batch only if there are no more.
+  private func keys(
+    after last: String?, prefix: String, batch: Int, in home: Directory
+  ) throws(LogError) -> [String] {
     var keys: Set<String> = []
+    var problem: LogError?
     func first() -> [String] { Array(keys.sorted().prefix(batch)) }
+    func add(_ key: String) {
+      guard key.isKey(beginningWith: prefix) else { return }
+      if let last, key <= last { return }
+      keys.insert(key)
+      if keys.count / 2 >= batch { keys = Set(first()) }
+    }
     try onDisk { () throws(Disk.Failure) in
       try home.forEachName { name in
-        guard let key = FileNames.key(ofDirectory: name), key.isKey(beginningWith: prefix) else { return }
-        if let last, key <= last { return }
-        keys.insert(key)
-        if keys.count >= 2 * batch { keys = Set(first()) }
+        if let key = FileNames.key(ofDirectory: name) { return add(key) }
+        guard FileNames.isHash(name), problem == nil else { return }
+        do throws(LogError) {
+          if let key = try self.key(ofHashed: name, in: home) { add(key) }
+        } catch {
+          problem = error
+        }
       }
     }
+    if let problem { throw problem }
     return first()
+  }
+
+  /// The key of a tree whose directory is named by a hash; none if nothing has been written there.
+  private func key(ofHashed name: String, in home: Directory) throws(LogError) -> String? {
+    let directory = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
+    guard let directory else { return nil }
+    guard let key = try TreeIdentity.read(in: directory)?.key.composed else {
+      guard try isWritten(name, in: home) else { return nil }
+      throw .damaged(
+        position: 1,
+        "The file \(FileNames.identity), which says the key of the log in \(directory.path), is missing there. Put it "
+          + "back, from a backup.")
+    }
+    guard FileNames.directory(of: key) == name else {
+      throw .damaged(
+        position: 1,
+        "\(directory.path) is the directory of the log \"\(key)\", which has the name \(FileNames.directory(of: key)): "
+          + "directories were exchanged, moved or copied. Put each where it was.")
+    }
+    return key
+  }
+
+  /// Those of some keys under which something has been written: a process that dies before may leave a directory.
+  private func written(_ keys: [String], in home: Directory) throws(LogError) -> [String] {
+    var written: [String] = []
+    for key in keys where try isWritten(FileNames.directory(of: key), in: home) { written.append(key) }
+    return written
+  }
+
+  private func isWritten(_ name: String, in home: Directory) throws(LogError) -> Bool {
+    if try Segments.hasRecords(name + "/" + FileNames.segment(1), in: home) { return true }
+    // Truncated, or by another name: this is rare.
+    let names = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name).names() } ?? []
+    return names.contains { file in
+      FileNames.first(ofSegment: file).map { $0 > 1 } ?? (file == FileNames.snapshot || file == FileNames.summary)
+    }
   }
 
   // MARK: Summaries
@@ -421,8 +473,8 @@ public final class FileLog: LogDirectory {
     let home = try home()
     var summaries: [LogSummary] = []
     for key in keys {
-      guard let name = FileNames.directory(of: key),
-        var summary = try SummaryFile.stored(name + "/" + FileNames.summary, in: home)?.summary, summary.key == key
+      let path = FileNames.directory(of: key) + "/" + FileNames.summary
+      guard var summary = try SummaryFile.stored(path, in: home)?.summary, summary.key == key
       else { continue }
       summary.key = key
       summaries.append(summary)

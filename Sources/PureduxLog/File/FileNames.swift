@@ -18,9 +18,13 @@ enum FileNames {
   static let summary = "summary"
   static let newSummary = "summary.new"
 
-  /// The directory of a tree: its key, but for what a file system may take for something else. None where it is longer
-  /// than a file system takes.
-  static func directory(of key: String) -> String? {
+  /// How many bytes a name may have on the usual file systems.
+  private static let limit = 255
+  private static let hashPrefix: Character = "~"
+
+  /// The directory of a tree: its key, with an escape for every byte that a file system may treat in a special way; or,
+  /// if that is longer than a name may be, a hash of the key, which stands in full in the file `tree`.
+  static func directory(of key: String) -> String {
     var name = "="
     for byte in key.utf8 {
       switch byte {
@@ -30,9 +34,14 @@ enum FileNames {
       default: name += "%" + hex(UInt64(byte), digits: 2)
       }
     }
-    return name.utf8.count <= 255 ? name : nil
+    if name.utf8.count <= limit { return name }
+    return String(hashPrefix) + SHA256.hash(Array(key.utf8)).map { hex(UInt64($0), digits: 2) }.joined()
   }
 
+  /// Whether the name does not say the key.
+  static func isHash(_ name: String) -> Bool { name.first == hashPrefix && name.utf8.count == 65 }
+
+  /// None if the name is no tree's, or a hash.
   static func key(ofDirectory name: String) -> String? {
     guard name.first == "=" else { return nil }
     var bytes: [UInt8] = []

@@ -150,12 +150,10 @@ extension RecoveryMark {
       guard let program = await ProgramIdentity.current() else { return nil }
       return try? RecoveryMark(FileNames.recovery, in: directory, program: program)
     }
-    guard let path, let name = log.name.flatMap({ FileNames.directory(of: $0.composed) }),
-      let program = await ProgramIdentity.current()
-    else { return nil }
+    guard let path, let key = log.name, let program = await ProgramIdentity.current() else { return nil }
     do throws(Disk.Failure) {
       try Directory.make(path: Directory.absolute(path))
-      return try RecoveryMark(name, in: Directory(path), program: program)
+      return try RecoveryMark(FileNames.directory(of: key.composed), in: Directory(path), program: program)
     } catch {
       return nil
     }

@@ -93,6 +93,15 @@ struct Segments {
     }
   }
 
+  /// Whether a file of records has any: a process that dies before the first one leaves a header, with zeros behind it.
+  static func hasRecords(_ path: String, in home: Directory) throws(LogError) -> Bool {
+    let bytes = try onDiskIfThere { () throws(Disk.Failure) in
+      try Disk(path, in: home, .reading).read(RecordFormat.headerSize + RecordFormat.recordOverhead, at: 0)
+    }
+    guard let bytes, let header = RecordFormat.Header(bytes) else { return false }
+    return bytes.dropFirst(header.size).contains { $0 != 0 }
+  }
+
   // MARK: Whose the files are, and where
 
   /// What can be done about what is damaged or missing.

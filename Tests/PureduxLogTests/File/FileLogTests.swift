@@ -277,22 +277,74 @@ import Testing
     #expect(done.all == ["[0]", "other", "[1]", "[2]", "[3]"])
   }
 
-  @Test("every key has a directory of its own, and one that is too long is refused")
+  private func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
+    try await keys.reduce(into: []) { $0.append($1) }
+  }
+
+  @Test("every key has a directory of its own, however long, up to 2,000 bytes")
   func keys() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
     let keys = [
       "", ".", "..", "a", "A", "boards/17", "=x", "%41", "ü 🤷", "x\u{0}y",
-      String(repeating: "k", count: 254),
+      String(repeating: "k", count: 254), String(repeating: "k", count: 255), String(repeating: "K", count: 100),
+      String(repeating: "J", count: 100), String(repeating: "あ", count: 29),
+      String(repeating: "cafe\u{301}", count: 333), String(repeating: "k", count: 2000),
     ]
     for (number, key) in keys.enumerated() { _ = try await append([UInt8(number)], to: log[key]) }
     for (number, key) in keys.enumerated() { #expect(try await read(log[key]) == [[UInt8(number)]], "\(key)") }
     #expect(try log.keys() == keys.sorted())
-    for key in [String(repeating: "k", count: 255), String(repeating: "/", count: 100)] {
+    #expect(try await all(log.keys(prefix: "", batch: 2)) == keys.sorted())
+    #expect(try await all(log.keys(prefix: "KKK")) == keys.filter { $0.hasPrefix("KKK") })
+    let (long, other) = (keys[keys.count - 4], keys[keys.count - 2])
+    _ = try await log[long].summaries?.save([7], at: 1)
+    var summaries: [LogSummary] = []
+    for try await summary in log.summaries(prefix: "あ") { summaries.append(summary) }
+    #expect(summaries == [])
+    for try await summary in log.summaries(prefix: "J") { summaries.append(summary) }
+    #expect(summaries == [LogSummary(key: long, position: 1, bytes: [7])])
+    #expect(try await log[other.composed].head() == 1)
+    try await log.remove(other)
+    #expect(try log.keys() == keys.filter { $0 != other }.sorted())
+    for key in [String(repeating: "k", count: 2001), String(repeating: "あ", count: 667)] {
       await #expect(throws: LogError.self) { _ = try await append([1], to: log[key]) }
       await #expect(throws: LogError.self) { _ = try await log[key].head() }
     }
-    // What has never been written makes no directory.
+    // Opened anew, they are where they were; and a directory with another one's name is not taken.
+    await log.close()
+    let again = try FileLog(directory: directory.path)
+    #expect(try await read(again[long]) == [[UInt8(keys.count - 4)]])
+    let names = try FileManager.default.contentsOfDirectory(atPath: directory.path).filter { $0.hasPrefix("~") }
+    #expect(names.count == 5 && names.allSatisfy { $0.utf8.count == 65 })
+    try FileManager.default.moveItem(
+      atPath: directory.path + "/" + names[0], toPath: directory.path + "/~" + String(repeating: "0", count: 64))
+    let failure = await #expect(throws: LogError.self) { _ = try await all(again.keys(prefix: "")) }
+    guard case .damaged? = failure else { return _ = Issue.record("\(String(describing: failure))") }
+    try FileManager.default.removeItem(atPath: directory.path + "/~" + String(repeating: "0", count: 64))
+    try FileManager.default.removeItem(atPath: directory.path + "/" + names[1] + "/tree")
+    #expect(throws: LogError.self) { try again.keys() }
+    await again.close()
+  }
+
+  @Test(
+    "long names are the SHA-256 of their keys",
+    arguments: [
+      ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+      ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+      (
+        "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
+      ),
+    ])
+  func hashes(text: String, hash: String) {
+    let bytes = SHA256.hash(Array(text.utf8))
+    #expect(bytes.map { String(256 + Int($0), radix: 16).dropFirst() }.joined() == hash)
+  }
+
+  @Test("what has never been written makes no directory")
+  func unwritten() async throws {
+    let directory = try TemporaryDirectory()
+    let log = try FileLog(directory: directory.path)
     #expect(try await log["other"].head() == 0)
     #expect(try log.keys().contains("other") == false)
   }

@@ -139,6 +139,28 @@ import Testing
     await log.close()
   }
 
+  private static let longKey = "boards/" + String(repeating: "caf\u{E9}", count: 50)
+
+  /// Trees whose keys are as long as the name of a directory, and longer.
+  private static func writeLong(to directory: String) async throws {
+    var small = FileLog.Options()
+    small.preallocatedBytes = 0
+    let log = try FileLog(directory: directory, options: small)
+    for key in [longKey, String(repeating: "k", count: 254)] { _ = try await log[key].append([1]) }
+    await log.close()
+  }
+
+  @Test("a tree whose key is too long for a file's name, as an earlier version has left it, is listed and read")
+  func readLong() async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/log"
+    try FileManager.default.copyItem(at: Self.folder.appending(path: "5"), to: URL(fileURLWithPath: path))
+    let log = try FileLog(directory: path)
+    #expect(try log.keys() == [Self.longKey, String(repeating: "k", count: 254)])
+    for key in try log.keys() { #expect(try await log[key].head() == 1) }
+    await log.close()
+  }
+
   /// Entries of a program without rules, a snapshot, and a file of entries that is not the last.
   private static func write(to directory: String) async throws {
     var small = FileLog.Options()
@@ -189,14 +211,15 @@ import Testing
     await log.close()
   }
 
-  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3", "4"])
+  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3", "4", "5"])
   func written(version: String) async throws {
     let directory = try TemporaryDirectory()
     switch version {
     case "1": try await Self.write(to: directory.path)
     case "2": try await Self.writeSealed(to: directory.path)
     case "3": try await Self.writeExported(to: directory.path)
-    default: try await Self.writeSummarized(to: directory.path)
+    case "4": try await Self.writeSummarized(to: directory.path)
+    default: try await Self.writeLong(to: directory.path)
     }
     if let path = ProcessInfo.processInfo.environment["PUREDUX_GOLDEN"] {
       try FileManager.default.copyItem(atPath: directory.path, toPath: path + version)

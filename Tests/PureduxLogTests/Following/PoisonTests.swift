@@ -347,19 +347,29 @@ import Testing
     await log.close()
   }
 
-  @Test("a log that is not on this machine has its marks where the options say")
-  func elsewhere() async throws {
+  /// A process of this program that dies while it replays a log that is not on this machine.
+  private static func die(of key: String, markedIn path: String) async {
+    await #expect(processExitsWith: .failure) { [key, path] in
+      let log = MemoryLogs()[key]
+      try await Self.fill(log)
+      var options = LogOptions.once
+      options.recoveryDirectory = path
+      _ = try await Self.open(log, options, traps: true)
+    }
+  }
+
+  /// Keys that are too long for a file's name, as capitals and Japanese letters count as three and nine bytes there.
+  private static let keys = ["a/b", String(repeating: "K", count: 100), String(repeating: "あ", count: 29)]
+
+  @Test("a log that is not on this machine has its marks where the options say, however long its key", arguments: keys)
+  func elsewhere(key: String) async throws {
     let place = try TemporaryDirectory()
-    let log = MemoryLogs()["a/b"]
+    let log = MemoryLogs()[key]
     try await Self.fill(log)
     let path = place.path + "/a/b"
-    let program = try #require(await ProgramIdentity.current())
-    do {
-      try Directory.make(path: path)
-      for _ in 0..<2 { try RecoveryMark("=a%2fb", in: Directory(path), program: program).begin(2) }
-    }
     var options = LogOptions.once
     options.recoveryDirectory = path
+    for _ in 0..<2 { await Self.die(of: key, markedIn: path) }
     await #expect(throws: StoreError.stopped(.poisoned(position: 2))) {
       try await Self.open(log, options, traps: true)
     }

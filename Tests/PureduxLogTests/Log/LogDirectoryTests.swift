@@ -38,6 +38,35 @@ import Testing
     await log.close()
   }
 
+  @Test("a tree is listed once something is written to it, however far its directory had been made before")
+  func unwritten() async throws {
+    let directory = try TemporaryDirectory()
+    do {
+      let log = try FileLog(directory: directory.path)
+      for key in ["begun", "entry", "snapshot", "truncated"] { _ = try await log[key].append([1]) }
+      _ = try await log["truncated"].append([2])
+      try await log["truncated"].erase(through: 1)
+      try await log["snapshot"].snapshots?.save(LogSnapshot(position: 1, bytes: [1]))
+      await log.close()
+    }
+    let files = FileManager.default
+    // As processes leave them that die before the first entry.
+    for name in ["=empty", "=named", "~" + String(repeating: "0", count: 64)] {
+      try files.createDirectory(atPath: directory.path + "/" + name, withIntermediateDirectories: true)
+    }
+    try files.copyItem(atPath: directory.path + "/=begun/tree", toPath: directory.path + "/=named/tree")
+    let first = FileNames.segment(1)
+    try Disk(first, in: Directory(directory.path + "/=begun"), .writing).truncate(to: RecordFormat.headerSize)
+    try files.removeItem(atPath: directory.path + "/=snapshot/" + first)
+    let log = try FileLog(directory: directory.path)
+    #expect(try await all(log.keys(prefix: "")) == ["entry", "snapshot", "truncated"])
+    #expect(try await all(log.keys(prefix: "", batch: 1)) == ["entry", "snapshot", "truncated"])
+    #expect(try log.keys() == ["entry", "snapshot", "truncated"])
+    _ = try await log["empty"].append([1])
+    #expect(try await all(log.keys(prefix: "e")) == ["empty", "entry"])
+    await log.close()
+  }
+
   @Test("a directory of logs that breaks its contract is found", arguments: FaultyLogs.Fault.allCases)
   func finds(fault: FaultyLogs.Fault) async throws {
     let violation = await #expect(throws: LogViolation.self) {
