@@ -154,9 +154,17 @@
     ) throws(LogError) -> String {
       // What somebody else has made meanwhile is there the second time.
       for _ in 0..<2 {
-        let found = try version(connection, patience)
-        if let (version, identity) = found, version == Self.version { return identity }
-        let version = found?.version ?? 0
+        var older: Int64?
+        switch try found(connection, patience) {
+        case .tables(Self.version, let identity): return identity
+        case .tables(let version, _): older = version
+        case .nothing: break
+        case .others(let names):
+          throw .refused(
+            "In the schema \(name), these are not this library's, or its table about is gone: "
+              + "\(names.joined(separator: ", ")). Name another schema in the options: a log needs one of its own.")
+        }
+        let version = older ?? 0
         guard version < Self.version else {
           throw .refused(
             "The tables in the schema \(name) are of version \(version), which a newer version of this library has "
@@ -164,7 +172,7 @@
         }
         guard makes else {
           throw .refused(
-            found == nil
+            older == nil
               ? "There are no tables in the schema \(name), and they are not to be made."
               : "The tables in the schema \(name) are of version \(version), and are not to be changed.")
         }
@@ -176,7 +184,7 @@
         do throws(LogError) {
           _ = try connection.transaction(statements + making(from: version), patience)
         } catch {
-          guard try self.version(connection, patience)?.version == Self.version else { throw error }
+          guard case .tables(Self.version, _) = try found(connection, patience) else { throw error }
         }
       }
       throw .unavailable("The tables in the schema \(name) are being made, or removed, by others.")
@@ -187,21 +195,46 @@
       return try connection.query(statement(text, .text(name)), patience).integer(0, 0) == 1
     }
 
-    private func version(
-      _ connection: Connection, _ patience: Connection.Patience
-    ) throws(LogError) -> (version: Int64, identity: String)? {
-      let there = statement("SELECT to_regclass($1) IS NOT NULL", .text(prefix + "about"))
-      guard try connection.query(there, patience).isTrue(0, 0) else { return nil }
+    /// What has the names of the tables in the schema.
+    private enum Found {
+      case nothing
+      case tables(version: Int64, identity: String)
+      /// Relations of somebody else, by their names.
+      case others([String])
+    }
+
+    private func found(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> Found {
+      let relations = try connection.query(
+        statement(
+          """
+          SELECT c.relname::text, (c.relkind = 'r' AND 2 = (
+            SELECT count(*) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0
+              AND NOT a.attisdropped AND (a.attname, a.atttypid) IN (
+                ('version', 'pg_catalog.int8'::pg_catalog.regtype), ('identity', 'pg_catalog.text'::pg_catalog.regtype))))
+          FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+          WHERE n.nspname = $1 AND c.relname::text = ANY (string_to_array($2, ' ')) ORDER BY c.relname::text
+          """, .text(name), .text(Self.relations.joined(separator: " "))), patience)
+      guard let row = (0..<relations.count).first(where: { relations.text($0, 0) == "about" }) else {
+        let names = (0..<relations.count).compactMap { relations.text($0, 0) }
+        return names.isEmpty ? .nothing : .others(names)
+      }
+      guard relations.isTrue(row, 1) else { return .others(["about"]) }
       let about = try connection.query(statement("SELECT version, identity FROM $.about"), patience)
       guard about.count == 1, let version = about.integer(0, 0), let identity = about.text(0, 1) else {
         throw .damaged(position: 0, "The table about in the schema \(name) has not one row, but \(about.count).")
       }
-      return (version, identity)
+      return .tables(version: version, identity: identity)
     }
+
+    /// The names that the tables, an index and a view take in the schema. The table `about`, which is made with all the
+    /// others, is this library's if it has its columns.
+    private static let relations = [
+      "about", "trees", "entries", "removals", "removals_rest", "snapshots", "snapshot_parts", "summaries", "contents",
+    ]
 
     /// The text at random, of tables that have been there.
     func identity(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> String {
-      guard let (_, identity) = try version(connection, patience) else {
+      guard case .tables(_, let identity) = try found(connection, patience) else {
         throw .damaged(position: 0, "The tables in the schema \(name) are gone.")
       }
       return identity

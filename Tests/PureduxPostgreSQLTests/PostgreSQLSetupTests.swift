@@ -36,6 +36,29 @@
       }
     }
 
+    /// What somebody else has under a name of ours in the schema.
+    private static let others = [
+      "TABLE about (page text)", "TABLE about (version text, identity text)", "VIEW about AS SELECT 1 AS version",
+      "SEQUENCE about", "TABLE trees (height bigint)", "TABLE entries (id bigint)", "VIEW contents AS SELECT 1 AS one",
+    ]
+
+    @Test("a schema in which others have a name of these tables is refused, and is left as it is", arguments: others)
+    func foreign(definition: String) async throws {
+      let server = try PostgreSQLServer()
+      try server.execute("CREATE \(definition)")
+      let relations = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY relname"
+      let before = try server.execute(relations)
+      let name = definition.split(separator: " ")[1]
+      let found = await failure(server.address()) { $0.schema = "public" }
+      expectRefused(found, "\(name)")
+      expectRefused(found, "another schema")
+      expectRefused(
+        await failure(server.address()) { ($0.schema, $0.makesTables) = ("public", false) }, "\(name)")
+      #expect(try server.execute(relations) == before)
+      // Beside it there is room.
+      #expect(await failure(server.address()) == nil)
+    }
+
     @Test("what a server refuses is refused, with what to do")
     func refused() async throws {
       let server = try PostgreSQLServer()
