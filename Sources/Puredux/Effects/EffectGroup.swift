@@ -35,6 +35,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     var exempt: Set<Int>
     var idleness = EffectIdleness.nothingWorks
     var number = 0
+    /// The effect or timeout that was last found to be at work. While it is, no other is looked at.
+    var busy: Busy?
+  }
+
+  /// Something that is not idle.
+  fileprivate enum Busy: Sendable {
+    case effect(Int)
+    case timeout(ObjectIdentifier)
   }
 
   /// What is known of an effect that has not ended.
@@ -222,11 +230,38 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// Whether all is idle except what is exempt. What is to be cancelled is not, until it has been.
   func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
+    mayBeIdle(except: exempt) && firstBusy(idleness, except: exempt) == nil
+  }
+
+  /// Whether every effect is known to wait for something, or to be an observer.
+  private func mayBeIdle(except exempt: Set<Int>) -> Bool {
     if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
-    if idleness == .nothingRuns, timeouts.values.contains(where: { isDue($0, except: exempt) }) { return false }
-    let known = exempt.isEmpty ? statuses.count : statuses.count { number, _ in !exempt.contains(number) }
-    return known == unfinishedCount - exempt.count
-      && statuses.allSatisfy { number, status in exempt.contains(number) || status.isIdle(idleness) }
+    return statuses.count - exempt.count { statuses[$0] != nil } == unfinishedCount - exempt.count
+  }
+
+  /// Looks at every timeout, and at every effect that is known to wait. In this order: before a timeout has ended, the
+  /// effect has been made to go on.
+  private func firstBusy(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Busy? {
+    if idleness == .nothingRuns, let (timeout, _) = timeouts.first(where: { isDue($0.value, except: exempt) }) {
+      return .timeout(timeout)
+    }
+    return statuses.first { !exempt.contains($0.key) && !$0.value.isIdle(idleness) }.map { .effect($0.key) }
+  }
+
+  private func isStillBusy(_ busy: Busy, _ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
+    switch busy {
+    case .effect(let number): statuses[number].map { !exempt.contains(number) && !$0.isIdle(idleness) } ?? false
+    case .timeout(let timeout): timeouts[timeout].map { isDue($0, except: exempt) } ?? false
+    }
+  }
+
+  /// Whether a waiter for all to be idle is to be told.
+  private func isTold(_ waiting: inout PartialWaiter) -> Bool {
+    let (idleness, exempt) = (waiting.idleness, waiting.exempt)
+    guard mayBeIdle(except: exempt) else { return false }
+    if let busy = waiting.busy, isStillBusy(busy, idleness, except: exempt) { return false }
+    waiting.busy = firstBusy(idleness, except: exempt)
+    return waiting.busy == nil
   }
 
   private func isDue(_ timeout: (number: Int, timeout: RunningEffect.Pause), except exempt: Set<Int>) -> Bool {
@@ -245,9 +280,12 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
-    var left = idleWaiters
-    let told = Self.pop(from: &left) { isIdle($0.idleness, except: $0.exempt) }
-    idleWaiters = left
+    // Most of the time, there is none.
+    if idleWaiters.isEmpty { return [] }
+    var left: ContiguousArray<PartialWaiter> = []
+    swap(&left, &idleWaiters)
+    let told = Self.pop(from: &left) { isTold(&$0) }
+    swap(&left, &idleWaiters)
     return told
   }
 
@@ -296,6 +334,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private mutating func popPartialWaiters() -> ContiguousArray<EndWaiter> {
+    if partialWaiters.isEmpty { return [] }
     var left = partialWaiters
     let told = Self.pop(from: &left) { isOver(except: $0.exempt) }
     partialWaiters = left
@@ -304,15 +343,19 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   /// Takes out the waiters that a condition holds for: checked once each, as effects' pauses may end at any time.
   private static func pop(
-    from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (PartialWaiter) -> Bool
+    from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (inout PartialWaiter) -> Bool
   ) -> ContiguousArray<EndWaiter> {
-    // Most of the time, none.
-    guard let first = waiters.firstIndex(where: isTold) else { return [] }
-    var (told, left) = (ContiguousArray([waiters[first].waiter]), ContiguousArray(waiters[..<first]))
-    for waiting in waiters[(first + 1)...] {
-      if isTold(waiting) { told.append(waiting.waiter) } else { left.append(waiting) }
+    var told: ContiguousArray<EndWaiter> = []
+    var leftCount = 0
+    for index in waiters.indices {
+      if isTold(&waiters[index]) {
+        told.append(waiters[index].waiter)
+      } else {
+        waiters.swapAt(index, leftCount)
+        leftCount += 1
+      }
     }
-    waiters = left
+    waiters.removeSubrange(leftCount...)
     return told
   }
 }

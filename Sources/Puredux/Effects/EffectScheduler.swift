@@ -1,8 +1,16 @@
+/// Work that has a place among the effects of its id.
+protocol ScheduledWork: AnyObject {
+  /// Counted in commit order: an effect with a lower place came before. Set by its scheduler, and read by nothing else.
+  var place: Int { get set }
+}
+
 /// What runs and waits under one id in one store: a pure state machine, run under its slot's lock. Each effect is
 /// treated by its own policy, beside the effects before it; later effects never hold it up.
 ///
-/// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock.
-struct EffectScheduler<Work: AnyObject> {
+/// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock. Each
+/// effect costs the same, however many others there are: effects are found by their places, and the lowest places are
+/// followed by indices that only go up.
+struct EffectScheduler<Work: ScheduledWork> {
   enum Step {
     case start(Work)
     /// Have a timer call `timerWoke` when the time has come; it is a task like the others.
@@ -21,16 +29,9 @@ struct EffectScheduler<Work: AnyObject> {
     case end
   }
 
-  /// One that has come and not ended.
-  fileprivate struct Entry {
-    let work: Work
-    /// Counted in commit order: what has a lower one came before.
-    let number: Int
-  }
-
   /// Begins when its time has come.
   fileprivate struct Held {
-    let entry: Entry
+    let work: Work
     let time: Duration
     var timer: Timer
   }
@@ -48,12 +49,17 @@ struct EffectScheduler<Work: AnyObject> {
     let end: Duration
   }
 
-  private var running: [ObjectIdentifier: Entry] = [:]
-  /// The highest number of an effect that has begun.
-  private var highestBegun = 0
-  private var lastNumber = 0
-  /// Effects that begin when fewer than `limit` of the effects before them are unfinished.
-  private var waiting = Queue<(entry: Entry, limit: Int)>()
+  /// By their places.
+  private var running: [Int: Work] = [:]
+  /// Effects that begin when fewer than `limit` of the effects before them are unfinished, by their places.
+  private var waiting: [Int: (work: Work, limit: Int)] = [:]
+  private var lastPlace = 0
+  /// No unfinished effect has a lower place.
+  private var oldest = 1
+  /// No waiting effect has a lower place.
+  private var nextWaiting = 1
+  /// How many running effects have a place lower than `nextWaiting`.
+  private var runningBefore = 0
   private var debounced: Held?
   private var throttled: (held: Held, interval: Duration)?
   private var window: Window?
@@ -73,43 +79,44 @@ struct EffectScheduler<Work: AnyObject> {
   mutating func add(
     _ work: Work, _ policy: EffectPolicy, at now: Duration, makeTimer: () -> Work
   ) -> [Step] {
-    lastNumber += 1
-    let entry = Entry(work: work, number: lastNumber)
+    lastPlace += 1
+    work.place = lastPlace
+    if count == 0 { oldest = lastPlace }
     switch policy {
-    case .latest: return cancelAll() + [start(entry)]
+    case .latest: return cancelAll() + [start(work)]
     case .newest(let limit):
-      return cancelOldest(leaving: max(1, limit) - 1) + startWaiting() + [start(entry)]
-    case .first: return [count == 0 ? start(entry) : .leaveOut(work)]
+      return cancelOldest(leaving: max(1, limit) - 1) + startWaiting() + [start(work)]
+    case .first: return [count == 0 ? start(work) : .leaveOut(work)]
     case .inTurn(let limit):
-      if count == 0 { return [start(entry)] }
+      if count == 0 { return [start(work)] }
       guard waiting.count < limit else { return [.turnAway(work)] }
-      waiting.append((entry, 1))
+      wait(work, 1)
       return []
     case .concurrent(let limit):
-      if waiting.isEmpty, count < max(1, limit) { return [start(entry)] }
-      waiting.append((entry, max(1, limit)))
+      if waiting.isEmpty, count < max(1, limit) { return [start(work)] }
+      wait(work, max(1, limit))
       return []
     case .debounced(let delay):
-      guard delay > .zero else { return cancelAll() + [start(entry)] }
+      guard delay > .zero else { return cancelAll() + [start(work)] }
       // The timer of the one that it replaces is its own from now on, if that is possible.
       let time = now + min(delay, .longest)
       let replaced = debounced.take()
       var steps = cancelAll()
-      if let replaced { steps.append(.leaveOut(replaced.entry.work)) }
+      if let replaced { steps.append(.leaveOut(replaced.work)) }
       let timer = timerWaking(at: time, inPlaceOf: replaced?.timer, makeTimer, &steps)
-      debounced = Held(entry: entry, time: time, timer: timer)
+      debounced = Held(work: work, time: time, timer: timer)
       return steps
     case .throttled(let interval, let latest):
-      guard interval > .zero else { return [start(entry)] }
+      guard interval > .zero else { return [start(work)] }
       guard let window, window.end > now || throttled != nil else {
-        return [start(entry, throttling: interval, at: now)]
+        return [start(work, throttling: interval, at: now)]
       }
       guard latest else { return [.leaveOut(work)] }
       let replaced = throttled.take()?.held
       var steps: [Step] = []
-      if let replaced { steps.append(.leaveOut(replaced.entry.work)) }
+      if let replaced { steps.append(.leaveOut(replaced.work)) }
       let timer = timerWaking(at: window.end, inPlaceOf: replaced?.timer, makeTimer, &steps)
-      throttled = (Held(entry: entry, time: window.end, timer: timer), interval)
+      throttled = (Held(work: work, time: window.end, timer: timer), interval)
       // One that waited for the replaced one may begin.
       return replaced == nil ? steps : steps + startWaiting()
     }
@@ -117,39 +124,45 @@ struct EffectScheduler<Work: AnyObject> {
 
   /// Cancels everything that is unfinished, and forgets it.
   mutating func cancelAll() -> [Step] {
-    var steps = running.values.sorted { $0.number < $1.number }.map { Step.cancel($0.work) }
-    steps += waiting.popAll().map { .leaveOut($0.entry.work) }
-    for held in held { steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)] }
+    var steps = running.values.sorted { $0.place < $1.place }.map { Step.cancel($0) }
+    steps += popWaiting().map { .leaveOut($0) }
+    for held in held { steps += [.leaveOut(held.work), .cancel(held.timer.task)] }
     running = [:]
     debounced = nil
     throttled = nil
     window = nil
+    (oldest, nextWaiting, runningBefore) = (lastPlace, lastPlace, 0)
     return steps
   }
 
   /// Cancels the oldest unfinished effects.
   private mutating func cancelOldest(leaving limit: Int) -> [Step] {
-    let surplus = count - limit
-    guard surplus > 0 else { return [] }
-    var numbers = running.values.map(\.number) + held.map(\.entry.number)
-    for index in 0..<waiting.count { if let next = waiting[index] { numbers.append(next.entry.number) } }
-    // Most of the time, one is to go.
-    let last = surplus == 1 ? numbers.min() ?? 0 : numbers.sorted()[surplus - 1]
-    let oldest = running.values.filter { $0.number <= last }.sorted { $0.number < $1.number }
-    for entry in oldest { running[ObjectIdentifier(entry.work)] = nil }
-    var steps = oldest.map { Step.cancel($0.work) }
-    for waiter in waiting.popAll() {
-      if waiter.entry.number <= last { steps.append(.leaveOut(waiter.entry.work)) } else { waiting.append(waiter) }
-    }
-    if let held = debounced, held.entry.number <= last {
-      debounced = nil
-      steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)]
-    }
-    if let held = throttled?.held, held.entry.number <= last {
-      throttled = nil
-      steps += [.leaveOut(held.entry.work), .cancel(held.timer.task)]
+    var steps: [Step] = []
+    while count > limit {
+      findOldest()
+      if let work = removeRunning(oldest) {
+        steps.append(.cancel(work))
+      } else if let (work, _) = waiting.removeValue(forKey: oldest) {
+        steps.append(.leaveOut(work))
+      } else if let held = takeHeld(oldest) {
+        steps += [.leaveOut(held.work), .cancel(held.timer.task)]
+      } else {
+        break
+      }
     }
     return steps
+  }
+
+  /// Has `oldest` be the place of an unfinished effect, if there is one besides the newest.
+  private mutating func findOldest() {
+    while oldest < lastPlace, running[oldest] == nil, waiting[oldest] == nil, !isHeld(oldest) { oldest += 1 }
+  }
+
+  private func isHeld(_ place: Int) -> Bool { debounced?.work.place == place || throttled?.held.work.place == place }
+
+  private mutating func takeHeld(_ place: Int) -> Held? {
+    if debounced?.work.place == place { return debounced.take() }
+    return throttled?.held.work.place == place ? throttled.take()?.held : nil
   }
 
   /// Whether an effect opened the current throttle window: its owners keep it, although it is over.
@@ -158,18 +171,11 @@ struct EffectScheduler<Work: AnyObject> {
   /// Forgets work that is about to be cancelled, and the window that it opened. What waited for it begins by `goOn`:
   /// not before all is cancelled, as what is cancelled may return at once.
   mutating func withdraw(_ gone: [Work]) -> [Step] {
-    let gone = Set(gone.map { ObjectIdentifier($0) })
-    for id in gone { running.removeValue(forKey: id) }
-    for waiter in waiting.popAll() where !gone.contains(ObjectIdentifier(waiter.entry.work)) { waiting.append(waiter) }
-    if let window, gone.contains(ObjectIdentifier(window.opener)) { self.window = nil }
     var steps: [Step] = []
-    if let held = debounced, gone.contains(ObjectIdentifier(held.entry.work)) {
-      debounced = nil
-      steps.append(.cancel(held.timer.task))
-    }
-    if let held = throttled?.held, gone.contains(ObjectIdentifier(held.entry.work)) {
-      throttled = nil
-      steps.append(.cancel(held.timer.task))
+    for work in gone {
+      if window?.opener === work { window = nil }
+      if removeRunning(work.place) != nil || waiting.removeValue(forKey: work.place) != nil { continue }
+      if let held = takeHeld(work.place) { steps.append(.cancel(held.timer.task)) }
     }
     return steps
   }
@@ -178,35 +184,51 @@ struct EffectScheduler<Work: AnyObject> {
   mutating func goOn(at now: Duration) -> [Step] {
     var steps: [Step] = []
     if window == nil, let (held, interval) = throttled.take() {
-      steps = [.cancel(held.timer.task), start(held.entry, throttling: interval, at: now)]
+      steps = [.cancel(held.timer.task), start(held.work, throttling: interval, at: now)]
     }
     return steps + startWaiting()
   }
 
-  mutating func ended(_ work: Work) -> [Step] {
-    running.removeValue(forKey: ObjectIdentifier(work)) != nil ? startWaiting() : []
+  mutating func ended(_ work: Work) -> [Step] { removeRunning(work.place) != nil ? startWaiting() : [] }
+
+  private mutating func removeRunning(_ place: Int) -> Work? {
+    guard let work = running.removeValue(forKey: place) else { return nil }
+    if place < nextWaiting { runningBefore -= 1 }
+    return work
+  }
+
+  private mutating func wait(_ work: Work, _ limit: Int) {
+    // All that run are before it.
+    if waiting.isEmpty { (nextWaiting, runningBefore) = (work.place, running.count) }
+    waiting[work.place] = (work, limit)
+  }
+
+  private mutating func popWaiting() -> [Work] {
+    defer { waiting = [:] }
+    return waiting.isEmpty ? [] : waiting.values.map(\.work).sorted { $0.place < $1.place }
   }
 
   private mutating func startWaiting() -> [Step] {
     var steps: [Step] = []
-    while !waiting.isEmpty, let next = waiting[0], unfinishedCount(before: next.entry.number) < next.limit {
-      _ = waiting.popFirst()
-      steps.append(start(next.entry))
+    while !waiting.isEmpty {
+      while waiting[nextWaiting] == nil {
+        if running[nextWaiting] != nil { runningBefore += 1 }
+        nextWaiting += 1
+      }
+      guard let next = waiting[nextWaiting], unfinishedBefore < next.limit else { break }
+      waiting[nextWaiting] = nil
+      steps.append(start(next.work))
     }
     return steps
   }
 
-  /// How many of the effects with a lower number are unfinished.
-  private func unfinishedCount(before number: Int) -> Int {
-    // Only effects of other policies overtake one that waits.
-    let begun = highestBegun < number ? running.count : running.values.count { $0.number < number }
-    return begun + held.count { $0.entry.number < number }
-  }
+  /// How many effects before the next that waits are unfinished.
+  private var unfinishedBefore: Int { runningBefore + held.count { $0.work.place < nextWaiting } }
 
   /// Removes an effect that has ended, when nothing is to begin any more: waiting effects are left out.
   mutating func endedLast(_ work: Work) -> [Step] {
-    running.removeValue(forKey: ObjectIdentifier(work))
-    return waiting.popAll().map { .leaveOut($0.entry.work) }
+    _ = removeRunning(work.place)
+    return popWaiting().map { .leaveOut($0) }
   }
 
   /// What a timer is to do, when it starts and whenever it wakes.
@@ -217,8 +239,8 @@ struct EffectScheduler<Work: AnyObject> {
         return .sleep(until: held.time)
       }
       debounced = nil
-      begin(held.entry)
-      return .run(held.entry.work)
+      begin(held.work)
+      return .run(held.work)
     }
     guard let (held, interval) = throttled, held.timer.task === timer else { return .end }
     guard held.time <= now else {
@@ -226,28 +248,28 @@ struct EffectScheduler<Work: AnyObject> {
       return .sleep(until: held.time)
     }
     throttled = nil
-    begin(held.entry, throttling: interval, at: now)
-    return .run(held.entry.work)
+    begin(held.work, throttling: interval, at: now)
+    return .run(held.work)
   }
 
-  private mutating func begin(_ entry: Entry) {
-    running[ObjectIdentifier(entry.work)] = entry
-    highestBegun = max(highestBegun, entry.number)
+  private mutating func begin(_ work: Work) {
+    running[work.place] = work
+    if work.place < nextWaiting { runningBefore += 1 }
   }
 
-  private mutating func begin(_ entry: Entry, throttling interval: Duration, at now: Duration) {
-    window = Window(opener: entry.work, end: now + min(interval, .longest))
-    begin(entry)
+  private mutating func begin(_ work: Work, throttling interval: Duration, at now: Duration) {
+    window = Window(opener: work, end: now + min(interval, .longest))
+    begin(work)
   }
 
-  private mutating func start(_ entry: Entry) -> Step {
-    begin(entry)
-    return .start(entry.work)
+  private mutating func start(_ work: Work) -> Step {
+    begin(work)
+    return .start(work)
   }
 
-  private mutating func start(_ entry: Entry, throttling interval: Duration, at now: Duration) -> Step {
-    begin(entry, throttling: interval, at: now)
-    return .start(entry.work)
+  private mutating func start(_ work: Work, throttling interval: Duration, at now: Duration) -> Step {
+    begin(work, throttling: interval, at: now)
+    return .start(work)
   }
 
   /// A timer that wakes at a time or before: the one of what is replaced, if it does.
@@ -265,7 +287,6 @@ struct EffectScheduler<Work: AnyObject> {
 }
 
 extension EffectScheduler: Sendable where Work: Sendable {}
-extension EffectScheduler.Entry: Sendable where Work: Sendable {}
 extension EffectScheduler.Held: Sendable where Work: Sendable {}
 extension EffectScheduler.Timer: Sendable where Work: Sendable {}
 extension EffectScheduler.Window: Sendable where Work: Sendable {}

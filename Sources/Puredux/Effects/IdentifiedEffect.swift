@@ -1,5 +1,5 @@
 /// An effect with an id, or a timer of such effects: can be cancelled on its own.
-final class IdentifiedEffect: Revocation, @unchecked Sendable {
+final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   typealias Work = @Sendable (RunningEffect, IdentifiedEffect) async -> Void
 
   private struct Life: Sendable {
@@ -8,8 +8,10 @@ final class IdentifiedEffect: Revocation, @unchecked Sendable {
     var task: Task<Void, Never>?
   }
 
-  // SAFETY: what changes is behind the lock. The compiler does not check subclasses of `Revocation`.
+  // SAFETY: what changes is behind the lock, and the place behind that of the slot. The compiler does not check
+  // subclasses of `Revocation`.
   private let life: LockedValue<Life>
+  var place = 0
 
   let owners: [EffectOwner]
   /// Where it runs or waits under its id, if it has one, and in which store.

@@ -10,8 +10,8 @@ struct StateEffectScheduler<ID: Hashable, Work: AnyObject> {
   }
 
   fileprivate struct Slot {
-    /// Begun, and not over; it may be cancelled.
-    var running: [Work]
+    /// Begun, and not over; it may be cancelled. By its identity, as there may be much of it.
+    var running: [ObjectIdentifier: Work]
     /// Begins when all of that is over.
     var next: [Work] = []
   }
@@ -33,7 +33,7 @@ struct StateEffectScheduler<ID: Hashable, Work: AnyObject> {
   mutating func end(_ id: ID) -> [Step] {
     guard let slot = slots[id] else { return [] }
     slots[id]?.next = []
-    return (slot.running + slot.next).map { .cancel($0) }
+    return (slot.running.values + slot.next).map { .cancel($0) }
   }
 
   /// All elements are gone, and none will come.
@@ -54,14 +54,14 @@ struct StateEffectScheduler<ID: Hashable, Work: AnyObject> {
 
   /// Work is over.
   mutating func ended(_ work: Work, for id: ID) -> [Step] {
-    guard var slot = slots[id] else { return [] }
-    slot.running.removeAll { $0 === work }
-    slots[id] = slot
-    return slot.running.isEmpty ? start(slot.next, for: id) : []
+    slots[id]?.running[ObjectIdentifier(work)] = nil
+    guard let slot = slots[id], slot.running.isEmpty else { return [] }
+    return start(slot.next, for: id)
   }
 
   private mutating func start(_ work: [Work], for id: ID) -> [Step] {
-    slots[id] = work.isEmpty ? nil : Slot(running: work)
+    let running = work.map { (ObjectIdentifier($0), $0) }
+    slots[id] = work.isEmpty ? nil : Slot(running: Dictionary(uniqueKeysWithValues: running))
     return work.map { .start($0, id) }
   }
 }

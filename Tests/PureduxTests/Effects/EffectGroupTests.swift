@@ -340,4 +340,42 @@ import Testing
     #expect(Array(group.end(cancelling: false).ended) == ["a"])
     #expect(group.hasEnded(except: [0], orTells: "b") == true)
   }
+
+  /// Each look at a pause may be the user's code, and is made under a lock.
+  @Test(arguments: [false, true])
+  func `a caller that waits for rest has few pauses looked at for each event, however many effects there are`(
+    haveTimeouts: Bool
+  ) {
+    let count = 2_000
+    let looks = Counter()
+    func counted() -> RunningEffect.Pause {
+      RunningEffect.Pause(for: .states) { _ in
+        looks.increment()
+        return true
+      }
+    }
+    var group = Group()
+    for effect in 0...count { _ = group.add(effect) }
+    _ = group.next(orPark: "runner")
+    #expect(!group.isIdle(.nothingRuns, orTells: "all").isIdle)
+    if haveTimeouts { for effect in 0...count { group.effect(effect, expects: counted()) } }
+    // The last one waits for nothing, so that it stands for all that still work, wherever they are looked for.
+    #expect(group.effect(count, pausesBy: over()).told.isEmpty)
+    for _ in 0..<3 {
+      for effect in 0..<count { #expect(group.effect(effect, pausesBy: counted()).told.isEmpty) }
+    }
+    // All but the first have gone on, and wait again, one after the other.
+    var pauses: [RunningEffect.Pause] = []
+    for effect in 0..<count {
+      let pause = counted()
+      pauses.append(pause)
+      _ = group.effect(effect, pausesBy: pause)
+    }
+    #expect(looks.count < 20 * count)
+    for pause in pauses.dropFirst() { pause.end() }
+    for effect in 1..<count { _ = group.effect(effect, pausesBy: counted()) }
+    #expect(looks.count < 40 * count)
+    #expect(Array(group.effect(count, pausesBy: counted()).told) == ["all"])
+    #expect(looks.count < 50 * count)
+  }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import PureduxLogTesting
 import PureduxTestSupport
 import Testing
@@ -5,8 +6,9 @@ import Testing
 @testable import Puredux
 
 /// Some work, told apart by its number.
-private final class Job: Sendable, CustomStringConvertible {
+private final class Job: ScheduledWork, CustomStringConvertible {
   let number: Int
+  var place = 0
   init(_ number: Int) { self.number = number }
   var description: String { "\(number)" }
 }
@@ -394,5 +396,52 @@ private struct Jobs {
       #expect(jobs.machine.isOver(at: jobs.now), "seed \(seed)")
       #expect(jobs.timers.isEmpty, "seed \(seed)")
     }
+  }
+
+  /// Many effects under one id, and their ends.
+  enum Crowd: CaseIterable, Sendable {
+    case waitingAndWithdrawn, replacedByTheNewest, endingBesideOneThatWaits
+
+    fileprivate func run(_ count: Int) {
+      var machine = EffectScheduler<Job>()
+      let jobs = (0..<count).map { Job($0) }
+      func add(_ job: Job, _ policy: EffectPolicy) { _ = machine.add(job, policy, at: .zero) { Job(-1) } }
+      switch self {
+      case .waitingAndWithdrawn:
+        for job in jobs { add(job, .inTurn()) }
+        for job in jobs.dropFirst() {
+          _ = machine.withdraw([job])
+          _ = machine.goOn(at: .zero)
+        }
+      case .replacedByTheNewest: for job in jobs { add(job, .newest(limit: count / 2)) }
+      case .endingBesideOneThatWaits:
+        let first = Job(-2)
+        add(first, .inTurn())
+        add(Job(-3), .inTurn())
+        for job in jobs { add(job, .newest(limit: .max)) }
+        for job in jobs { _ = machine.ended(job) }
+      }
+    }
+  }
+
+  @Test(arguments: Crowd.allCases)
+  func `many effects under one id take a time in proportion to their number`(crowd: Crowd) {
+    // The thread's own time: other work on the machine does not count.
+    func now() -> Double {
+      var time = timespec()
+      // SAFETY: the function writes to the variable, and keeps no pointer to it.
+      unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+      return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+    func time(_ count: Int) -> Double {
+      (0..<5).map { _ in
+        let beginning = now()
+        crowd.run(count)
+        return now() - beginning
+      }.min() ?? 0
+    }
+    // Linear: 8. Quadratic: 64.
+    let ratio = time(16_000) / time(2_000)
+    #expect(ratio < 28)
   }
 }
