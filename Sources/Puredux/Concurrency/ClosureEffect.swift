@@ -17,6 +17,6 @@ final class ClosureEffect: RunningEffect, @unchecked Sendable {
   override func run() async {
     guard begins() else { return }
     if let body = body.take() { await Self.$current.withValue(self) { await body(self) } }
-    runner.ended(self)
+    if !isEndTaken { runner.ended(self) }
   }
 }

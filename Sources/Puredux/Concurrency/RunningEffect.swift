@@ -21,6 +21,7 @@ import Synchronization
   private let place = Atomic(0)
   private let hasBegun = Atomic(false)
   private let isOver = Atomic(false)
+  private let endsElsewhere = Atomic(false)
   private let contents = LockedValue(Contents())
   /// Distinguishes the task that does the work from its child tasks and from the tasks that it has made.
   private let mainTask = Atomic(0)
@@ -34,6 +35,10 @@ import Synchronization
 
   /// Whether the work is to be done now: true once.
   final func begins() -> Bool { !hasBegun.exchange(true, ordering: .relaxed) }
+
+  /// The end has a place in the order, in which the runner is told of it. The task that does the work does not tell.
+  final func endIsTaken() { endsElsewhere.store(true, ordering: .relaxed) }
+  final var isEndTaken: Bool { endsElsewhere.load(ordering: .relaxed) }
 
   /// Its number among the effects of its runner.
   final var number: Int { place.load(ordering: .relaxed) }

@@ -8,7 +8,7 @@ extension StoreNode {
   /// Whether work may carry something along. Only on the tree's executor, whose variable this reads. SAFETY: `perform`
   /// is called there.
   @usableFromInline var carriesMore: Bool {
-    if needsPlacing || instrument != nil { return true }
+    if needsPlacing || tree.isOwingStarts || instrument != nil { return true }
     return unsafe tree.awaitedWorkOfExecutor != nil
   }
 
@@ -18,6 +18,11 @@ extension StoreNode {
   }
 
   @usableFromInline func performDetail(of effect: Effect<Action>) { effects.perform(effect, of: self) }
+
+  /// Work that carries nothing along, behind the other effects of the commit.
+  fileprivate func performLater(_ work: @escaping Effect<Action>.Work) {
+    effects.startLater(of: self, making: { ActionEffect(of: $0, in: self, work) })
+  }
 }
 
 /// An effect that is work and nothing else: in one object, and one function, as the frames of several would not fit
@@ -69,7 +74,7 @@ extension TreeEffects {
     // SAFETY: on the tree's executor, as `StoreNode.perform`.
     let awaitedWork = unsafe node.tree.awaitedWorkOfExecutor
     if case .work(let work) = effect.content, node.carriedContext == nil, awaitedWork == nil, node.instrument == nil {
-      return node.perform(work)
+      return node.performLater(work)
     }
     switch effect.detail {
     case .all(let parts): for part in parts { perform(part, of: node) }
@@ -85,20 +90,20 @@ extension TreeEffects {
         let work: ClosureEffect.Body = { [settings, run] running in
           await run.perform(for: node, within: running, nil, settings) { Dispatch(.effect(node, running, $0)) }
         }
-        return start(work, of: node)
+        return startLater(of: node, making: { ClosureEffect(of: $0, work) })
       }
       let now = settings.clock.now
       let slot = run.id.map { slots(of: node).makeSlot(of: $0, at: now) }
-      let effect = IdentifiedEffect(owners: run.owners, in: slot, of: node) { [settings, run] running, revocation in
+      let effect = IdentifiedEffect(owners: run.owners, in: slot, of: node, part: part) {
+        [settings, run] running, revocation in
         await run.perform(for: node, within: running, revocation, settings) {
           Dispatch(.effect(node, running, $0 ?? revocation))
         }
-        part?.end()
       }
-      effect.awaitedWork = part?.awaitedWork
       for owner in run.owners { owner.add(effect) }
       if let id = run.id, let slot { return add(effect, id, run.policy, in: slot, at: now, of: node) }
-      start({ running in await effect.run(within: running, of: node) {} }, of: node)
+      startLater(
+        of: node, making: { ClosureEffect(of: $0) { running in await effect.run(within: running, of: node) {} } })
     }
   }
 
@@ -122,15 +127,20 @@ extension TreeEffects {
     carryOut(slot.scheduler.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
+  /// - Parameter isAtOnce: Whether effects are started now, and not at the end of the commit in progress. Then this can
+  ///   be called from anywhere.
   fileprivate func carryOut(
     _ steps: [EffectScheduler<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
-    turnedAway: () -> Void = {}
+    isAtOnce: Bool = false, turnedAway: () -> Void = {}
   ) {
+    func start(_ body: @escaping ClosureEffect.Body) {
+      if isAtOnce { return self.start(body, of: node) }
+      startLater(of: node, making: { ClosureEffect(of: $0, body) })
+    }
     for step in steps {
       switch step {
-      case .start(let effect):
-        start({ [self] running in await run(effect, in: slot, within: running, of: node) }, of: node)
-      case .startTimer(let timer): start({ running in await timer.run(within: running) }, of: node)
+      case .start(let effect): start { [self] running in await run(effect, in: slot, within: running, of: node) }
+      case .startTimer(let timer): start { running in await timer.run(within: running) }
       case .cancel(let effect), .leaveOut(let effect): effect.cancel()
       case .turnAway(let effect):
         effect.cancel()
@@ -145,7 +155,8 @@ extension TreeEffects {
     await effect.run(within: running, of: node) { [self] in
       // Nothing begins behind it when the store has closed, even if its end has not come to the effects yet.
       let isLast = node.hasEnded
-      carryOut(slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
+      let steps = slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }
+      carryOut(steps, in: slot, of: node, isAtOnce: true)
     }
   }
 
@@ -187,17 +198,23 @@ extension IdentifiedEffect {
   }
 
   /// Does the work, and reports its end in its turn: what the work has dispatched can be revoked until it is committed,
-  /// so the end takes its place behind that.
+  /// so the end takes its place behind that. The effect has left its id before anything else can find it ended: before
+  /// its runner counts it as ended, and before a caller that waits for it goes on.
   func run(
     within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
   ) async {
+    running.endIsTaken()
     await run(within: running)
     let end = { @Sendable [self] in
       ended()
       leaveOwners()
+      running.runner.ended(running)
+      part?.end()
     }
-    // What the effect dispatched may still have to be committed, or to be revoked.
-    if hasDispatched { node.place(.closure { _ in end() }) } else { end() }
+    // The actions that the effect dispatched may still have to be committed, or to be revoked. And an effect that
+    // performs an action rests while the effects of that work: in a place of the order there is no moment at which none
+    // of them seems to work.
+    if hasDispatched || part != nil { node.place(.closure { _ in end() }) } else { end() }
   }
 }
 

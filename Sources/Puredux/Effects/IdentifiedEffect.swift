@@ -17,16 +17,20 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   /// Where it runs or waits under its id, if it has one, and in which store.
   weak let slot: EffectSlots.Slot?
   let node: (any AnyStoreNode)?
+  /// Its part of the work that a caller waits for, if one does: over when nothing counts the effect any more.
+  let part: AwaitedWork.Part?
 
   init(
     owners: [EffectOwner] = [], in slot: EffectSlots.Slot? = nil, of node: (any AnyStoreNode)? = nil,
-    _ work: @escaping Work
+    part: AwaitedWork.Part? = nil, _ work: @escaping Work
   ) {
     self.owners = owners
     self.slot = slot
     self.node = node
+    self.part = part
     life = LockedValue(Life(work: work))
     super.init()
+    awaitedWork = part?.awaitedWork
   }
 
   /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
@@ -61,6 +65,8 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     // Released outside the lock.
     let (work, task) = life.withLock { life in (life.work.take(), life.task) }
     task?.cancel()
+    // One that has begun is waited for until its end.
+    if work != nil { part?.end() }
     withExtendedLifetime(work) {}
   }
 }

@@ -1,6 +1,8 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 ///
-/// SAFETY: everything that changes is behind the lock. The compiler does not check subclasses of `TaskRegistry`.
+/// SAFETY: everything that changes is behind the lock, but for the owed effects, which are reached only on the tree's
+/// executor, where the reentrancy guard admits one caller at a time (`Tree.enter`). The compiler does not check
+/// subclasses of `TaskRegistry`.
 @usableFromInline final class TreeEffects: TaskRegistry, @unchecked Sendable {
   private struct Table {
     var entries = Entries()
@@ -16,6 +18,9 @@
   /// The runner whose children the tasks are, if they are not detached.
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
+  /// The effects of the commit in progress. They are started at its end, as a later effect or interceptor of the commit
+  /// may cancel them (G8).
+  private var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
 
   init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: Settings = Settings()) {
     self.settings = settings
@@ -48,6 +53,20 @@
   /// - Parameter isObserver: Whether it ends when the states of the store do, and is not waited for before that.
   func start(_ body: @escaping ClosureEffect.Body, of node: any AnyStoreNode, isObserver: Bool = false) {
     start(of: node, isObserver: isObserver, making: { ClosureEffect(of: $0, body) })
+  }
+
+  /// As `start(_:of:isObserver:)`, at the end of the commit in progress. Only on the tree's executor.
+  func startLater(of node: any AnyStoreNode, making make: @escaping (EffectRunner) -> RunningEffect) {
+    guard node.owesStarts() else { return start(of: node, making: make) }
+    owed.append((node, make))
+  }
+
+  @usableFromInline override func startOwed() {
+    var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
+    swap(&owed, &self.owed)
+    for (node, make) in owed { start(of: node, making: make) }
+    owed.removeAll(keepingCapacity: true)
+    if self.owed.isEmpty { swap(&owed, &self.owed) }
   }
 
   /// As `start(_:of:isObserver:)`, for an effect that is made for its runner.

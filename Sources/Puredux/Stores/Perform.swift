@@ -5,6 +5,8 @@ extension StoreType {
   ///
   ///     .refreshable { try? await store.perform(.refresh) }
   ///
+  /// When it returns, the effects have left their ids: an effect of the next action meets none of them.
+  ///
   /// If the calling task is cancelled, these effects are cancelled, as of that place in the order, and none begins any
   /// more; it returns when they have ended, or at once if the action still waits for a log. Effects of the state, and
   /// what interceptors themselves dispatch, belong to nobody's action, and are neither waited for nor cancelled. An
@@ -40,8 +42,12 @@ extension Route {
       await awaitedWork.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
     } onCancel: {
-      awaitedWork.cancel()
-      node.place(.closure { _ in EffectOwner.cancel([owner]) })
+      // In its place in the order, so that a commit that cancels the caller has all of its own effects.
+      node.place(
+        .closure { _ in
+          awaitedWork.cancel()
+          EffectOwner.cancel([owner])
+        })
     }
     try outcome.get()
   }

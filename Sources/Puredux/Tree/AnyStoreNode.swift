@@ -25,6 +25,10 @@
   func taskRegistry(orMake make: (TaskPriority?) -> TaskRegistry) -> TaskRegistry
   var existingTaskRegistry: TaskRegistry? { get }
 
+  /// The commit in progress begins effects, which the task registry starts at the commit's end. False if the tree is
+  /// not at work. On the executor.
+  func owesStarts() -> Bool
+
   /// Whether the action being committed was submitted before, as the order comes from elsewhere. On the executor.
   var commitsSubmitted: Bool { get }
 

@@ -131,6 +131,7 @@ extension StoreNode {
       unsafe reduce(&action, passing: stages)
       if stages.tells { unsafe tell(&action) }
     }
+    tree.startOwed()
   }
 
   /// Takes an action through the reducers of the path, publishes the result, and counts it.

@@ -194,6 +194,8 @@ import Synchronization
     tree.taskRegistry { make(tree.priority) }
   }
 
+  @usableFromInline func owesStarts() -> Bool { tree.owesStarts() }
+
   @usableFromInline var commitsSubmitted: Bool { tree.order?.isCommitting == true }
 
   @usableFromInline func committing<Failure: Error>(

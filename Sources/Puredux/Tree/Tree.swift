@@ -17,6 +17,8 @@ import Synchronization
     @inlinable static var entered: ReentrancyGuard { ReentrancyGuard(rawValue: 1) }
     /// A drain arrived meanwhile, and has still to be run.
     @inlinable static var owesDrain: ReentrancyGuard { ReentrancyGuard(rawValue: 2) }
+    /// The commit in progress begins effects, which are started at its end.
+    @inlinable static var owesStarts: ReentrancyGuard { ReentrancyGuard(rawValue: 4) }
   }
 
   /// The quantum on an executor that does not go step by step.
@@ -268,15 +270,44 @@ import Synchronization
   }
 
   @inline(__always) @inlinable func leave() {
-    let phase = reentrancyGuard.load(ordering: .relaxed)
+    if reentrancyGuard.load(ordering: .relaxed) != .entered { return leaveOwing() }
+    reentrancyGuard.store([], ordering: .relaxed)
+  }
+
+  @usableFromInline func leaveOwing() {
+    startOwed()
+    let owesDrain = reentrancyGuard.load(ordering: .relaxed).contains(.owesDrain)
     reentrancyGuard.store([], ordering: .relaxed)
     // An executor that runs jobs as they are enqueued runs this drain here.
-    if phase != .entered { scheduleDrain() }
+    if owesDrain { scheduleDrain() }
+  }
+
+  /// The commit in progress begins effects, which the task registry starts at the commit's end. False if the tree is
+  /// not at work. Only on the executor.
+  @usableFromInline nonisolated func owesStarts() -> Bool {
+    let phase = reentrancyGuard.load(ordering: .relaxed)
+    if phase.contains(.entered) { reentrancyGuard.store(phase.union(.owesStarts), ordering: .relaxed) }
+    return phase.contains(.entered)
+  }
+
+  /// Whether effects are to be started at the end of the commit in progress. Only on the executor.
+  @inlinable nonisolated var isOwingStarts: Bool { reentrancyGuard.load(ordering: .relaxed).contains(.owesStarts) }
+
+  /// A commit, or a command, is over: its effects are started. Only on the executor.
+  @inline(__always) @inlinable nonisolated func startOwed() { if isOwingStarts { startOwedNow() } }
+
+  @usableFromInline nonisolated func startOwedNow() {
+    let phase = reentrancyGuard.load(ordering: .relaxed)
+    reentrancyGuard.store(phase.subtracting(.owesStarts), ordering: .relaxed)
+    existingTaskRegistry?.startOwed()
   }
 
   /// - Parameter quantum: How many entries it performs before it lets others onto the executor.
   @inlinable func drain(_ quantum: Int) {
-    guard enter() else { return reentrancyGuard.store([.entered, .owesDrain], ordering: .relaxed) }
+    guard enter() else {
+      let phase = reentrancyGuard.load(ordering: .relaxed)
+      return reentrancyGuard.store(phase.union(.owesDrain), ordering: .relaxed)
+    }
     defer { leave() }
     var left = quantum
     var isMore = true
@@ -369,6 +400,7 @@ import Synchronization
     let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
     progress = (0, -rest)
     unsafe runs.perform(at: run, on: self)
+    startOwed()
   }
 
   /// Commits consecutive actions from one store, in place. Whether there are stages, and the callback, are looked up
@@ -399,7 +431,9 @@ import Synchronization
     // SAFETY: on this tree's executor.
     unsafe node.commit(&action)
     countCommit()
+    guard onCommit != nil else { return }
     onCommit?.tell(&action, node)
+    startOwed()
   }
 
   /// Only on the executor.

@@ -672,4 +672,88 @@ private struct Mishap: Error, Equatable {}
     #expect(answers.all == [.enqueued])
     #expect(await subject.root.state.root == Ledger(count: 2, last: 100))
   }
+
+  /// An effect that cancels another one of the same commit, in front of it.
+  enum Canceller: CaseIterable, Sendable {
+    case cancellation, latest, newest, debounced
+
+    func effect(_ begun: Record<Int>) -> Effect<Int> {
+      let effect = Effect<Int>.run { _ in begun.add(2) }
+      return switch self {
+      case .cancellation: .cancel("x")
+      case .latest: effect.id("x")
+      case .newest: effect.id("x", .newest(limit: 1))
+      case .debounced: effect.id("x", .debounced(for: .zero))
+      }
+    }
+  }
+
+  /// By the same interceptor, and by the next one on the path.
+  @Test(arguments: Kind.inMemory, Canceller.allCases)
+  func `an effect that its own commit cancels does not begin`(kind: Kind, canceller: Canceller) async throws {
+    for isAbove in [false, true] {
+      let begun = Record<Int>()
+      let first = Decide.effects { _, _ in .run { _ in begun.add(1) }.id("x") }
+      let second = Decide.effects { _, _ in canceller.effect(begun) }
+      let subject = Subject(kind)
+      if isAbove, let child = subject.children.last {
+        child.interceptActions(with: first)
+        subject.root.interceptActions(with: second)
+      } else if isAbove {
+        subject.root.interceptActions(with: Decide(combining: [first, second]))
+      } else {
+        subject.root.interceptActions(
+          with: .effects { _, _ in .all(.run { _ in begun.add(1) }.id("x"), canceller.effect(begun)) })
+      }
+      for action in 1...200 { try await subject.store.send(action) }
+      await subject.root.settled()
+      #expect(begun.all.allSatisfy { $0 == 2 }, "\(begun.all.count { $0 == 1 }) of 200 have begun")
+      // The one behind it begins, unless the next commit cancels it.
+      #expect(begun.all.isEmpty == (canceller == .cancellation))
+      #expect(await subject.root.statistics.effects.isEmpty)
+      await subject.root.shutdown()
+    }
+  }
+
+  @Test(arguments: Kind.inMemory)
+  func `one that waits does not begin with the commit that lets it, and cancels it`(kind: Kind) async throws {
+    for _ in 0..<50 {
+      let begun = Record<Int>()
+      let subject = Subject(
+        kind,
+        interceptors: .effects { action, _ in
+          let effect = Effect<Int>.run { dispatch in
+            begun.add(action)
+            try await dispatch.sleep(for: .seconds(86_400))
+          }
+          return switch action {
+          case 1: effect.id("x")
+          case 2: effect.id("x", .inTurn())
+          // Cancels the first, so that the second begins, and cancels that.
+          case 3: .all(effect.id("x", .newest(limit: 2)), .cancel("x"))
+          default: nil
+          }
+        })
+      for action in 1...3 { try await subject.store.send(action) }
+      await subject.root.settled()
+      #expect(!begun.all.contains(2) && !begun.all.contains(3))
+      await subject.root.shutdown()
+    }
+  }
+
+  @Test(arguments: Kind.inMemory)
+  func `no effect of an element begins that the same commit cancels`(kind: Kind) async throws {
+    let begun = Record<Int>()
+    let part = Interceptor<Ledger, Int>.effects { _, _ in .run { _ in begun.add(1) }.id("x") }
+    let lifted: Decide = part.lifted(state: { $0.root }, action: { $0 }, into: { $0 })
+    let subject = Subject(kind)
+    subject.children.last?.interceptActions(with: lifted)
+    subject.root.interceptActions(
+      with: subject.children.isEmpty
+        ? Decide(combining: [lifted, .effects { _, _ in .cancel("x") }]) : .effects { _, _ in .cancel("x") })
+    for action in 1...200 { try await subject.store.send(action) }
+    await subject.root.settled()
+    #expect(begun.all.isEmpty)
+    await subject.root.shutdown()
+  }
 }

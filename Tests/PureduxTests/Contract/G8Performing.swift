@@ -271,4 +271,98 @@ import Testing
     #expect(reduced.all == [2, 3])
     for root in [subject.root, other.root] { await root.shutdown() }
   }
+
+  @Test(arguments: Kind.allCases, [EffectPolicy.first, .inTurn(limit: 0)])
+  func `when it returns, its effect has left its id, and is counted nowhere`(kind: Kind, policy: EffectPolicy)
+    async throws
+  {
+    let begun = Record<Int>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action > 0 else { return nil }
+        return .run { dispatch in
+          begun.add(action)
+          // The end of an effect that has dispatched has a place in the order.
+          if action % 2 == 0 { dispatch(0) }
+        }.id("x", policy)
+      }, reporting: { Issue.record("\($0)") })
+    for action in 1...300 {
+      try await subject.store.perform(action)
+      let statistics = await subject.root.statistics
+      #expect(statistics.effects.isEmpty)
+      #expect(statistics.runningTasks == 0)
+    }
+    #expect(begun.all == Array(1...300))
+    await subject.root.shutdown()
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `an effect that performs an action goes on when the effect of that has left its id`(kind: Kind) async throws {
+    let begun = Record<Int>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, context in
+        switch action {
+        case 1:
+          context.run { store in
+            for _ in 0..<300 { try await store.perform(2) }
+          }
+        case 2: .run { _ in begun.add(2) }.id("x", .first)
+        default: nil
+        }
+      }, reporting: { Issue.record("\($0)") })
+    try await subject.store.perform(1)
+    #expect(begun.all.count == 300)
+    await subject.root.shutdown()
+  }
+
+  /// A commit that cancels the caller of its own action.
+  @Test(arguments: Kind.inMemory, ["by its id", "by its task"])
+  func `the effects of a commit that cancels the caller are cancelled from the next place in the order on`(
+    kind: Kind, way: String
+  ) async throws {
+    let (mayPerform, isOver) = (Gate(), Gate())
+    let callers = Record<Task<Void, Never>>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, context in
+        switch action {
+        case 1:
+          return context.run { store in
+            await mayPerform.wait()
+            let mayBegin = Gate()
+            let performing = Task {
+              await mayBegin.wait()
+              _ = try? await store.perform(2)
+            }
+            callers.add(performing)
+            mayBegin.open()
+            await withTaskCancellationHandler {
+              await performing.value
+            } onCancel: {
+              performing.cancel()
+            }
+            isOver.open()
+          }.id("x")
+        case 2:
+          let next = Effect<Int>.run { _ in await PureduxTesting.untilCancelled() }.id("y")
+          if way == "by its id" { return .all(.cancel("x"), next) }
+          callers.all.first?.cancel()
+          return next
+        case 3: return .run { _ in await PureduxTesting.untilCancelled() }.id("y")
+        default: return nil
+        }
+      })
+    try await subject.store.send(3)
+    try await subject.store.send(1)
+    await subject.root.settled()
+    mayPerform.open()
+    await isOver.wait()
+    // Behind the cancellation, in any case.
+    try await subject.store.send(50)
+    // The effect of 3 is cancelled, as that of 2 has come; and that of 2, with its caller.
+    #expect(await subject.root.statistics.effects["y"] == nil)
+    await subject.root.shutdown()
+  }
 }

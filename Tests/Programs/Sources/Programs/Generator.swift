@@ -17,7 +17,7 @@ public struct Features: OptionSet, Codable, Sendable {
     ("follows", .follows), ("idTypes", .idTypes), ("ends", .ends),
     ("directories", .directories), ("followersOutside", .followersOutside), ("mixedPolicies", .mixedPolicies),
     ("freely", .freely), ("makerCycles", .makerCycles), ("endsAbove", .endsAbove),
-    ("droppedDirectories", .droppedDirectories),
+    ("droppedDirectories", .droppedDirectories), ("performs", .performs),
   ]
 
   /// Shutting down a store while the program runs.
@@ -101,7 +101,10 @@ public struct Features: OptionSet, Codable, Sendable {
   /// Directories that nobody holds any more.
   public static let droppedDirectories = Features(rawValue: 1 << 46)
 
-  public static let all = Features(rawValue: (1 << 47) - 1)
+  /// Actions that are performed, by tasks and by effects, and commits that cancel their own effects.
+  public static let performs = Features(rawValue: 1 << 47)
+
+  public static let all = Features(rawValue: (1 << 48) - 1)
 }
 
 /// A reproducible generator.

@@ -15,6 +15,9 @@ enum EffectChecker {
     if expected.answers != actual.answers {
       return "gifts were answered \(actual.answers) and not \(expected.answers)"
     }
+    if expected.returned != actual.returned {
+      return "of the performed, \(actual.returned) have returned and not \(expected.returned)"
+    }
     for place in 0..<max(expected.commits.count, actual.commits.count) {
       guard place < expected.commits.count else { return "\(actual.commits[place]) is committed" }
       guard place < actual.commits.count else { return "\(expected.commits[place]) is not committed" }

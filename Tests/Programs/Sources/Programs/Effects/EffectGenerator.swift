@@ -8,6 +8,9 @@ extension EffectProgram {
 /// Makes a program of effects from a seed.
 private struct EffectProgramMaker {
   var random: SeededGenerator
+  /// For features that have joined later: programs without them stay the same.
+  var later: SeededGenerator
+  let performs: Bool
   let features: Features
   var program = EffectProgram()
   /// Where policies are not mixed, that of each id.
@@ -16,10 +19,15 @@ private struct EffectProgramMaker {
   init(seed: UInt64, features: Features) {
     random = SeededGenerator(seed: seed)
     random = SeededGenerator(seed: random.next() ^ 0xEFFE_C701)
+    later = SeededGenerator(seed: seed ^ 0x9E4F_04A1)
+    performs = Int.random(in: 0..<2, using: &later) == 0 && features.contains(.performs)
     self.features = features
   }
 
   mutating func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
+
+  /// Of programs that perform.
+  mutating func belowLater(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &later) }
 
   mutating func once(in number: Int, _ feature: Features = []) -> Bool {
     let isTrue = below(number) == 0
@@ -71,6 +79,13 @@ private struct EffectProgramMaker {
   }
 
   mutating func step(isLate: Bool) -> EffectProgram.Step {
+    if performs, belowLater(5) == 0 {
+      let begun = program.steps.indices.filter { if case .perform = program.steps[$0] { true } else { false } }
+      if !begun.isEmpty, belowLater(4) == 0 { return .cancelPerforming(begun[belowLater(begun.count)]) }
+      // Mostly the same once more.
+      let gift = gift()
+      return .perform([gift] + (0..<belowLater(4)).map { _ in belowLater(3) == 0 ? self.gift() : gift })
+    }
     switch below(24) {
     case 0..<11: return .give((0..<(1 + (below(2) == 0 ? below(4) : 0))).map { _ in gift() })
     case 11..<15: return .next
@@ -109,6 +124,11 @@ private struct EffectProgramMaker {
     deed.element = below(2)
     let orders = [0, 1, 1, 1, 1, 2, 2, 3][below(8)]
     for _ in 0..<orders { deed.orders.append(order(number, of: count)) }
+    // A cancellation of effects of the same commit, or of the effect that performs the action.
+    if performs, belowLater(4) == 0 {
+      let cancellation = EffectProgram.Order(.cancel(belowLater(4) == 0 ? .one : .zero))
+      if belowLater(2) == 0 { deed.orders.append(cancellation) } else { deed.orders.insert(cancellation, at: 0) }
+    }
     return deed
   }
 
@@ -166,6 +186,10 @@ private struct EffectProgramMaker {
       guard number >= 0 ? number + 1 < count : once(in: 2) else { continue }
       func later(_ maker: inout Self) -> Int { number + 1 + maker.below(count - number - 1) }
       if once(in: 6) { work.parts.append(.send(later(&self), to: below(program.stores.count))) }
+      if performs, belowLater(6) == 0 {
+        let store = belowLater(3) == 0 ? belowLater(program.stores.count) : 0
+        work.parts.append(.perform(later(&self), to: store))
+      }
       if once(in: 10) {
         work.parts.append(.fail)
         break
@@ -199,7 +223,14 @@ extension EffectProgram {
     while length > 0 {
       let size = length
       for start in stride(from: 0, to: steps.count, by: size) {
-        add { $0.steps.removeSubrange(start..<min(start + size, $0.steps.count)) }
+        add { program in
+          let removed = start..<min(start + size, program.steps.count)
+          program.steps.removeSubrange(removed)
+          for place in program.steps.indices {
+            guard case .cancelPerforming(let step) = program.steps[place], step >= removed.upperBound else { continue }
+            program.steps[place] = .cancelPerforming(step - removed.count)
+          }
+        }
       }
       length /= 2
     }
@@ -242,6 +273,15 @@ extension EffectProgram {
       for simpler in stateEffects[place].work.simplifications { add { $0.stateEffects[place].work = simpler } }
     }
     for step in steps.indices {
+      if case .perform(let gifts) = steps[step], gifts.count > 1 {
+        for place in gifts.indices {
+          add { program in
+            var fewer = gifts
+            fewer.remove(at: place)
+            program.steps[step] = .perform(fewer)
+          }
+        }
+      }
       if case .give(let gifts) = steps[step] {
         for place in gifts.indices {
           var fewer = gifts
@@ -274,6 +314,9 @@ extension EffectProgram.Step {
     case .give(var gifts):
       for place in gifts.indices where gifts[place].store == store { gifts[place].store = other }
       self = .give(gifts)
+    case .perform(var gifts):
+      for place in gifts.indices where gifts[place].store == store { gifts[place].store = other }
+      self = .perform(gifts)
     case .shutDown(store), .release(store), .finish(store, _): self = .next
     case .subscribe(let spec, store: store): self = .subscribe(spec, store: other)
     default: break
@@ -285,6 +328,7 @@ extension EffectProgram.Work {
   fileprivate mutating func moveSends(from store: Int) {
     for place in parts.indices {
       if case .send(let action, to: store) = parts[place] { parts[place] = .send(action, to: 0) }
+      if case .perform(let action, to: store) = parts[place] { parts[place] = .perform(action, to: 0) }
     }
   }
 

@@ -25,6 +25,8 @@ struct EffectModel {
     case delayed(until: Int)
     case asleep(until: Int, next: Int)
     case following(Int, next: Int)
+    /// Waits for a performance.
+    case performing(Int, next: Int)
     case atWork
     /// Its end comes behind what it has dispatched.
     case ending
@@ -33,7 +35,7 @@ struct EffectModel {
     var deadline: Int? {
       switch self {
       case .held(let time), .delayed(let time), .asleep(let time, _): time
-      case .waiting, .following, .atWork, .ending, .over: nil
+      case .waiting, .following, .performing, .atWork, .ending, .over: nil
       }
     }
   }
@@ -49,6 +51,10 @@ struct EffectModel {
     var status = Status.waiting
     var attempt = 0
     var beganIn = -1
+    /// The commit that began it; before the first if it was begun between commits.
+    var beganAt = -1
+    /// The performance that it belongs to.
+    var performance: Int?
     /// Of an effect of the state.
     var place: (instance: Int, element: Int)?
   }
@@ -72,8 +78,26 @@ struct EffectModel {
   }
 
   private enum Item {
-    case action(EffectCommit, by: Int?)
+    case action(EffectCommit, by: Int?, of: Int?)
     case end(Int)
+    /// The caller of a performance has been cancelled.
+    case withdraw(Int)
+  }
+
+  /// One action, with the effects that its caller waits for.
+  private struct Performance {
+    enum Caller {
+      /// The task that a step has begun, and the place of the gift.
+      case task(step: Int, gift: Int)
+      case effect(Int)
+    }
+
+    var caller: Caller
+    var isCancelled = false
+    /// How many commits of this phase there were when all was over.
+    var overAt: Int?
+    /// Whether its caller has gone on.
+    var isDone = false
   }
 
   private let program: EffectProgram
@@ -94,6 +118,12 @@ struct EffectModel {
   private var nextInstance = 0
   /// The store that is let finish.
   private var finisher: Int?
+  private var performances: [Performance] = []
+  /// The tasks that are cancelled, by their steps.
+  private var cancelledTasks: Set<Int> = []
+  /// Whether a commit is in progress, and the performance that it belongs to.
+  private var isCommitting = false
+  private var committedPerformance: Int?
 
   init(_ program: EffectProgram) {
     self.program = program
@@ -137,7 +167,19 @@ struct EffectModel {
         let commit = EffectCommit(
           store: gift.store, action: gift.action, cause: .driver(step: number, gift: place),
           carried: program.isCarrying ? number + 1 : 0)
-        queue.append(.action(commit, by: nil))
+        queue.append(.action(commit, by: nil, of: nil))
+      }
+      settle()
+    case .perform(let gifts):
+      phase.doing = .perform(gifts, step: number)
+      perform(step: number, gift: 0)
+      settle()
+    case .cancelPerforming(let step):
+      guard step < number, case .perform = program.steps[step] else { return }
+      phase.doing = .cancelPerforming(step)
+      cancelledTasks.insert(step)
+      for place in performances.indices where !performances[place].isDone {
+        if case .task(step, _) = performances[place].caller { queue.append(.withdraw(place)) }
       }
       settle()
     case .advance(let time):
@@ -200,31 +242,20 @@ struct EffectModel {
       begin(effect)
     case .delayed: enter(effect)
     case .asleep(_, let next): work(effect, from: next, isAlone: true)
-    case .waiting, .following, .atWork, .ending, .over: break
+    case .waiting, .following, .performing, .atWork, .ending, .over: break
     }
   }
 
   // MARK: The end of a phase
 
   private mutating func settle() {
-    drain()
-    // What was cancelled has returned, and what waited for that begins.
-    for place in followings.indices {
-      for (element, effect) in followings[place].running where effects[effect].status == .over {
-        followings[place].running[element] = nil
-      }
-      for (element, effect) in followings[place].next {
-        followings[place].running[element] = effect
-        begin(effect)
-      }
-      followings[place].next = [:]
-    }
-    drain()
+    goOn()
     if let store = finisher, !isBusy(below: store) {
       // What follows states only ends with them.
       cancelEffects(below: store)
       finisher = nil
       phase.isFinished = true
+      goOn()
     }
     phase.live = Set(effects.lazy.filter { $0.isLive }.map(\.key))
     phase.count = slots.values.reduce(0) { $0 + $1.unfinished.count }
@@ -233,15 +264,39 @@ struct EffectModel {
     if position > 250 || effects.count > 400 { isAmbiguous = true }
   }
 
+  /// Does all that happens before time goes on.
+  private mutating func goOn() {
+    repeat {
+      drain()
+      // What was cancelled has returned, and what waited for that begins.
+      for place in followings.indices {
+        for (element, effect) in followings[place].running where effects[effect].status == .over {
+          followings[place].running[element] = nil
+        }
+        for (element, effect) in followings[place].next {
+          followings[place].running[element] = effect
+          begin(effect)
+        }
+        followings[place].next = [:]
+      }
+      drain()
+    } while callersGoOn()
+  }
+
   private mutating func drain() {
+    noteWhatIsOver()
     while !queue.isEmpty {
       switch queue.removeFirst() {
-      case .action(let action, let effect):
-        if let effect, effects[effect].status == .over { continue }
-        guard isAlive[action.store] || isFinishing[action.store] && effect != nil else { continue }
-        commit(action)
+      case .action(let action, let effect, let performance):
+        if let effect, effects[effect].status == .over { break }
+        guard isAlive[action.store] || isFinishing[action.store] && effect != nil else { break }
+        commit(action, of: performance)
       case .end(let effect): if effects[effect].status == .ending { ended(effect) }
+      case .withdraw(let performance):
+        performances[performance].isCancelled = true
+        withdraw(effects.indices.filter { effects[$0].performance == performance })
       }
+      noteWhatIsOver()
       if position > 300 {
         isAmbiguous = true
         queue = []
@@ -249,9 +304,67 @@ struct EffectModel {
     }
   }
 
+  // MARK: Performances
+
+  /// A task performs an action, unless it has performed all of them, or is cancelled.
+  private mutating func perform(step: Int, gift: Int) {
+    guard case .perform(let gifts) = program.steps[step], gift < gifts.count, !cancelledTasks.contains(step) else {
+      return
+    }
+    let cause = EffectCause.driver(step: step, gift: gift)
+    guard isAlive[gifts[gift].store] else {
+      phase.returned.insert(cause)
+      return perform(step: step, gift: gift + 1)
+    }
+    performances.append(Performance(caller: .task(step: step, gift: gift)))
+    let commit = EffectCommit(
+      store: gifts[gift].store, action: gifts[gift].action, cause: cause, carried: program.isCarrying ? step + 1 : 0)
+    queue.append(.action(commit, by: nil, of: performances.count - 1))
+  }
+
+  private func isOver(_ performance: Int) -> Bool {
+    let isQueued = queue.contains { if case .action(_, _, performance) = $0 { true } else { false } }
+    return !isQueued && committedPerformance != performance
+      && !effects.contains { $0.performance == performance && $0.status != .over }
+  }
+
+  private mutating func noteWhatIsOver() {
+    for place in performances.indices where performances[place].overAt == nil && isOver(place) {
+      performances[place].overAt = phase.commits.count
+    }
+  }
+
+  /// Lets the callers go on whose performances are over. False if there are none.
+  private mutating func callersGoOn() -> Bool {
+    let over = performances.indices.filter { performances[$0].overAt != nil && !performances[$0].isDone }
+    // Two callers, or a caller and other commits of the phase, could come in any order.
+    var goOnCount = 0
+    for place in over {
+      performances[place].isDone = true
+      let isLate = performances[place].overAt != phase.commits.count
+      switch performances[place].caller {
+      case .task(let step, let gift):
+        phase.returned.insert(.driver(step: step, gift: gift))
+        let count = performances.count
+        perform(step: step, gift: gift + 1)
+        if performances.count == count { continue }
+      case .effect(let effect):
+        guard case .performing(place, let next) = effects[effect].status else { continue }
+        work(effect, from: next, isAlone: true)
+      }
+      goOnCount += 1
+      if isLate { isAmbiguous = true }
+    }
+    if goOnCount > 1 { isAmbiguous = true }
+    return !over.isEmpty && !isAmbiguous
+  }
+
   // MARK: Commits
 
-  private mutating func commit(_ action: EffectCommit) {
+  private mutating func commit(_ action: EffectCommit, of performance: Int? = nil) {
+    let outer = (isCommitting, committedPerformance)
+    (isCommitting, committedPerformance) = (true, performance)
+    defer { (isCommitting, committedPerformance) = outer }
     position += 1
     phase.commits.append(action)
     let path = program.path(to: action.store)
@@ -299,6 +412,7 @@ struct EffectModel {
     switch order.what {
     case .cancel(let id): cancelAll(in: slot(id))
     case .begin(let work, let id, let policy):
+      if let performance = committedPerformance, performances[performance].isCancelled { return }
       let owner =
         order.scope == .whole
         ? nil
@@ -307,7 +421,7 @@ struct EffectModel {
           element: isOfElement ? element : 0)
       let effect = Effect(
         key: .order(position, place), store: action.store, slot: id.map(slot), owner: owner, policy: policy,
-        work: work, carried: action.carried)
+        work: work, carried: action.carried, performance: committedPerformance)
       effects.append(effect)
       add(effects.count - 1)
     }
@@ -399,6 +513,7 @@ struct EffectModel {
 
   private mutating func begin(_ effect: Int) {
     effects[effect].beganIn = phases.count
+    effects[effect].beganAt = isCommitting ? position : -1
     let delay = effects[effect].work.after
     if delay > 0 { effects[effect].status = .delayed(until: now + delay) } else { enter(effect) }
   }
@@ -428,7 +543,9 @@ struct EffectModel {
         effects[effect].status = .following(count, next: place + 1)
         return
       case .dispatch(let action):
-        queue.append(.action(commit(of: action, to: store, by: effect, place), by: effect))
+        queue.append(
+          .action(
+            commit(of: action, to: store, by: effect, place), by: effect, of: effects[effect].performance))
       case .send(let action, let target):
         if !isAlone { isAmbiguous = true }
         drain()
@@ -438,6 +555,16 @@ struct EffectModel {
           drain()
         }
         if effects[effect].status == .over { return }
+      case .perform(let action, let target):
+        if !isAlone { isAmbiguous = true }
+        drain()
+        if effects[effect].status == .over { return }
+        guard isAlive[target] || isFinishing[target] && isFinishing[store] else { continue }
+        performances.append(Performance(caller: .effect(effect)))
+        effects[effect].status = .performing(performances.count - 1, next: place + 1)
+        commit(commit(of: action, to: target, by: effect, place), of: performances.count - 1)
+        drain()
+        return
       case .fail: return fail(effect, key)
       case .linger: break
       }
@@ -463,7 +590,7 @@ struct EffectModel {
     if let action = work.catching {
       let commit = EffectCommit(
         store: effects[effect].store, action: action, cause: .caught(key), carried: effects[effect].carried)
-      queue.append(.action(commit, by: effect))
+      queue.append(.action(commit, by: effect, of: effects[effect].performance))
     } else {
       phase.failed.append(key)
     }
@@ -488,11 +615,12 @@ struct EffectModel {
   private mutating func cancel(_ effect: Int) {
     let key = effects[effect].key
     if effects[effect].status == .over { return }
-    // One that has begun since the tree had settled may have been entered.
+    // One that has begun since the tree had settled may have been entered, unless the same commit has begun it.
     if effects[effect].beganIn == phases.count, let count = phase.entries[key] {
       phase.entries[key] = count > 1 ? count - 1 : nil
-      phase.maybe.insert(key)
+      if !isCommitting || effects[effect].beganAt != position { phase.maybe.insert(key) }
     }
+    if case .performing(let performance, _) = effects[effect].status { queue.append(.withdraw(performance)) }
     effects[effect].status = .over
     if let key = effects[effect].slot { slots[key]?.unfinished.removeAll { $0 == effect } }
   }
@@ -507,11 +635,17 @@ struct EffectModel {
       }
       return !isThere(owner.scope, owner.element, for: interceptor)
     }
+    withdraw(gone)
+  }
+
+  /// Cancels effects so that for others it is as if they had never been.
+  private mutating func withdraw(_ gone: [Int]) {
     if gone.isEmpty { return }
     var touched: [SlotKey] = []
     for effect in gone {
       cancel(effect)
       effects[effect].owner = nil
+      effects[effect].performance = nil
       guard let key = effects[effect].slot else { continue }
       touched.append(key)
       if slots[key]?.window?.opener == effect { slots[key]?.window = nil }
@@ -592,7 +726,7 @@ struct EffectModel {
   private mutating func giveLast(_ store: Int) {
     guard store > 0, let action = program.stores[store].atEnd else { return }
     let commit = EffectCommit(store: store, action: action, cause: .atEnd(store), carried: 0)
-    queue.append(.action(commit, by: nil))
+    queue.append(.action(commit, by: nil, of: nil))
   }
 
   private mutating func cancelEffects(below store: Int) {
@@ -636,7 +770,7 @@ struct EffectModel {
       switch effect.status {
       // What waits behind one that only follows states ends with that.
       case .over, .following, .waiting: return false
-      case .held, .delayed, .asleep, .atWork, .ending: return true
+      case .held, .delayed, .asleep, .performing, .atWork, .ending: return true
       }
     }
   }
@@ -646,7 +780,7 @@ extension EffectModel.Effect {
   /// Whether its work goes on.
   fileprivate var isLive: Bool {
     switch status {
-    case .asleep, .following: true
+    case .asleep, .following, .performing: true
     case .waiting, .held, .delayed, .atWork, .ending, .over: false
     }
   }

@@ -110,6 +110,8 @@ public struct EffectProgram: Codable, Sendable, Equatable {
     case dispatch(Int)
     /// To a store, in the order of whoever sends.
     case send(Int, to: Int)
+    /// To a store, and waits for the effects.
+    case perform(Int, to: Int)
     case fail
     case linger(Int)
   }
@@ -149,6 +151,10 @@ public struct EffectProgram: Codable, Sendable, Equatable {
   public enum Step: Codable, Sendable, Equatable {
     /// One after the other, without a pause.
     case give([Gift])
+    /// A task performs one after the other.
+    case perform([Gift])
+    /// Cancels the task that a step has begun.
+    case cancelPerforming(Int)
     /// Moves the clock, from one time at which something happens to the next.
     case advance(Int)
     /// Moves the clock to the next time at which something happens.
@@ -232,6 +238,8 @@ struct EffectPhase: Sendable, Equatable {
   /// What the driver does.
   enum Doing: Sendable, Equatable {
     case give([EffectProgram.Gift], step: Int)
+    case perform([EffectProgram.Gift], step: Int)
+    case cancelPerforming(Int)
     case time(Int)
     case shutDown(Int)
     case release(Int)
@@ -262,6 +270,8 @@ struct EffectPhase: Sendable, Equatable {
   var failed: [EffectKey] = []
   /// Whether each gift was taken.
   var answers: [Bool] = []
+  /// The gifts of tasks that perform whose calls have returned.
+  var returned: Set<EffectCause> = []
 }
 
 extension EffectProgram: CustomStringConvertible {
@@ -274,9 +284,13 @@ extension EffectProgram: CustomStringConvertible {
       for part in work.parts {
         if case .dispatch(let action) = part { new.append(action) }
         if case .send(let action, to: _) = part { new.append(action) }
+        if case .perform(let action, to: _) = part { new.append(action) }
       }
     }
-    for step in steps { if case .give(let gifts) = step { new += gifts.map(\.action) } }
+    for step in steps {
+      if case .give(let gifts) = step { new += gifts.map(\.action) }
+      if case .perform(let gifts) = step { new += gifts.map(\.action) }
+    }
     for effect in stateEffects { add(effect.work) }
     while let action = new.popLast() {
       guard used.insert(action).inserted else { continue }
@@ -358,6 +372,7 @@ extension EffectProgram.Part: CustomStringConvertible {
     case .follow(let count): "follow to \(count)"
     case .dispatch(let action): "dispatch \(action)"
     case .send(let action, let store): "send \(action) to \(store)"
+    case .perform(let action, let store): "perform \(action) on \(store)"
     case .fail: "fail"
     case .linger(let count): "linger \(count)"
     }

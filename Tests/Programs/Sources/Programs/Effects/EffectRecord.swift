@@ -153,6 +153,9 @@ struct EffectRecordChecker {
         failures.append("G8 \(work.key) was entered and never begun")
       }
     }
+    for effect in returned where effect.cancelledAt == effect.position && entries[effect.key] != nil {
+      failures.append("G8 \(effect.key) was entered, and its own commit cancels it")
+    }
     checkSlots(entries)
     checkElements()
     guard record.count != nil, record.ended.isEmpty, !record.isReplaced else { return }

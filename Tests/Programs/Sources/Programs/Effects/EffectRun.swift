@@ -44,6 +44,7 @@ final class EffectRun: Sendable {
     var live: [EffectKey: Int] = [:]
     var failed: [EffectKey] = []
     var turnedAway = 0
+    var returned: Set<EffectCause> = []
     var violations: [String] = []
     var position = 0
     // For runs at the tasks' own pace.
@@ -57,6 +58,8 @@ final class EffectRun: Sendable {
     var children: [Int: Child] = [:]
     var proxies: [Int: Store<EffectState, EffectAction>] = [:]
     var subscriptions: [Int: Subscription] = [:]
+    /// The tasks that perform, by their steps.
+    var performing: [Int: Task<Void, Never>] = [:]
     var ending: Task<Void, Never>?
     var nextInstance = 0
   }
@@ -78,6 +81,7 @@ final class EffectRun: Sendable {
       var actual = EffectPhase(doing: phase.doing)
       actual.answers = await perform(phase.doing)
       if phase.isFinished { await held.withLock({ $0.ending.take() })?.value }
+      await untilCallersWentOn(phase)
       if let root = held.withLock({ $0.root }) {
         await root.settled()
         let statistics = await root.statistics
@@ -95,6 +99,25 @@ final class EffectRun: Sendable {
     await root?.shutdown()
     clear()
     return (phases, happened.withLock { $0.violations })
+  }
+
+  /// The tasks that perform are no part of the tree, which does not wait for them when it settles. Returns when they
+  /// have gone on as expected, or after a time in which they would have.
+  private func untilCallersWentOn(_ phase: EffectPhase) async {
+    let given = phase.commits.map(\.cause).filter { if case .driver(_, let gift) = $0 { gift > 0 } else { false } }
+    if phase.returned.isEmpty { return }
+    let root = held.withLock { $0.root }
+    let end = ContinuousClock.now.advanced(by: .seconds(10))
+    while ContinuousClock.now < end {
+      let isDone = happened.withLock { happened in
+        happened.returned.isSuperset(of: phase.returned)
+          && given.allSatisfy { cause in happened.commits.contains { $0.cause == cause } }
+      }
+      if isDone { break }
+      // The tree may have to be given time for the effects that they wait for.
+      await root?.settled()
+      await Task.yield()
+    }
   }
 
   // MARK: At the tasks' own pace
@@ -135,7 +158,7 @@ final class EffectRun: Sendable {
         switch step {
         case .shutDown(let store), .release(let store), .finish(let store, _): record.ended.insert(store)
         case .intercept: record.isReplaced = true
-        case .give, .advance, .next, .subscribe, .unsubscribe: break
+        case .give, .perform, .cancelPerforming, .advance, .next, .subscribe, .unsubscribe: break
         }
       }
       return (record, happened.violations)
@@ -144,7 +167,9 @@ final class EffectRun: Sendable {
 
   private func performFreely(_ step: EffectProgram.Step, _ number: Int) async {
     switch step {
-    case .give(let gifts): _ = await perform(.give(gifts, step: number))
+    // A task that performs is no part of the tree, and may go on whenever that seems to have come to its end.
+    case .give(let gifts), .perform(let gifts): _ = await perform(.give(gifts, step: number))
+    case .cancelPerforming: break
     case .advance(let time): clock.move(to: clock.now.time + .nanoseconds(time))
     case .next: await Task.yield()
     case .shutDown(let store): await shutDown(store, .cancel)
@@ -194,6 +219,8 @@ final class EffectRun: Sendable {
       phase.live = Set(happened.live.filter { $0.value != 0 }.keys)
       phase.failed = happened.failed
       phase.turnedAway = happened.turnedAway
+      phase.returned = happened.returned
+      happened.returned = []
       happened.commits = []
       happened.entries = [:]
       happened.carried = [:]
@@ -222,6 +249,15 @@ final class EffectRun: Sendable {
         answers.append(await CarriedNumber.$current.withValue(step + 1) { await give(action, isSent: gift.isSent) })
       }
       return answers
+    case .perform(let gifts, let step):
+      let performing = begin(gifts, step: step)
+      let first = EffectCause.driver(step: step, gift: 0)
+      // Until it has its place in the order.
+      while !happened.withLock({ happened in
+        happened.returned.contains(first) || happened.commits.contains { $0.cause == first }
+      }) { await Task.yield() }
+      held.withLock { $0.performing[step] = performing }
+    case .cancelPerforming(let step): held.withLock { $0.performing[step] }?.cancel()
     case .time(let time): clock.move(to: .nanoseconds(time))
     case .shutDown(let store): await shutDown(store, .cancel)
     case .release(let store): _ = held.withLock { $0.children.removeValue(forKey: store) }
@@ -253,6 +289,20 @@ final class EffectRun: Sendable {
   }
 
   private func proxy(of store: Int) -> Store<EffectState, EffectAction>? { held.withLock { $0.proxies[store] } }
+
+  /// Begins a task that performs actions, one after the other.
+  private func begin(_ gifts: [EffectProgram.Gift], step: Int) -> Task<Void, Never> {
+    CarriedNumber.$current.withValue(step + 1) {
+      Task {
+        for (place, gift) in gifts.enumerated() where !Task.isCancelled {
+          let cause = EffectCause.driver(step: step, gift: place)
+          try? await proxy(of: gift.store)?.perform(
+            EffectAction(store: gift.store, action: gift.action, cause: cause))
+          _ = happened.withLock { $0.returned.insert(cause) }
+        }
+      }
+    }
+  }
 
   private func give(_ action: EffectAction, isSent: Bool) async -> Bool {
     guard let proxy = proxy(of: action.store) else { return false }
@@ -531,6 +581,15 @@ final class EffectRun: Sendable {
       case .send(let number, let target):
         if !Task.isCancelled, mayGive, let proxy = proxy(of: target) {
           try? await proxy.send(action(number, to: target))
+        }
+      case .perform(let number, let target):
+        if !Task.isCancelled, mayGive, let proxy = proxy(of: target) {
+          // At the tasks' own pace two could wait for each other.
+          if program.tasks > 0 {
+            try? await proxy.send(action(number, to: target))
+          } else {
+            try? await proxy.perform(action(number, to: target))
+          }
         }
       case .fail: throw Failure(key: key)
       case .linger(let count): for _ in 0..<count { await Task.yield() }
