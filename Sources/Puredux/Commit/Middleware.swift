@@ -29,9 +29,15 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let handle:
     (@Sendable (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
-  /// Whether a root store that follows a log asks it before the log.
-  private var isAdmission = false
+  /// When a root store that follows a log asks it.
+  private var decides = Decision.atCommit
   private var isInstrument = false
+
+  private enum Decision {
+    case atCommit
+    case beforeLog
+    case both
+  }
 
   /// - Parameter handle: Called with each action that is given to the store or to one below it, on the tree's executor.
   ///   What it passes to `next` is reduced before that returns, but for a child store in a tree that follows a log
@@ -79,7 +85,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// middleware, which decides at the commit, or for the reducer.
   ///
   /// It need not be a function of state and action: it may look at a clock, and at what this replica knows. In a store
-  /// that follows no log, and in a child store, it is middleware as any other, in its place.
+  /// that follows no log, and in a child store, it is middleware as any other, in its place. For one rule before the log
+  /// and at the commit there is `.guarding(atAdmission: true)`.
   @inlinable public static func admission(
     _ handle:
       @escaping @Sendable (
@@ -115,15 +122,21 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
 
   @usableFromInline var asAdmission: Middleware {
     var admission = self
-    admission.isAdmission = true
+    admission.decides = .beforeLog
     return admission
+  }
+
+  @usableFromInline var alsoAsAdmission: Middleware {
+    var both = self
+    both.decides = .both
+    return both
   }
 
   /// The single middleware that is asked before the log, or that is asked at the commit.
   @usableFromInline static func all(of middleware: [Middleware], areAdmission: Bool) -> [Middleware] {
     middleware.flatMap { middleware in
       if middleware.handle == nil { return all(of: middleware.parts, areAdmission: areAdmission) }
-      return middleware.isAdmission == areAdmission ? [middleware] : []
+      return middleware.decides != (areAdmission ? .atCommit : .beforeLog) ? [middleware] : []
     }
   }
 

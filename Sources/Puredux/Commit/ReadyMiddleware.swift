@@ -4,13 +4,24 @@ extension Middleware {
   ///     .guarding { action, room in
   ///       if case .say = action, room.isClosed { "The room is closed." } else { nil }
   ///     }
+  ///
+  /// In a root store that follows a log, `atAdmission: true` asks the closure twice (G13): as admission, so that an
+  /// action that is refused is not stored, and at the commit, on every replica, so that the rule holds between actions
+  /// that are given at the same time. Both see the same `LogRules.current`, and the closure has to be a function of
+  /// state and action. In any other store it is asked once.
+  ///
+  /// - Parameters:
+  ///   - atAdmission: Whether a root store that follows a log asks the closure before the log as well.
+  ///   - reasonAgainst: Returns why the action is stopped; nil lets it pass.
   @inlinable public static func guarding(
+    atAdmission: Bool = false,
     _ reasonAgainst: @escaping @Sendable (_ action: Action, _ state: State) -> RejectionReason?
   ) -> Middleware {
-    Middleware { action, context, next in
+    let guarding = Middleware { action, context, next in
       if let reason = reasonAgainst(action, context.state) { return context.reject(reason) }
       next(action)
     }
+    return atAdmission ? guarding.alsoAsAdmission : guarding
   }
 
   /// Reports how long each action took, including the inner middleware, the reducers and publishing; not those that are

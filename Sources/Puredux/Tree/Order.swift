@@ -109,6 +109,9 @@ extension CommitStages {
   let node: StoreNode<Action>
   let stages: CommitStages<Action>
 
+  /// Whether anything decides about an action before it is submitted.
+  package var hasMiddleware: Bool { stages.handler?.next != nil }
+
   /// Has an action that is to be submitted pass the middleware. Returns the middleware's reason if nothing was passed
   /// on.
   package func submit(_ action: inout Action) -> StoreError? {

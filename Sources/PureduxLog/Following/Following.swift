@@ -290,7 +290,13 @@ private struct Summarizing: Sendable {
   // MARK: As the order of the tree
 
   @usableFromInline func process(_ action: inout Action, _ passage: Passage<Action>) -> StoreError? {
-    sequencer.process(&action, passage) { self.withdraw($0) }
+    guard !sequencer.isCommitting, passage.hasMiddleware else {
+      return sequencer.process(&action, passage) { self.withdraw($0) }
+    }
+    // The number that the entry will carry: it changes on this executor only, and the action keeps it in the outbox.
+    return LogRules.$current.withValue(sending.withLock { $0.rules }) {
+      sequencer.process(&action, passage) { self.withdraw($0) }
+    }
   }
 
   @usableFromInline func submit(_ action: Action, _ passage: Passage<Action>) {
@@ -324,7 +330,7 @@ private struct Summarizing: Sendable {
         sending.rejected += 1
         return .failure(.rejected(reason: "The action is larger than an entry of the log may be."))
       }
-      let id = sending.outbox.append(bytes, at: now)
+      let id = sending.outbox.append(bytes, rules: sending.rules, at: now)
       if sending.outbox.isFull { admission.store(1, ordering: .relaxed) }
       // Detached, here and below: nothing that the tree does is to be done under the task-local values of a caller.
       if sending.watcher == nil { sending.watcher = Task.detached { await self.watch() } }
@@ -357,16 +363,16 @@ private struct Summarizing: Sendable {
     while true {
       // The clock is the user's code, which is not called under the lock.
       let now = clock.now
-      let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark, UInt32)? in
+      let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
         // A replica that has stopped writes nothing more: what it has applied may be wrong.
         guard sending.stop == nil, !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
         sending.isPumping = true
-        return (entry, sending.writer, sending.seen, sending.rules)
+        return (entry, sending.writer, sending.seen)
       }
-      guard let (entry, writer, seen, rules) = next else { return }
+      guard let (entry, writer, seen) = next else { return }
       let header = LogEntry.Header(
         writer: writer, first: entry.first, seen: seen, schema: actions.schema,
-        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: rules)
+        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: entry.rules)
       let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { [instrument] outcome in
         let taken = max(.zero, self.clock.now - now)

@@ -17,6 +17,8 @@ struct Outbox {
     /// Counts all actions that are taken; an action's number in the log is another one.
     let id: UInt64
     let bytes: [UInt8]
+    /// The rules that it was admitted, and is written, under.
+    let rules: UInt32
     /// When it was accepted.
     let time: Duration
     /// Whether it may be in the log: it was on its way, and was not refused.
@@ -27,6 +29,7 @@ struct Outbox {
   struct Entry {
     let id: Int
     let first: UInt64
+    let rules: UInt32
     let actions: ArraySlice<[UInt8]>
   }
 
@@ -74,10 +77,10 @@ struct Outbox {
   var isFull: Bool { bytes >= limits.pendingBytes }
 
   /// Takes an action behind those that are there. Returns its id.
-  @discardableResult mutating func append(_ action: [UInt8], at time: Duration) -> UInt64 {
+  @discardableResult mutating func append(_ action: [UInt8], rules: UInt32 = 0, at time: Duration) -> UInt64 {
     if isEmpty { lastProgress = time }
     lastItem += 1
-    items.append(Item(id: lastItem, bytes: action, time: time))
+    items.append(Item(id: lastItem, bytes: action, rules: rules, time: time))
     bytes += action.count + Self.overhead
     return lastItem
   }
@@ -105,12 +108,14 @@ struct Outbox {
     guard underWay.count < (trouble == nil ? limits.entries : 1), sentCount < count else { return nil }
     let start = head + sentCount
     var (end, size) = (start, 0)
-    while end < items.count, end - start < actionLimit {
+    while end < items.count, end - start < actionLimit, items[end].rules == items[start].rules {
       size += items[end].bytes.count + 4
       if size > limits.bytes, end > start { break }
       end += 1
     }
-    let entry = Entry(id: nextID, first: firstNumber + UInt64(sentCount), actions: items[start..<end].map(\.bytes)[...])
+    let entry = Entry(
+      id: nextID, first: firstNumber + UInt64(sentCount), rules: items[start].rules,
+      actions: items[start..<end].map(\.bytes)[...])
     nextID += 1
     if sentCount == 0 { isFirstRefused = false }
     underWay[entry.id] = entry.first..<entry.first + UInt64(end - start)

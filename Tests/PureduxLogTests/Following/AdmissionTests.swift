@@ -75,6 +75,56 @@ import Testing
     await log.close()
   }
 
+  @Test("a guard decides before the log and at the commit, under the same rules")
+  func guarding() async throws {
+    let log = GatedLog()
+    await log.open()
+    let asked = Record<String>()
+    // From rules 2 on there is no "old".
+    let guarding = Middleware<Ledger, String>.guarding(atAdmission: true) { action, ledger in
+      asked.add(action)
+      if action == "old", LogRules.current >= 2 { return "Nothing old." }
+      return ledger.entries.contains(action) ? "There is one." : nil
+    }
+    var options = LogOptions.once
+    (options.rules, options.newestRules) = (1, 2)
+    let store = try await ledger(log, options: options, middleware: [guarding])
+    // A version that knows the next rules does not enforce them yet.
+    try await store.send("old")
+    #expect(asked.all == ["old", "old"])
+    await #expect(throws: StoreError.rejected(reason: "There is one.")) { try await store.send("old") }
+    #expect(try await log.head() == 1)
+    #expect(asked.all.count == 3)
+    // Of two at the same time the commit refuses one.
+    await log.hold()
+    let sends = (0..<2).map { _ in Task { try await store.send("new") } }
+    while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
+    await log.open()
+    let outcomes = [await sends[0].result, await sends[1].result]
+    #expect(outcomes.count { if case .success = $0 { true } else { false } } == 1)
+    #expect(await store.state.entries == ["old", "new"])
+    await store.shutdown()
+  }
+
+  @Test("a guard at admission is asked once where there is no log, and in a child store", arguments: [false, true])
+  func guardingOnce(isChild: Bool) async throws {
+    let asked = Record<String>()
+    let guarding = Middleware<Ledger, String>.guarding(atAdmission: true) { action, _ in
+      asked.add(action)
+      return action == "no" ? "No." : nil
+    }
+    let root = LedgerStore(initialState: Ledger(), middleware: isChild ? [] : [guarding]) { $0.entries.append($1) }
+    let followed = try await ledger(MemoryLog())
+    let child = (isChild ? followed : root).childStore(
+      initialState: 0, stateMapping: { (ledger, _) in ledger }, middleware: isChild ? [guarding] : []
+    ) { count, _ in count += 1 }
+    try await child.send("yes")
+    await #expect(throws: StoreError.rejected(reason: "No.")) { try await child.send("no") }
+    #expect(asked.all == ["yes", "no"])
+    await child.shutdown()
+    await followed.shutdown()
+  }
+
   @Test("it runs where the action is given, and nowhere else")
   func otherReplicas() async throws {
     let log = MemoryLog()

@@ -61,6 +61,48 @@ import Testing
     }
   }
 
+  @Test("admission, and the middleware of children, see the number that the entry is written under, also as that rises")
+  func beforeLog() async throws {
+    let memory = MemoryLog()
+    let log = GatedLog(memory)
+    await log.open()
+    let seen = Record<String>()
+    func telling(_ place: String) -> @Sendable (String, MiddlewareContext<Ledger, String>, (String) -> Void) -> Void {
+      { action, _, next in
+        seen.add("\(action): \(place) \(LogRules.current)")
+        next(action)
+      }
+    }
+    var options = Self.options(1, newest: 2)
+    options.entriesUnderWay = 1
+    let store = try await Self.open(
+      log, options, middleware: [.admission(telling("admission")), Middleware(telling("commit"))])
+    let child = store.childStore(
+      initialState: 0, stateMapping: { (state, _) in state },
+      middleware: [Middleware(telling("child"))]
+    ) { count, _ in count += 1 }
+    try await child.send("a")
+    #expect(seen.all == ["a: child 1", "a: admission 1", "a: commit 1"])
+    // Of two that were admitted under the old rules one is on its way when the log is sealed, and one waits.
+    await log.hold()
+    let sends = ["b", "c"].map { action in Task { try await child.send(action) } }
+    while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
+    let seal = try await memory.append(LogEntry.Seal(rules: 2, time: 7, reason: "a test"))
+    while await store.statistics.log?.position != seal { await Task.yield() }
+    let later = Task { try await child.send("d") }
+    while await store.statistics.log?.pendingActions != 3 { await Task.yield() }
+    await log.open()
+    try await later.value
+    for send in sends { await #expect(throws: StoreError.self) { try await send.value } }
+    #expect(await store.state.entries == ["a", "d!"])
+    #expect(seen.all.filter { $0.hasPrefix("d") } == ["d: child 2", "d: admission 2", "d: commit 2"])
+    #expect(seen.all.filter { !$0.hasPrefix("d") }.allSatisfy { $0.hasSuffix(" 1") })
+    #expect(!seen.all.contains { $0 == "b: commit 2" || $0 == "c: commit 2" })
+    await child.shutdown()
+    await store.shutdown()
+    #expect(LogRules.current == .max)
+  }
+
   @Test("a version that knows the next rules, and writes under the present ones, reduces by these")
   func nextAhead() async throws {
     let log = MemoryLog()

@@ -52,7 +52,6 @@ struct BoardList: Codable, Sendable {
       switch action {
       case .add(let title):
         if let refusal = Board.Refusal(ofText: title) { return context.reject(RejectionReason(refusal.description)) }
-        if context.state.isFull { return context.reject(full) }
       case .delete(let id):
         if context.state.title(of: id) == nil { return context.reject("There is no board \(id).") }
       }
@@ -60,10 +59,10 @@ struct BoardList: Codable, Sendable {
     }
   }
 
-  /// Of two who take the last place at the same time, one gets it: the same one everywhere.
-  static let limiting = Middleware<BoardList, Action> { action, context, next in
-    if case .add = action, context.state.isFull { return context.reject(full) }
-    next(action)
+  /// A full list takes no board, and stores no refused one. Of two that take the last place at the same time, the commit
+  /// lets one pass: the same one everywhere.
+  static let guarding = Middleware<BoardList, Action>.guarding(atAdmission: true) { action, list in
+    if case .add = action, list.isFull { full } else { nil }
   }
 
   /// Removes what there is of a deleted board, on each server, when it is deleted and when the server starts: the
