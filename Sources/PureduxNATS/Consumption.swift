@@ -30,6 +30,8 @@
     /// Since when nothing has come though there is more.
     private var behind: ContinuousClock.Instant?
 
+    /// How many consumers in a row have lived, and sent nothing of the entries that are there.
+    private(set) var starvations = 0
     /// Whether the servers have said that the present consumer is made.
     private var isMade = false
     /// How long what is there may take to come: twice as long with each consumer that has sent nothing, as a slow
@@ -89,7 +91,15 @@
           lose()
           return .isLost
         }
-        guard let reply else { return .nothing }
+        guard let reply else {
+          // The heartbeat of an idle consumer. All that it has sent has come, as messages keep their order.
+          guard lastSent == number, records.isEmpty, let behind, now - behind >= Self.shortestArrival else {
+            return .nothing
+          }
+          starvations += 1
+          lose()
+          return .isLost
+        }
         question = reply
         // The server sends no more until what waits has been handed out.
         return records.isEmpty ? .hasQuestion : .hasRecords
@@ -100,6 +110,7 @@
         }
         number = place.number
         behind = nil
+        starvations = 0
         arrivalLimit = Self.shortestArrival
         guard place.position > position else { return .nothing }
         position = place.position

@@ -62,6 +62,7 @@
           return Array(records)
         case .makeConsumer(let position):
           if let failure { throw failure }
+          try checkStarvation(behind: position)
           try await makeConsumer(after: position)
         case .wait:
           if let failure { throw failure }
@@ -74,6 +75,14 @@
 
     private func answerQuestion() {
       if let question = state.withLock({ $0.consumption.takeQuestion() }) { jetStream.connection.publish(question) }
+    }
+
+    /// Throws if several consumers in a row have sent nothing of the entries that are there. The servers choose at
+    /// random where a consumer is, and one whose files are damaged may have none of these entries.
+    private func checkStarvation(behind position: UInt64) throws(LogError) {
+      guard state.withLock({ $0.consumption.starvations > 2 }) else { return }
+      throw .unavailable(
+        "The log \(tree.name ?? "") has an entry at \(tree.known), and the servers send nothing behind \(position).")
     }
 
     private func makeConsumer(after position: UInt64) async throws(LogError) {

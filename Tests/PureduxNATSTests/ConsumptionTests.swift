@@ -124,6 +124,31 @@
       #expect(last == .hasRecords)
     }
 
+    @Test("a consumer whose heartbeats say that it has sent everything is replaced, though entries are there")
+    func starved() {
+      var consumption = Consumption(after: 0)
+      var (begun, longest) = (Duration.zero, Duration.zero)
+      for tick in 0..<1200 {
+        let time = Duration.milliseconds(250) * tick
+        let now = Self.start + time
+        if consumption.token == nil {
+          longest = max(longest, time - begun)
+          begun = time
+          consumption.begin(UInt64(tick + 1), at: now)
+          consumption.made(UInt64(tick + 1), at: now)
+        }
+        // One every two seconds.
+        if let token = consumption.token, (time - begun) / .milliseconds(250) > 0, tick % 8 == 0 {
+          _ = consumption.take(Inbox.Message(kind: .status(100, reply: nil, lastSent: 0)), under: token, at: now)
+        }
+        _ = consumption.look(at: now, known: 9, silence: .seconds(5))
+      }
+      #expect(max(longest, .milliseconds(250) * 1200 - begun) <= .seconds(4))
+      #expect(consumption.starvations > 2)
+      _ = consumption.take(Self.entry(9, 1), under: consumption.token ?? 0, at: Self.start + .seconds(300))
+      #expect(consumption.starvations == 0)
+    }
+
     @Test("silence, and an entry that is there and does not come, need a new consumer")
     func silence() {
       var consumption = Consumption(after: 7)
