@@ -120,6 +120,8 @@
     }
 
     let jetStream: JetStream
+    /// Asks the servers on behalf of all stores that wait for them.
+    let probe: Probe
     let options: Options
     let heartbeat: Duration
     /// How many summaries are being saved.
@@ -158,7 +160,17 @@
         await connection.close()
         throw .refused("The servers take messages of \(connection.messageLimit) bytes only.")
       }
-      jetStream = JetStream(connection, stream: options.stream, answerLimit: options.answerLimit)
+      let jetStream = JetStream(connection, stream: options.stream, answerLimit: options.answerLimit)
+      self.jetStream = jetStream
+      probe = Probe { [weak jetStream] in
+        do throws(LogError) {
+          try await jetStream?.checkIdentity()
+          return true
+        } catch {
+          // A store finds for itself what does not pass.
+          return !error.isPassing && !error.isFull
+        }
+      }
       do {
         try await prepare(until: deadline)
       } catch {

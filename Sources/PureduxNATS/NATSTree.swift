@@ -3,7 +3,7 @@
   import PureduxLog
 
   /// The log of one tree on a cluster: a subject of the stream, and keys of the bucket.
-  final class NATSTree: LogOfEngine, SnapshotStore, SummaryStore {
+  final class NATSTree: LogOfEngine, ProbedLog, SnapshotStore, SummaryStore {
     private struct Known: Sendable {
       /// The last position that there is an entry at, as far as is known here.
       var position: UInt64 = 0
@@ -46,6 +46,7 @@
 
     let owner: NATSLog
     var engine: NATSLog { owner }
+    var probe: Probe { owner.probe }
     private let key: String
     /// The names of the key's first tree: one, and those that older versions may have given it, where the key can be
     /// spelled in several ways. None where the key is too long.

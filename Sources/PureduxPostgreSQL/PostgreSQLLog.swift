@@ -73,6 +73,8 @@
     let followers = Followers()
     let patience: Connection.Patience
     let reading: Session
+    /// Asks the database on behalf of all stores that wait for it.
+    let probe: Probe
     private let writing: Session
     let writer: Writer
     private let shared: Shared
@@ -135,6 +137,16 @@
       writing = Session(
         connection, label: "puredux.postgresql.writing", limit: options.answerLimit, isOpened: true, opening: identify)
       let reading = reading
+      let question = schema.statement("SELECT EXISTS (SELECT FROM $.trees), EXISTS (SELECT FROM $.entries)")
+      probe = Probe { [weak reading] in
+        do throws(LogError) {
+          try await reading?.run { connection throws(LogError) in _ = try connection.query(question, patience) }
+          return true
+        } catch {
+          // A store finds for itself what does not pass.
+          return !error.isPassing && !error.isFull
+        }
+      }
       writer = Writer(writing, schema, answerLimit: options.answerLimit) { trees in
         Self.tell(trees, shared, reading, patience)
       }

@@ -4,7 +4,7 @@
   import PureduxLog
 
   /// The log of one tree in a database: a row with its head, and its entries.
-  final class PostgreSQLTree: LogOfEngine, DenseLog, SnapshotStore, SummaryStore {
+  final class PostgreSQLTree: LogOfEngine, ProbedLog, DenseLog, SnapshotStore, SummaryStore {
     /// What the row of a tree says.
     private struct Row {
       var head: UInt64
@@ -14,6 +14,7 @@
 
     let owner: PostgreSQLLog
     var engine: PostgreSQLLog { owner }
+    var probe: Probe { owner.probe }
     /// As it is written.
     let text: String
     /// As it is in the table.

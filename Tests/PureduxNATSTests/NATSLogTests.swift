@@ -109,6 +109,18 @@
       await log.close()
     }
 
+    @Test("stores that wait for a server do not poll", arguments: [false, true])
+    func noPolling(isBusy: Bool) async throws {
+      let server = try NATSServer()
+      defer { server.kill() }
+      let log = try await Self.open(server)
+      let (attempts, haveAll) = try await attemptsWhileAway(
+        of: { log[$0] }, stores: 20, isBusy: isBusy, stopping: { server.kill() }, starting: { try server.start() })
+      #expect(attempts <= (isBusy ? 6 : 1))
+      #expect(haveAll == 20)
+      await log.close()
+    }
+
     @Test("a log that has lost what it had acknowledged stops the stores that append to it")
     func beginsAnew() async throws {
       let server = try NATSServer()

@@ -36,3 +36,75 @@ package func statesAfterOutages(
   }
   return (states, isAccepted)
 }
+
+/// Has idle stores follow trees of an engine whose server goes away for some seconds and comes back.
+///
+/// - Parameter isBusy: Whether each store has an action on its way to the log.
+/// - Returns: How often each store has tried its log meanwhile, and how many have what they were sent in the end.
+package func attemptsWhileAway(
+  of engine: (String) -> any OrderedLog, stores count: Int, isBusy: Bool = false, stopping stop: () throws -> Void,
+  starting start: () throws -> Void
+) async throws -> (perStore: Double, haveAll: Int) {
+  var options = LogOptions()
+  options.reporting = { _ in }
+  let logs = (0..<count).map { CountedLog(engine("idle \($0)")) }
+  var stores: [RootStore<[String], String>] = []
+  for log in logs {
+    let store = try await RootStore<[String], String>(
+      following: log, initialState: [], options: FollowingOptions(log: options)
+    ) { $0.append($1) }
+    try await store.send("before")
+    stores.append(store)
+  }
+  try stop()
+  if isBusy { for store in stores { _ = store.dispatch("during") } }
+  for store in stores { for await phase in store.logPhases() { if case .waiting = phase { break } } }
+  let before = logs.reduce(0) { $0 + $1.attempts }
+  // However long it is: without polling the count does not depend on it.
+  try await Task.sleep(for: .seconds(4))
+  let attempts = logs.reduce(0) { $0 + $1.attempts } - before
+  try start()
+  for store in stores { for await phase in store.logPhases() where phase == .following { break } }
+  var haveAll = 0
+  for store in stores {
+    try await store.send("after")
+    if await store.state == ["before"] + (isBusy ? ["during"] : []) + ["after"] { haveAll += 1 }
+    await store.shutdown()
+  }
+  return (Double(attempts) / Double(count), haveAll)
+}
+
+/// Another log, and how often it was tried: how often entries were given to it, or asked for anew, and its head.
+package final class CountedLog: ProbedLog {
+  private let log: any OrderedLog
+  private let count = LockedValue(0)
+  package let probe: Probe
+
+  package init(_ log: any OrderedLog) {
+    self.log = log
+    probe = (log as? any ProbedLog)?.probe ?? Probe { true }
+  }
+
+  package var attempts: Int { count.withLock { $0 } }
+  package var entryLimit: Int { log.entryLimit }
+  package var snapshots: (any SnapshotStore)? { log.snapshots }
+  package var summaries: (any SummaryStore)? { log.summaries }
+  package var name: String? { log.name }
+
+  package func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    count.withLock { $0 += 1 }
+    log.append(entry, outcome: outcome)
+  }
+
+  package func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    count.withLock { $0 += 1 }
+    return log.records(after: position)
+  }
+
+  package func head() async throws(LogError) -> UInt64 {
+    count.withLock { $0 += 1 }
+    return try await log.head()
+  }
+
+  package func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}

@@ -159,6 +159,8 @@ private struct Summarizing: Sendable {
   typealias Phase = LogStatistics.Phase
 
   private let log: any OrderedLog
+  /// The probe of the log's engine, if it has one.
+  private let probe: Probe?
   private let actions: LogCoding<Action>
   private let states: LogCoding<State>?
   private let options: LogOptions
@@ -183,6 +185,7 @@ private struct Summarizing: Sendable {
     codings: LogCodings<State, Action>, options own: FollowingOptions<State, Action>, clock: ElapsedClock
   ) {
     self.log = log
+    probe = (log as? any ProbedLog)?.probe
     actions = codings.actions
     states = codings.states
     options = own.log
@@ -446,6 +449,10 @@ private struct Summarizing: Sendable {
         }
       }
       pump()
+      // With a limit, overdue actions are looked for at each interval.
+      if options.sendLimit == nil, sending.withLock({ $0.outbox.trouble?.trouble == .unavailable }) {
+        await probe?.untilAnswered()
+      }
     }
   }
 
@@ -547,6 +554,8 @@ private struct Summarizing: Sendable {
         }
       }
       guard await clock.sleep(for: options.retryInterval) else { return }
+      // A store that is being opened tries by itself until its limit is over.
+      if sending.withLock({ $0.recovered != nil }) { await probe?.untilAnswered() }
     }
   }
 
@@ -554,7 +563,10 @@ private struct Summarizing: Sendable {
   /// it has no more than was applied.
   private func tellReturn(of delivery: Int, to core: StoreCore<State, Action>) async {
     while await clock.sleep(for: options.retryInterval) {
-      guard let head = try? await log.head() else { continue }
+      guard let head = try? await log.head() else {
+        await probe?.untilAnswered()
+        continue
+      }
       let isTold = LockedValue(false)
       await core.turn { tree in
         let position = self.applying.withLock { $0.fold.position }

@@ -20,7 +20,8 @@ public struct LogOptions: Sendable {
   /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
   /// that throws. Counted anew when the log has been found, when it has delivered something, and for `atStart`.
   public var openingLimit = Duration.seconds(10)
-  /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond.
+  /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond. While a NATS
+  /// cluster or a database does not answer, its engine asks for all open stores, and they try again when it answers.
   public var retryInterval = Duration.milliseconds(250)
   /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
   public var patience = Duration.seconds(2)
