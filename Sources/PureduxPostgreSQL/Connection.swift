@@ -16,6 +16,40 @@
     var parameters: [Parameter] = []
   }
 
+  /// The server's settings for a connection: the server itself ends a statement that waits for a lock, and one that
+  /// nobody waits for any more. They are in the startup packet, as a statement waits for the lock of a table while it is
+  /// planned, and nothing that the statement itself sets holds by then.
+  struct Settings: Sendable {
+    /// In milliseconds.
+    let lockTimeout: Int
+    /// In milliseconds; nil for the role's. It does not end the wait of a commit for a standby.
+    let statementTimeout: Int?
+
+    /// - Parameters:
+    ///   - answerLimit: How long a caller waits for an answer. The server gives up somewhat earlier, so that the caller
+    ///     gets its error.
+    ///   - limitsStatements: Whether no caller waits longer than that for any statement.
+    init(answerLimit: Duration, limitsStatements: Bool) {
+      let milliseconds = min(max(0.1, answerLimit / .seconds(1)), 2_000_000) * 1000
+      lockTimeout = Int(milliseconds * 0.8)
+      statementTimeout = limitsStatements ? Int(milliseconds * 0.9) : nil
+    }
+
+    /// The server's messages about a commit are heard, whatever the role or the connection string sets.
+    private var values: [(name: String, value: String)] {
+      [("lock_timeout", "\(lockTimeout)"), ("client_min_messages", "warning")]
+        + (statementTimeout.map { [("statement_timeout", "\($0)")] } ?? [])
+    }
+
+    var options: String { values.map { "-c \($0.name)=\($0.value)" }.joined(separator: " ") }
+
+    /// Sets them for the transaction that it is in.
+    var statement: Statement {
+      let calls = values.map { "set_config('\($0.name)', '\($0.value)', true)" }
+      return Statement(text: "SELECT " + calls.joined(separator: ", "))
+    }
+  }
+
   /// One connection of libpq, through its asynchronous functions: who calls waits at most as long as it says, on a
   /// queue whose threads may wait.
   // SAFETY: the pointer is what libpq has made; it is destroyed by `deinit` only, behind all else. libpq's functions
@@ -46,9 +80,8 @@
     private(set) var isLeft = false
     /// Which of the statements that were asked for together last the server has not taken, where it is one of them.
     private(set) var refused: Int?
-    /// Whether a transaction has to say that what others have committed meanwhile is to be seen: without it an append
-    /// fails that has waited for another one.
-    private var saysIsolation = false
+    /// The statements that each transaction begins with; empty if a single statement needs no transaction of its own.
+    private var preamble: [Statement] = []
     /// Whether the log has been opened: what a server refuses since then it may take later, as a password was changed,
     /// say, or a right taken away. It was not told about an entry that there never will be one.
     var isOpened = false
@@ -93,19 +126,29 @@
     /// Connects, and does not wait for longer than a limit. The connection string is read before the defaults of this
     /// library, and each `host` of it is tried, beginning with the one of a number.
     static func open(
-      _ text: String, beginningWith host: Int, for session: ObjectIdentifier, limit: Duration
+      _ text: String, settings: Settings, beginningWith host: Int, for session: ObjectIdentifier, limit: Duration
     ) throws(LogError) -> Connection {
-      let parameters = [
+      var parameters = [
         ("target_session_attrs", "read-write"), ("keepalives_idle", "10"), ("keepalives_interval", "5"),
         ("keepalives_count", "3"), ("fallback_application_name", "puredux"), ("dbname", text),
         ("client_encoding", "UTF8"),
       ]
-      var opened = try start(parameters, for: session)
-      if host > 0, let hosts = opened.hosts(beginningWith: host) {
-        opened = try start(parameters + hosts, for: session)
+      // libpq reads all options before it finds that this value is none, and connects to no server.
+      let unconnected = try start(parameters + [("target_session_attrs", "none of these")], for: session)
+      if host > 0, let hosts = unconnected.hosts(beginningWith: host) { parameters += hosts }
+      let options = [unconnected.options()["options"], settings.options].compactMap(\.self).joined(separator: " ")
+      let limit = unconnected.ownLimit ?? limit
+      do throws(LogError) {
+        let opened = try start(parameters + [("options", options)], for: session)
+        try opened.connect(limit: limit)
+        return opened
+      } catch {
+        // A pooler takes no settings in the startup packet: each transaction begins with them.
+        guard Failure.isOfStartupParameter(error) else { throw error }
+        let opened = try start(parameters, for: session)
+        try opened.connect(limit: limit)
+        return opened
       }
-      try opened.connect(limit: opened.ownLimit ?? limit)
-      return opened
     }
 
     private static func start(
@@ -218,15 +261,28 @@
 
     // MARK: Asking
 
-    /// Asks how transactions are isolated that do not say it: what the role, the database or the server sets.
-    func askIsolation(_ patience: Patience) throws(LogError) {
-      let statement = Statement(text: "SELECT current_setting('default_transaction_isolation') <> 'read committed'")
-      saysIsolation = try ask(statement, patience).isTrue(0, 0)
+    private static let begin = Statement(text: "BEGIN ISOLATION LEVEL READ COMMITTED")
+
+    /// Finds out whether each transaction has to set its isolation and limits itself: if the role, the database or the
+    /// server has another isolation as the default, or a pooler has dropped the settings of the startup packet. In
+    /// another isolation an append fails that has waited for another one.
+    func checkSettings(_ settings: Settings, _ patience: Patience) throws(LogError) {
+      let statement = Statement(
+        text: """
+          SELECT current_setting('default_transaction_isolation') <> 'read committed', (
+            SELECT setting FROM pg_catalog.pg_settings WHERE name = 'lock_timeout') <> '\(settings.lockTimeout)'
+          """)
+      let answer = try ask(statement, patience)
+      if answer.isTrue(0, 1) {
+        preamble = [Self.begin, settings.statement]
+      } else if answer.isTrue(0, 0) {
+        preamble = [Self.begin]
+      }
     }
 
     /// Asks one thing, in a transaction of its own.
     func query(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
-      if saysIsolation { try transaction([statement], patience)[0] } else { try ask(statement, patience) }
+      if preamble.isEmpty { try ask(statement, patience) } else { try transaction([statement], patience)[0] }
     }
 
     private func ask(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
@@ -251,8 +307,8 @@
       (notices.isUnreplicated, refused) = (false, nil)
       // SAFETY: the connection is there; nothing is under way on it, as each call reads all its answers.
       guard unsafe PQenterPipelineMode(connection) == 1 else { throw lost(message) }
-      let begin = Statement(text: "BEGIN ISOLATION LEVEL READ COMMITTED")
-      for statement in [begin] + statements + [Statement(text: "COMMIT")] { try send(statement) }
+      let preamble = preamble.isEmpty ? [Self.begin] : preamble
+      for statement in preamble + statements + [Statement(text: "COMMIT")] { try send(statement) }
       guard unsafe PQpipelineSync(connection) == 1 else { throw lost(message) }
       try flush(patience)
       var answers: [Answer] = []
@@ -263,8 +319,8 @@
         if next.isSync { break }
         if next.isSkipped { continue }
         if let error = next.failure() {
-          // Behind the beginning.
-          if failure == nil, statements.indices.contains(answers.count - 1) { refused = answers.count - 1 }
+          let place = answers.count - preamble.count
+          if failure == nil, statements.indices.contains(place) { refused = place }
           failure = failure ?? error
         } else {
           answers.append(next)
@@ -281,10 +337,10 @@
         throw found(failure)
       }
       try checkCommit()
-      guard isCommitted, answers.count == statements.count + 2 else {
+      guard isCommitted, answers.count == preamble.count + statements.count + 1 else {
         throw lost("The database has not committed a transaction, and has not said why.")
       }
-      return Array(answers[1...statements.count])
+      return Array(answers[preamble.count..<preamble.count + statements.count])
     }
 
     private func checkCommit() throws(LogError) {

@@ -56,6 +56,11 @@
       }
     }
 
+    /// Whether a pooler has refused a connection for the settings in its startup packet.
+    static func isOfStartupParameter(_ error: LogError) -> Bool {
+      if case .unavailable(let text) = error { text.contains("unsupported startup parameter") } else { false }
+    }
+
     /// Whether somebody has locked what a statement has waited for: perhaps a commit that waits for a standby in vain.
     static func isLocked(_ error: LogError) -> Bool {
       if case .unavailable(let text) = error { text.contains("PostgreSQL says 55P03") } else { false }

@@ -126,8 +126,10 @@
         shared.channel.withLock { $0 = "puredux " + identity }
       }
       let followers = followers
-      reading = Session(connection, label: "puredux.postgresql.reading", limit: options.answerLimit, isOpened: false) {
-        texts in
+      reading = Session(
+        connection, label: "puredux.postgresql.reading", limit: options.answerLimit, limitsStatements: true,
+        isOpened: false
+      ) { texts in
         for text in texts { Self.notified(text, of: shared.sender, followers) }
       } opening: { connection throws(LogError) in
         try identify(connection)
@@ -135,7 +137,8 @@
         _ = try connection.query(Statement(text: "LISTEN \"\(channel)\""), patience)
       }
       writing = Session(
-        connection, label: "puredux.postgresql.writing", limit: options.answerLimit, isOpened: true, opening: identify)
+        connection, label: "puredux.postgresql.writing", limit: options.answerLimit, limitsStatements: false,
+        isOpened: true, opening: identify)
       let reading = reading
       let question = schema.statement("SELECT EXISTS (SELECT FROM $.trees), EXISTS (SELECT FROM $.entries)")
       probe = Probe { [weak reading] in

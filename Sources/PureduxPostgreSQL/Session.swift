@@ -57,20 +57,24 @@
     let queue: DispatchQueue
     private let text: String
     private let limit: Duration
+    private let settings: Settings
     private let opening: Opening
     /// Called on the queue with what notifications say.
     private let notified: (@Sendable (_ texts: [String]) -> Void)?
     /// Used on the queue only.
     private let state: LockedValue<State>
 
-    /// - Parameter isOpened: Whether the log has been opened by another session.
+    /// - Parameters:
+    ///   - limitsStatements: Whether no caller waits longer than the limit for any statement.
+    ///   - isOpened: Whether the log has been opened by another session.
     init(
-      _ text: String, label: String, limit: Duration, isOpened: Bool, notified: (@Sendable ([String]) -> Void)? = nil,
-      opening: @escaping Opening
+      _ text: String, label: String, limit: Duration, limitsStatements: Bool, isOpened: Bool,
+      notified: (@Sendable ([String]) -> Void)? = nil, opening: @escaping Opening
     ) {
       state = LockedValue(State(isOpened: isOpened))
       self.text = text
       self.limit = limit
+      settings = Settings(answerLimit: limit, limitsStatements: limitsStatements)
       self.notified = notified
       self.opening = opening
       queue = DispatchQueue(label: label)
@@ -120,8 +124,9 @@
       }
       if let present { return present }
       do throws(LogError) {
-        let connection = try Connection.open(text, beginningWith: host, for: ObjectIdentifier(self), limit: limit)
-        try connection.askIsolation(Connection.Patience(limit: limit))
+        let connection = try Connection.open(
+          text, settings: settings, beginningWith: host, for: ObjectIdentifier(self), limit: limit)
+        try connection.checkSettings(settings, Connection.Patience(limit: limit))
         try opening(connection)
         let watch = notified.flatMap { _ in Watch(connection, queue) { [weak self] in self?.receive() } }
         state.withLock { state in

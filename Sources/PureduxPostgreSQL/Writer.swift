@@ -130,10 +130,15 @@
         for index in groups.indices { groups[index].head = head }
         let blocked = blocked.withLock { $0 }
         let free = groups.filter { !blocked.contains($0.id) }
-        for start in stride(from: 0, to: free.count, by: Self.treeLimit) {
-          write(Array(free[start..<min(start + Self.treeLimit, free.count)]))
+        let together = stride(from: 0, to: free.count, by: Self.treeLimit).map { start in
+          Array(free[start..<min(start + Self.treeLimit, free.count)])
         }
-        for group in groups where blocked.contains(group.id) { write([group]) }
+        // Shuffled, as the trees behind one that is still locked have to wait for the next time.
+        let alone = groups.filter { blocked.contains($0.id) }.shuffled().map { [$0] }
+        var lock: LogError?
+        for some in together + alone {
+          if let lock { some.forEach { tell($0, .failure(lock), isLate: false) } } else { lock = write(some) }
+        }
       }
     }
 
@@ -182,8 +187,10 @@
       }
     }
 
-    private func write(_ groups: [Group]) {
-      if groups.isEmpty { return }
+    /// - Parameter isRepeated: Whether one of these was tried before, together with a tree that somebody has locked.
+    /// - Returns: The failure if somebody has locked all that was tried: the whole table, say.
+    @discardableResult private func write(_ groups: [Group], isRepeated: Bool = false) -> LogError? {
+      if groups.isEmpty { return nil }
       let isTold = LockedValue(false)
       let limit = patience.withLock { $0 }
       let wait = Connection.Patience(limit: answerLimit) { waited in
@@ -227,16 +234,21 @@
       let isLate = isTold.withLock { $0 }
       switch outcome {
       case .failure(let error):
-        if let place = refused.withLock({ $0 }), !error.isFull {
+        let isLocked = Failure.isLocked(error)
+        if isLocked, isRepeated {
+          groups.forEach { tell($0, .failure(error), isLate: isLate) }
+        } else if let place = refused.withLock({ $0 }), !error.isFull {
           // One tree alone is what is wrong: the others do without it, and come before it the next time.
           blocked.withLock { _ = $0.insert(groups[place].id) }
           tell(groups[place], .failure(error), isLate: isLate)
           var others = groups
           others.remove(at: place)
-          if !isLate { write(others) }
+          let failure = isLate ? nil : write(others, isRepeated: isLocked)
+          return others.isEmpty && isLocked ? error : failure
         } else {
           groups.forEach { tell($0, .failure(error), isLate: isLate) }
         }
+        return isLocked ? error : nil
       case .success(let bases):
         patience.withLock { $0 = answerLimit }
         blocked.withLock { $0.subtract(groups.map(\.id)) }
@@ -248,6 +260,7 @@
           tell(group, base, isLate: isLate)
         }
         committed(written)
+        return nil
       }
     }
 
