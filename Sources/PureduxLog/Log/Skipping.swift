@@ -40,12 +40,12 @@ extension OrderedLog {
     if case .standIn = LogEntry.decode(entry.bytes) {
       throw .refused("The entry at position \(position) stands in for one that the snapshot has.")
     }
-    try await expectSkippable(position)
+    try await expectSkippable(position, about: entry.skipped)
     let decision = LogEntry.Decision(
       skipped: position, time: LogEntry.now, reason: reason, takesBack: LogEntry.isDecision(entry.bytes))
     let place = try await append(LogEntry.encode(decision))
     do throws(LogError) {
-      try await expectSkippable(position)
+      try await expectSkippable(position, about: entry.skipped)
     } catch {
       // A snapshot has been saved, or the log truncated, meanwhile. Of any other error the next store finds out.
       guard case .refused = error else { return place }
@@ -62,12 +62,22 @@ extension OrderedLog {
   }
 
   /// Throws `LogError.refused` if no program can replay the log without an entry.
-  private func expectSkippable(_ position: UInt64) async throws(LogError) {
+  ///
+  /// - Parameter skipped: The entry that the one at this position decides about, if it is a decision.
+  private func expectSkippable(_ position: UInt64, about skipped: UInt64?) async throws(LogError) {
     let instead = "Send an action that takes back its effect instead, or restore a backup from before it."
     if let (snapshot, first) = try await covering(position) {
       throw .refused(
         "The snapshot at position \(snapshot) has the entry at position \(position), and the log was truncated: the first "
           + "entry left is \(first). No program can replay it without the entry. \(instead)")
+    }
+    // Behind a seal the old program saves its snapshot before decisions that it knows, and has carried out.
+    if let skipped, let fold = try await snapshotFold(), skipped <= fold.position, fold.position < position,
+      fold.decided.contains(skipped)
+    {
+      throw .refused(
+        "The snapshot at position \(fold.position) has carried out the decision at position \(position), and is without the "
+          + "entry at position \(skipped). \(instead)")
     }
     if let (snapshot, seal) = try await straddled(skipping: position) {
       throw .refused(

@@ -156,6 +156,30 @@ import Testing
     }
   }
 
+  @Test("a decision that the snapshot of a seal has carried out already is not taken back")
+  func carriedOut() async throws {
+    let log = MemoryLogs()["tree"]
+    func open(_ rules: UInt32, ignoresSnapshots: Bool = false) async throws -> LedgerStore {
+      var options = Self.options(ignoresSnapshots: ignoresSnapshots)
+      (options.rules, options.oldestRules) = (rules, rules)
+      return try await ledger(log, options: options)
+    }
+    let old = try await open(0)
+    for name in ["1", "2"] { try await old.send(name) }
+    #expect(try await old.sealLog(forRules: 1, reason: "other rules") == 3)
+    await old.shutdown()
+    let new = try await open(1)
+    try await new.send("4")
+    await new.shutdown()
+    let decision = try await log.skip(position: 1, reason: "a mistake")
+    await #expect(throws: StoreError.stopped(.newerRules(position: 4))) { try await open(0, ignoresSnapshots: true) }
+    #expect(try await open(1).state.entries == ["2", "4"])
+    let text = try await Self.refusal { try await log.skip(position: decision, reason: "it was none") }
+    #expect(text.contains("The snapshot at position 3 has carried out the decision at position 5"), "\(text)")
+    #expect(try await open(1).state.entries == ["2", "4"])
+    #expect(try await log.verifyEntries().problems == [])
+  }
+
   /// What happens while a decision about an entry is on its way.
   enum Race: CaseIterable, Sendable {
     /// The log is truncated behind a snapshot that has the entry.
