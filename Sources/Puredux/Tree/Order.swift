@@ -18,8 +18,12 @@
   /// Has a request submit its action.
   func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation)
 
-  /// Has a closure called when all submitted actions are committed; false, without calling it, if they already are.
-  func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool
+  /// Has a closure called when all submitted actions are committed, and returns the number by which it is forgotten;
+  /// nil, without calling it, if they already are.
+  func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64?
+
+  /// The closure is not to be called any more.
+  func forget(_ follower: UInt64)
 
   /// Whether an action that was submitted here is being committed.
   var isCommitting: Bool { get }
@@ -141,7 +145,7 @@ extension Tree {
   nonisolated func behindCommits(_ command: Command) -> Command {
     guard let order else { return command }
     return .closure { tree in
-      if !order.follow({ command.perform(on: $0) }) { command.perform(on: tree) }
+      if order.follow({ command.perform(on: $0) }) == nil { command.perform(on: tree) }
     }
   }
 

@@ -31,6 +31,8 @@
 
     var outcome = Outcome.none
     var stage = Stage.placed
+    /// Nil once its caller has given it up: nothing of the action is kept for a caller that has gone.
+    var body: Body?
     /// Withdraws the submitted action, if that is possible.
     var withdraw: (@Sendable () -> Bool)?
 
@@ -54,10 +56,9 @@
     }
   }
 
-  private let body: Body
   /// The visitor's task-local values, if the tree carries any.
   var context: CarriedValues.Context?
-  private let progress = LockedValue(Progress())
+  private let progress: LockedValue<Progress>
   /// Whether it waits for the commits of earlier requests, where these commit later than in their turns.
   let isOrdered: Bool
   /// Whether it commits an action, which its caller may give up, and is not just a read.
@@ -73,7 +74,7 @@
   @usableFromInline init(
     isOrdered: Bool = true, isSend: Bool = false, limit: SendLimit? = nil, _ body: @escaping Body
   ) {
-    self.body = body
+    progress = LockedValue(Progress(body: body))
     self.isOrdered = isOrdered
     self.isSend = isSend
     self.limit = limit
@@ -85,12 +86,11 @@
   /// Whether its caller gives it up before it has its place. In the caller's task.
   var isGivenUp: Bool { isGivenUpOnCancel && Task.isCancelled || limit?.isOver == true }
 
-  /// False if it has been given up before.
-  private func goes(on stage: Progress.Stage) -> Bool {
-    if !canBeGivenUp { return true }
-    return progress.withLock { progress in
+  /// Returns its closure; nil if it has been given up before.
+  private func goes(on stage: Progress.Stage) -> Body? {
+    progress.withLock { progress in
       progress.stage = stage
-      return !progress.isOver
+      return progress.body
     }
   }
 
@@ -103,26 +103,26 @@
   private func giveUp() {
     let withdraw = progress.withLock { $0.isOver ? nil : $0.withdraw }
     let isWithdrawn = withdraw?() == true
+    // Released outside the lock.
+    var dropped: (Body?, (@Sendable () -> Bool)?)
     let told = progress.withLock { progress -> (Waiter<Result<Value, StoreError>>, StoreError)? in
-      let error: StoreError
-      switch progress.stage {
-      case .placed: error = .withdrawn
-      case .begun: error = isWithdrawn ? .withdrawn : .outcomeUnknown
-      case .committing: return nil
-      }
+      if progress.isOver || progress.stage == .committing { return nil }
+      let error: StoreError = progress.stage == .placed || isWithdrawn ? .withdrawn : .outcomeUnknown
+      dropped = (progress.body.take(), progress.withdraw.take())
       return progress.end(with: .failure(error)).map { ($0, error) }
     }
+    withExtendedLifetime(dropped) {}
     if let (waiter, error) = told { waiter.resume(returning: .failure(error)) }
   }
 
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
-    guard goes(on: .committing) else { return }
+    guard let body = goes(on: .committing) else { return }
     guard let context else { return end(with: Result { () throws(StoreError) in try body(tree) }) }
     context.restore { end(with: Result { () throws(StoreError) in try body(tree) }) }
   }
 
   @usableFromInline func attempt(on tree: isolated any TreeIsolation, isKept: () -> Bool) {
-    guard goes(on: .begun) else { return }
+    guard let body = goes(on: .begun) else { return }
     var result: Result<Value, StoreError>?
     if let context {
       context.restore { result = Result { () throws(StoreError) in try body(tree) } }

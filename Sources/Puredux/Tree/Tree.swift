@@ -622,14 +622,26 @@ import Synchronization
   ) -> Bool {
     let extras = madeExtras
     expectsOnCommit.store(true, ordering: .relaxed)
-    let watching = Command.closure { tree in extras.onExecutor(on: tree).watch(node, as: number, isOver) }
-    return enqueue(behindCommits(watching), for: node)
+    let order = order
+    let watching = Command.closure { tree in
+      let waiting = order?.follow { extras.onExecutor(on: $0).watch(node, as: number, isOver) }
+      if let waiting {
+        extras.onExecutor(on: tree).waitsToWatch(as: number, waiting)
+      } else {
+        extras.onExecutor(on: tree).watch(node, as: number, isOver)
+      }
+    }
+    return enqueue(watching, for: node)
   }
 
   nonisolated func stopWatching(as number: ObjectIdentifier) {
     let extras = madeExtras
-    let stopping = Command.closure { tree in extras.onExecutor(on: tree).stopWatching(as: number) }
-    place(behindCommits(stopping))
+    let order = order
+    // Not behind the commits of earlier actions: nothing of a caller that has gone is to wait for these.
+    let stopping = Command.closure { tree in
+      if let waiting = extras.onExecutor(on: tree).stopWatching(as: number) { order?.forget(waiting) }
+    }
+    place(stopping)
   }
 
   // MARK: What not every tree has

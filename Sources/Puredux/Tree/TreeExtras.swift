@@ -17,6 +17,8 @@ extension Tree {
       private var callbacks: CommitCallbacks<Action>?
       /// The work of each store, for as long as the callbacks that were set with it are called.
       private var works: [ObjectIdentifier: TreeWork] = [:]
+      /// The watches that begin when the actions before them are committed, with their numbers in the order.
+      private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
 
       init() {}
 
@@ -55,14 +57,20 @@ extension Tree {
       }
 
       func watch(_ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping (Action) -> Bool) {
+        waitingWatches[number] = nil
         madeCallbacks.watches[number] = CommitCallbacks.Watch(store: node, isOver: isOver)
       }
 
-      func stopWatching(as number: ObjectIdentifier) {
-        guard let callbacks = callbacks else { return }
+      func waitsToWatch(as number: ObjectIdentifier, _ follower: UInt64) { waitingWatches[number] = follower }
+
+      /// Returns the number in the order if the watch has not begun.
+      func stopWatching(as number: ObjectIdentifier) -> UInt64? {
+        if let follower = waitingWatches.removeValue(forKey: number) { return follower }
+        guard let callbacks = callbacks else { return nil }
         let watch = callbacks.watches.removeValue(forKey: number)
         dropCallbacksIfUnneeded()
         withExtendedLifetime(watch) {}
+        return nil
       }
 
       /// Returns the work that it replaces.

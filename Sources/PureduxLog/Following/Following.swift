@@ -310,9 +310,11 @@ private struct Summarizing: Sendable {
     sequencer.perform(request, on: tree)
   }
 
-  @usableFromInline func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
+  @usableFromInline func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64? {
     sequencer.follow(next)
   }
+
+  @usableFromInline func forget(_ follower: UInt64) { sequencer.forget(follower) }
 
   @usableFromInline var isCommitting: Bool { sequencer.isCommitting }
   @usableFromInline var isReplaying: Bool { sequencer.isReplaying }
@@ -343,7 +345,7 @@ private struct Summarizing: Sendable {
     return outcome
   }
 
-  /// Takes an action back that the log has not been given yet; false where it has. From anywhere.
+  /// Withdraws an action that the log has not been given; false if it has been. From anywhere.
   private func withdraw(_ id: UInt64) -> Bool {
     let isWithdrawn = sending.withLock { sending in
       guard sending.stop == nil, sending.outbox.withdraw(id) else { return false }
@@ -351,14 +353,8 @@ private struct Summarizing: Sendable {
       return true
     }
     guard isWithdrawn else { return false }
-    core.withLock { $0 }?.perform { self.endWithdrawn(on: $0) }
+    core.withLock { $0 }?.perform { self.sequencer.withdrawn(id, on: $0) }
     return true
-  }
-
-  /// Requests that wait behind withdrawn actions, and behind nothing else, go on.
-  private func endWithdrawn(on tree: isolated any TreeIsolation) {
-    let first = sending.withLock { $0.outbox.first }
-    sequencer.endWithdrawn(before: first ?? .max, on: tree)
   }
 
   /// Gives the log the entries that may go to it. One call at a time does, as entries are to be appended in order.
@@ -424,7 +420,6 @@ private struct Summarizing: Sendable {
     }
     guard let dropped else { return }
     sequencer.giveUp(dropped, .rejected(reason: "The log does not take the action."), on: tree)
-    endWithdrawn(on: tree)
     pump()
   }
 
@@ -444,7 +439,7 @@ private struct Summarizing: Sendable {
       if let limit = options.sendLimit {
         core.withLock { $0 }?.perform { tree in
           // In the turn: an action that is committed before it is not overdue any more.
-          let overdue = self.sending.withLock { $0.outbox.last(before: now - limit) }
+          let overdue = self.sending.withLock { $0.outbox.overdue(before: now - limit) }
           if let overdue { self.sequencer.refuseRequests(.outcomeUnknown, through: overdue) }
         }
       }
@@ -857,7 +852,6 @@ private struct Summarizing: Sendable {
         break
       }
     }
-    endWithdrawn(on: tree)
     recovery.withLock { $0 }?.pause(behind: applying.withLock { $0.fold.position })
     // The caller that waits for a seal is told by the stop, when there is a snapshot.
     if case .sealed = interruption { return interruption }

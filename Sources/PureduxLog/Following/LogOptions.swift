@@ -12,7 +12,7 @@ public struct LogOptions: Sendable {
   /// `.overloaded`. It is no bound on memory: what was taken before and is not encoded yet comes on top, which is why
   /// `dispatch` also answers so while a hundredth of that many actions wait for their turn to be encoded. So there may
   /// be twice so many actions more, of whatever size, where they come faster than they are encoded. A `send` waits, and
-  /// adds its own.
+  /// adds its own. An action that is withdrawn is released at once, and counts no more.
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits. For a
   /// single one there is `send(_:within:)`.

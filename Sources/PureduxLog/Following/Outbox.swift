@@ -16,8 +16,8 @@ struct Outbox {
   private struct Item {
     /// Counts all actions that are taken; an action's number in the log is another one.
     let id: UInt64
-    let bytes: [UInt8]
-    /// The rules that it was admitted, and is written, under.
+    var bytes: [UInt8]
+    /// The rules that the action was admitted under, and is written under.
     let rules: UInt32
     /// When it was accepted.
     let time: Duration
@@ -37,11 +37,14 @@ struct Outbox {
   static let overhead = 100
 
   let limits: Limits
-  private var items: [Item] = []
-  /// Where the first item that has not been applied is.
+  /// The items that have been given to the log at some time, in the order of their numbers. Those before `head` have
+  /// been applied.
+  private var given: [Item] = []
   private var head = 0
+  /// The items behind those, which have not been given to the log, and so have no numbers yet.
+  private var waiting = WithdrawableQueue<Item>()
   private var firstNumber: UInt64 = 1
-  /// How many items, from `head` on, are on their way.
+  /// How many of the given items, from `head` on, are on their way.
   private var sentCount = 0
   /// The entries that are on their way, since the last time that all went once more, and the numbers of their actions.
   private var underWay: [Int: Range<UInt64>] = [:]
@@ -52,8 +55,9 @@ struct Outbox {
   private var actionLimit: Int
   private var nextID = 0
   private var lastItem: UInt64 = 0
-  /// How many of the first items have been given to the log at some time.
-  private var givenCount = 0
+  private var lastTime = Duration.zero
+  /// The last item that `overdue(before:)` has returned.
+  private var lastOverdue: UInt64 = 0
   private(set) var bytes = 0
   /// Why the log takes nothing, if it does not: one entry is tried at a time then.
   private(set) var trouble: LogError?
@@ -72,7 +76,8 @@ struct Outbox {
     actionLimit = limits.actions
   }
 
-  var count: Int { items.count - head }
+  private var givenCount: Int { given.count - head }
+  var count: Int { givenCount + waiting.count }
   var isEmpty: Bool { count == 0 }
   var isFull: Bool { bytes >= limits.pendingBytes }
 
@@ -80,27 +85,22 @@ struct Outbox {
   @discardableResult mutating func append(_ action: [UInt8], rules: UInt32 = 0, at time: Duration) -> UInt64 {
     if isEmpty { lastProgress = time }
     lastItem += 1
-    items.append(Item(id: lastItem, bytes: action, rules: rules, time: time))
+    // A clock that is set by hand may go back.
+    lastTime = max(lastTime, time)
+    waiting.append(Item(id: lastItem, bytes: action, rules: rules, time: lastTime), id: lastItem)
     bytes += action.count + Self.overhead
     return lastItem
   }
 
-  /// Takes an action out again that has never been given to the log; false where it has.
+  /// Removes an action that has never been given to the log; false if it has been.
   mutating func withdraw(_ id: UInt64) -> Bool {
-    // They are in the order of their ids.
-    var (low, high) = (head + givenCount, items.count)
-    while low < high {
-      let middle = (low + high) / 2
-      if items[middle].id < id { low = middle + 1 } else { high = middle }
-    }
-    guard low < items.count, items[low].id == id else { return false }
-    bytes -= items[low].bytes.count + Self.overhead
-    items.remove(at: low)
+    guard let item = waiting.remove(id) else { return false }
+    bytes -= item.bytes.count + Self.overhead
     return true
   }
 
   /// The id of the first action.
-  var first: UInt64? { isEmpty ? nil : items[head].id }
+  var first: UInt64? { givenCount > 0 ? given[head].id : waiting.firstID }
 
   /// The next entry to be given to the log, if one may be now.
   mutating func next(at time: Duration) -> Entry? {
@@ -108,19 +108,23 @@ struct Outbox {
     guard underWay.count < (trouble == nil ? limits.entries : 1), sentCount < count else { return nil }
     let start = head + sentCount
     var (end, size) = (start, 0)
-    while end < items.count, end - start < actionLimit, items[end].rules == items[start].rules {
-      size += items[end].bytes.count + 4
+    var rules: UInt32?
+    while end - start < actionLimit, let item = end < given.count ? given[end] : waiting.first {
+      // All actions of an entry are reduced under one number.
+      if let rules, item.rules != rules { break }
+      size += item.bytes.count + 4
       if size > limits.bytes, end > start { break }
+      rules = item.rules
+      if end == given.count, let item = waiting.popFirst() { given.append(item) }
       end += 1
     }
     let entry = Entry(
-      id: nextID, first: firstNumber + UInt64(sentCount), rules: items[start].rules,
-      actions: items[start..<end].map(\.bytes)[...])
+      id: nextID, first: firstNumber + UInt64(sentCount), rules: given[start].rules,
+      actions: given[start..<end].map(\.bytes)[...])
     nextID += 1
     if sentCount == 0 { isFirstRefused = false }
     underWay[entry.id] = entry.first..<entry.first + UInt64(end - start)
     sentCount += end - start
-    givenCount = max(givenCount, sentCount)
     isTrying = false
     lastProgress = time
     return entry
@@ -166,14 +170,19 @@ struct Outbox {
   }
 
   private mutating func removeFirst() {
-    bytes -= items[head].bytes.count + Self.overhead
+    // An action that comes back without having been given to the log is a clone's.
+    if givenCount == 0, let item = waiting.popFirst() { given.append(item) }
+    bytes -= given[head].bytes.count + Self.overhead
+    given[head].bytes = []
     head += 1
     firstNumber += 1
     sentCount = max(0, sentCount - 1)
-    givenCount = max(0, givenCount - 1)
     isFirstRefused = false
-    if head >= 64, head * 2 >= items.count {
-      items.removeFirst(head)
+    if head == given.count {
+      given.removeAll(keepingCapacity: given.capacity <= 16)
+      head = 0
+    } else if head >= 64, head * 2 >= given.count {
+      given.removeFirst(head)
       head = 0
     }
   }
@@ -190,7 +199,7 @@ struct Outbox {
       let number = first + UInt64(offset)
       if number < firstNumber { continue }
       let place = number - firstNumber
-      guard place < UInt64(givenCount), items[head + Int(place)].bytes[...] == action else { return false }
+      guard place < UInt64(givenCount), given[head + Int(place)].bytes[...] == action else { return false }
     }
     return true
   }
@@ -210,22 +219,22 @@ struct Outbox {
 
   /// Actions with these numbers may be in the log.
   private mutating func note(_ numbers: Range<UInt64>) {
-    for number in numbers where number >= firstNumber && number - firstNumber < UInt64(count) {
-      items[head + Int(number - firstNumber)].mayBeThere = true
+    for number in numbers where number >= firstNumber && number - firstNumber < UInt64(givenCount) {
+      given[head + Int(number - firstNumber)].mayBeThere = true
     }
   }
 
   /// Drops the first action if the log has refused it and it is not there from an earlier attempt; the others go once
   /// more, under the numbers of another writer, as theirs are early for ever. Returns its id.
   mutating func dropRefused(at time: Duration) -> UInt64? {
-    guard isFirstRefused, let first, !items[head].mayBeThere,
+    guard isFirstRefused, let first, givenCount > 0, !given[head].mayBeThere,
       ![underWay, outstanding].contains(where: { $0.values.contains { $0.contains(firstNumber) } })
     else { return nil }
     removeFirst()
     trouble = nil
     lastProgress = time
     renumber()
-    for place in items.indices { items[place].mayBeThere = false }
+    for place in given.indices { given[place].mayBeThere = false }
     return first
   }
 
@@ -261,6 +270,18 @@ struct Outbox {
     return isOverdue || isTrying
   }
 
-  /// The id of the last that was accepted before a time.
-  func last(before time: Duration) -> UInt64? { items[head...].prefix { $0.time < time }.last?.id }
+  /// The id of the last action that was accepted before a time; nil if there is none since the last call.
+  mutating func overdue(before time: Duration) -> UInt64? {
+    let before = lastOverdue
+    for item in given[head...] where item.id > before {
+      guard item.time < time else { return lastOverdue > before ? lastOverdue : nil }
+      lastOverdue = item.id
+    }
+    waiting.update(after: lastOverdue) { id, item in
+      guard item.time < time else { return false }
+      lastOverdue = id
+      return true
+    }
+    return lastOverdue > before ? lastOverdue : nil
+  }
 }

@@ -4,12 +4,16 @@ import Puredux
 /// run time.
 private struct SubmittedAction {
   let origin: Origin
-  /// Its id in the outbox, which rises from action to action.
-  let id: UInt64
   var request: (any SubmittingRequest)?
-  var followers: [@Sendable (isolated any TreeIsolation) -> Void] = []
   /// Whether middleware has passed the same action on once more.
   var hasMore = false
+}
+
+/// Called when every action up to one has been committed, given up or withdrawn.
+private struct CommitFollower {
+  /// The id of that action in the outbox.
+  let last: UInt64
+  let next: @Sendable (isolated any TreeIsolation) -> Void
 }
 
 /// The actions that the stores of a tree have submitted to its log, and that have not come back.
@@ -18,14 +22,17 @@ private struct SubmittedAction {
 /// access is over before anything of the user's is called; an action that an assignment releases cannot come back to
 /// the same variable. It belongs to one tree.
 final class Sequencer<Action: Sendable>: @unchecked Sendable {
-  private var pending: [SubmittedAction?] = []
-  /// Where the first of them is.
-  private var head = 0
+  /// By their ids in the outbox.
+  private var pending = WithdrawableQueue<SubmittedAction>()
+  private var followers = WithdrawableQueue<CommitFollower>()
+  private var lastFollower: UInt64 = 0
+  /// The last action whose request has been refused because of the limit for `send`.
+  private var lastRefused: UInt64 = 0
   private(set) var hasEnded = false
   /// The request whose turn it is to submit.
   private var request: (any SubmittingRequest)?
-  /// How many actions have been submitted in the turn of an action.
-  private var submittedCount = 0
+  /// The actions that have been submitted in the turn of an action.
+  private var submittedIDs: [UInt64] = []
   private var failure: StoreError?
   /// Whether the action that middleware has passed on more than once has been committed at least once.
   private var isCommittedInPart = false
@@ -47,16 +54,15 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     _ action: inout Action, _ passage: Passage<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
   ) -> StoreError? {
     if var action = committing.take() { return commit(&action, passage) }
-    submittedCount = 0
+    submittedIDs.removeAll(keepingCapacity: true)
     failure = nil
     let rejection = passage.submit(&action)
-    guard submittedCount > 0 else { return failure ?? rejection }
-    let last = pending.count - 1
-    for place in (pending.count - submittedCount)..<last { pending[place]?.hasMore = true }
+    guard let last = submittedIDs.last else { return failure ?? rejection }
+    for id in submittedIDs.dropLast() { pending.update(id) { $0.hasMore = true } }
     if let request {
-      pending[last]?.request = request
+      pending.update(last) { $0.request = request }
       // Of several, one may have gone to the log.
-      if submittedCount == 1, let id = pending[last]?.id { request.canBeWithdrawn { withdraw(id) } }
+      if submittedIDs.count == 1 { request.canBeWithdrawn { withdraw(last) } }
     }
     // The sender resumes at the commit.
     return .outcomeUnknown
@@ -67,27 +73,43 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     switch outcome {
     case .failure(let error): failure = error
     case .success(let id):
-      submittedCount += 1
-      pending.append(SubmittedAction(origin: passage.origin, id: id))
+      submittedIDs.append(id)
+      pending.append(SubmittedAction(origin: passage.origin), id: id)
     }
   }
 
   /// Has a request submit its action.
   func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation) {
     self.request = request
-    submittedCount = 0
-    request.attempt(on: tree) { submittedCount > 0 }
+    submittedIDs.removeAll(keepingCapacity: true)
+    request.attempt(on: tree) { !submittedIDs.isEmpty }
     self.request = nil
-    submittedCount = 0
+    submittedIDs.removeAll(keepingCapacity: true)
   }
 
   // MARK: Waiting for commits
 
-  /// Has a closure called when all submitted actions are committed; false, without calling it, if they already are.
-  func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
-    guard head < pending.count else { return false }
-    pending[pending.count - 1]?.followers.append(next)
-    return true
+  /// Has a closure called when all submitted actions are committed, and returns the number by which it is forgotten;
+  /// nil, without calling it, if they already are.
+  func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64? {
+    guard let last = pending.lastID else { return nil }
+    lastFollower += 1
+    followers.append(CommitFollower(last: last, next: next), id: lastFollower)
+    return lastFollower
+  }
+
+  /// The closure is not to be called any more.
+  func forget(_ follower: UInt64) {
+    let forgotten = followers.remove(follower)
+    withExtendedLifetime(forgotten) {}
+  }
+
+  /// Calls the closures that wait for no action any more.
+  private func callFollowers(on tree: isolated any TreeIsolation) {
+    while let follower = followers.first, follower.last < pending.firstID ?? .max {
+      _ = followers.popFirst()
+      follower.next(tree)
+    }
   }
 
   // MARK: Committing
@@ -102,7 +124,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   /// Commits the first submitted action that is not committed and has not been withdrawn.
   func commit(_ action: Action, _ id: UInt64, on tree: isolated any TreeIsolation) {
     endWithdrawn(before: id, on: tree)
-    guard let first = popFirst() else { return }
+    guard let first = pending.popFirst() else { return }
     committing = action
     first.request?.perform(on: tree)
     if committing != nil { first.origin.commit(action, on: tree) }
@@ -110,21 +132,28 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     end(first, on: tree)
   }
 
+  /// A submitted action has been withdrawn: nothing of it is kept.
+  func withdrawn(_ id: UInt64, on tree: isolated any TreeIsolation) {
+    let withdrawn = pending.remove(id)
+    withExtendedLifetime(withdrawn) {}
+    callFollowers(on: tree)
+  }
+
   /// The actions that were submitted here before that one, and are neither committed nor given up, have been withdrawn.
-  func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
-    while head < pending.count, let next = pending[head]?.id, next < id, let first = popFirst() {
-      end(first, on: tree)
-    }
+  private func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
+    while let next = pending.firstID, next < id { withdrawn(next, on: tree) }
   }
 
   /// Refuses the requests that wait for actions submitted here up to that one. The actions stay submitted.
   func refuseRequests(_ error: StoreError, through id: UInt64) {
-    var place = head
-    while place < pending.count, let next = pending[place]?.id, next <= id {
-      let request = pending[place]?.request.take()
-      request?.refuse(error)
-      place += 1
+    var refused: [any SubmittingRequest] = []
+    pending.update(after: lastRefused) { next, submitted in
+      guard next <= id else { return false }
+      if let request = submitted.request.take() { refused.append(request) }
+      return true
     }
+    lastRefused = max(lastRefused, id)
+    for request in refused { request.refuse(error) }
   }
 
   /// Gives up the first submitted action that has not been withdrawn.
@@ -140,7 +169,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   /// Gives up the first submitted action; false where there is none.
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
-    guard let first = popFirst() else { return false }
+    guard let first = pending.popFirst() else { return false }
     // Middleware has passed on several actions, of which this is one: those before it may have been committed.
     first.request?.refuse(isCommittedInPart || isUnknownInPart ? .outcomeUnknown : error)
     if error == .outcomeUnknown { isUnknownInPart = true }
@@ -150,20 +179,6 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   private func end(_ submitted: SubmittedAction, on tree: isolated any TreeIsolation) {
     if !submitted.hasMore { (isCommittedInPart, isUnknownInPart) = (false, false) }
-    for follower in submitted.followers { follower(tree) }
-  }
-
-  private func popFirst() -> SubmittedAction? {
-    guard head < pending.count else { return nil }
-    let first = pending[head].take()
-    head += 1
-    if head == pending.count {
-      pending.removeAll(keepingCapacity: head <= 16)
-      head = 0
-    } else if head >= 32, head * 2 >= pending.count {
-      pending.removeFirst(head)
-      head = 0
-    }
-    return first
+    callFollowers(on: tree)
   }
 }

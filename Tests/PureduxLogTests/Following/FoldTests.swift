@@ -181,30 +181,53 @@ import Testing
   }
 
   @Test(
-    "a limit for bytes never keeps an action back that is alone too large, and no number is left out",
-    arguments: (0..<20).map { _ in UInt64.random(in: 0 ... .max) })
+    "a limit for bytes never keeps an action back that is alone too large, and no number is left out, whatever is withdrawn",
+    arguments: (0..<40).map { _ in UInt64.random(in: 0 ... .max) })
   func outbox(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let limits = Outbox.Limits(actions: 3, bytes: 20, entries: 2, pendingBytes: 100)
     var outbox = Outbox(limits: limits)
-    var (accepted, applied, time) = (0, 0, Duration.zero)
+    var (applied, time) = (0, Duration.zero)
+    // The accepted actions that have not been withdrawn, in order: the place of one is its number, less one.
+    var accepted: [(id: UInt64, bytes: [UInt8])] = []
+    // How many of them have been given to the log at some time.
+    var given = 0
+    var withdrawals = 0
     // The log, as an exact model of what reached it: every action's number, in order, once it was its turn.
     var underWay: [Outbox.Entry] = []
     while applied < 200 {
       time += .milliseconds(1)
-      switch Int.random(in: 0..<6, using: &random) {
-      case 0...1 where accepted < 200:
-        outbox.append([UInt8](repeating: 1, count: Int.random(in: 0..<30, using: &random)), at: time)
-        accepted += 1
-      case 2: _ = outbox.retry(at: time, patience: .milliseconds(5))
-      case 3: outbox.foundGap()
+      switch Int.random(in: 0..<7, using: &random) {
+      case 0...2 where accepted.count < 200:
+        let bytes = (0..<Int.random(in: 0..<30, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        accepted.append((outbox.append(bytes, at: time), bytes))
+      case 3 where !accepted.isEmpty && withdrawals < 100:
+        // A recent one, most of the time.
+        let place = max(0, accepted.count - Int.random(in: 1...6, using: &random))
+        let isWithdrawn = outbox.withdraw(accepted[place].id)
+        #expect(isWithdrawn == (place >= given), "seed \(seed)")
+        if isWithdrawn {
+          accepted.remove(at: place)
+          withdrawals += 1
+        }
+      case 4: _ = outbox.retry(at: time, patience: .milliseconds(5))
+      case 5: outbox.foundGap()
       default: break
       }
-      while let entry = outbox.next(at: time) {
+      // Now and then more waits than may be under way.
+      while Int.random(in: 0..<3, using: &random) > 0, let entry = outbox.next(at: time) {
         #expect((1...3).contains(entry.actions.count), "seed \(seed)")
         #expect(entry.first >= UInt64(applied) + 1, "seed \(seed)")
+        let start = Int(entry.first) - 1
+        let expected = accepted[start..<start + entry.actions.count].map(\.bytes)
+        #expect(Array(entry.actions) == expected, "seed \(seed)")
+        given = max(given, start + entry.actions.count)
         underWay.append(entry)
       }
+      #expect(outbox.count == accepted.count - applied, "seed \(seed)")
+      #expect(
+        outbox.bytes == accepted[applied...].reduce(0) { $0 + $1.bytes.count + Outbox.overhead }, "seed \(seed)")
+      #expect(outbox.first == accepted.dropFirst(applied).first?.id, "seed \(seed)")
       guard !underWay.isEmpty, Bool.random(using: &random) else { continue }
       let entry = underWay.remove(at: Int.random(in: underWay.indices, using: &random))
       switch Int.random(in: 0..<3, using: &random) {
@@ -213,14 +236,16 @@ import Testing
         outbox.ended(entry.id, nil, at: time)
         for offset in entry.actions.indices.map({ $0 - entry.actions.startIndex }) {
           guard entry.first + UInt64(offset) == UInt64(applied) + 1 else { continue }
-          outbox.applied(at: time)
+          let id = outbox.applied(at: time)
+          #expect(id == accepted[applied].id, "seed \(seed)")
           applied += 1
         }
       }
     }
     #expect(outbox.count == 0, "seed \(seed)")
     #expect(outbox.bytes == 0, "seed \(seed)")
-    #expect(outbox.firstPending == 201, "seed \(seed) \(accepted) \(applied)")
+    #expect(outbox.firstPending == 201, "seed \(seed) \(accepted.count) \(applied)")
+    #expect(withdrawals > 0, "seed \(seed)")
   }
 }
 
