@@ -16,7 +16,8 @@ public import Puredux
 ///     let holding = Leaseholder(lease: { (shop: Shop) in shop.lease }, action: ShopAction.lease)
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
-/// The holder renews its lease by an action from time to time. When that has not come for so long, by the clock of each
+/// The holder renews its lease by an action from time to time. A claim or a renewal that is rejected or lost is
+/// repeated. If no renewal has come for so long, by the clock of each
 /// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
 /// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:
 /// what it reports then comes later in the log than the claim that took the lease, so that a reducer can tell it by
@@ -108,24 +109,37 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
     let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
       lease in
       .run { dispatch in
-        if lease.holder == replica {
+        let isHeld = lease.holder == replica
+        if isHeld {
           try await dispatch.sleep(for: duration / 3)
-          return try await ask(Lease.Claim(replica: replica, term: lease.term, renewals: lease.renewals), dispatch)
-        }
-        // Each at another time, so that they do not all claim it at once; and who gave it up lets others go first.
-        if lease.holder != nil || lease.releasedBy == replica {
+        } else if lease.holder != nil || lease.releasedBy == replica {
+          // Each replica at another time, so that they do not all claim the lease at once; and the replica that gave it
+          // up lets others go first.
           try await dispatch.sleep(for: duration * Double.random(in: 1...1.25))
         }
-        try await ask(Lease.Claim(replica: replica, term: lease.term &+ 1, renewals: lease.renewals), dispatch)
+        let claim = Lease.Claim(
+          replica: replica, term: isHeld ? lease.term : lease.term &+ 1, renewals: lease.renewals)
+        // Until the lease changes, which ends this work: a claim may be void, or rejected, or lost with a sealed log.
+        while try await isAnswered(claim, dispatch) { try await dispatch.sleep(for: duration / 3) }
       }
     }
     return [claiming]
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
   }
 
-  /// Dispatches a claim; again, if the store takes nothing for now.
-  private func ask(_ claim: Lease.Claim, _ dispatch: Dispatch<Action>) async throws {
-    while dispatch(action(claim)) == .overloaded { try await dispatch.sleep(for: duration / 3) }
+  /// Sends a claim, and returns when it has been committed or refused, so that only one waits for a log that is away.
+  /// False if the store takes no more actions.
+  private func isAnswered(_ claim: Lease.Claim, _ dispatch: Dispatch<Action>) async throws(StoreError) -> Bool {
+    do throws(StoreError) {
+      try await dispatch.send(action(claim))
+    } catch {
+      switch error {
+      case .rejected, .outcomeUnknown, .withdrawn, .stateUnavailable: break
+      case .stopped, .terminated: return false
+      case .unmapped, .tooDeep: throw error
+      }
+    }
+    return true
   }
 
   /// Subscribes the effects to a store of this replica.

@@ -1,0 +1,154 @@
+import Puredux
+import PureduxLogTesting
+import PureduxTestSupport
+import Testing
+
+@testable import PureduxLog
+
+/// Leases whose claims are lost.
+@Suite(.timeLimit(.minutes(15))) struct LeaseLossTests {
+  struct Shop: Codable, Sendable {
+    var lease = Lease()
+    var jobs: [Int] = []
+    var done: [Int] = []
+  }
+
+  enum ShopAction: Codable, Sendable {
+    case lease(Lease.Claim)
+    case order(Int)
+    case done(Int)
+  }
+
+  typealias ShopStore = RootStore<Shop, ShopAction>
+
+  static func reduce(_ shop: inout Shop, _ action: ShopAction) {
+    switch action {
+    case .lease(let claim): shop.lease.apply(claim)
+    case .order(let job): shop.jobs.append(job)
+    case .done(let job):
+      shop.jobs.removeAll { $0 == job }
+      shop.done.append(job)
+    }
+  }
+
+  private func leaseholder() -> Leaseholder<Shop, ShopAction> {
+    Leaseholder(lease: { $0.lease }, action: ShopAction.lease, duration: .seconds(10))
+  }
+
+  // MARK: Lost claims
+
+  /// How a claim is lost, without a trace in the state.
+  enum Loss: CaseIterable, Sendable { case sealed, refused, admission, middleware }
+
+  enum Moment: CaseIterable, Sendable { case first, renewal, takeover, afterRelease }
+
+  @Test("a claim that is lost is repeated", arguments: Loss.allCases, Moment.allCases)
+  func repeated(loss: Loss, moment: Moment) async throws {
+    let (clock, log) = (ManualClock(), LosingLog())
+    let losing = LockedValue<Gate?>(nil)
+    let loses = { @Sendable (action: ShopAction) in
+      guard case .lease = action, let gate = losing.withLock({ $0.take() }) else { return false }
+      gate.open()
+      return true
+    }
+    var middleware: [Middleware<Shop, ShopAction>] = []
+    if loss == .admission {
+      middleware = [.admission { action, _, next in if !loses(action) { next(action) } }]
+    } else if loss == .middleware {
+      middleware = [Middleware { action, _, next in if !loses(action) { next(action) } }]
+    }
+    var options = LogOptions.once
+    options.newestRules = 1
+    let store = try await ShopStore(
+      following: log, initialState: Shop(),
+      options: FollowingOptions(log: options, store: StoreOptions(clock: clock)), middleware: middleware,
+      reducer: Self.reduce)
+    let holding = leaseholder()
+    let isLost = Gate()
+    let lose = { @Sendable in
+      switch loss {
+      case .sealed, .refused: log.lose(bySeal: loss == .sealed, isLost)
+      case .admission, .middleware: losing.withLock { $0 = isLost }
+      }
+    }
+    switch moment {
+    case .first:
+      lose()
+      holding.hold(store, effects: [])
+    case .renewal:
+      holding.hold(store, effects: [])
+      await store.settled()
+      lose()
+      clock.advance(by: .seconds(4))
+    case .takeover:
+      try await store.send(.lease(Lease.Claim(replica: 7, term: 1, renewals: 0)))
+      holding.hold(store, effects: [])
+      await store.settled()
+      lose()
+      clock.advance(by: .seconds(13))
+    case .afterRelease:
+      holding.hold(store, effects: [])
+      await store.settled()
+      let held = await store.state
+      try await store.send(try #require(holding.release(in: held)))
+      await store.settled()
+      lose()
+      clock.advance(by: .seconds(13))
+    }
+    await isLost.wait()
+    await store.settled()
+    let before = await store.state
+    #expect(moment == .renewal ? before.lease.renewals == 0 : !holding.holds(before))
+    clock.advance(by: .seconds(4))
+    await store.settled()
+    let after = await store.state
+    #expect(holding.holds(after) && after.lease.renewals == (moment == .renewal ? 1 : 0))
+    // It goes on.
+    clock.advance(by: .seconds(4))
+    await store.settled()
+    #expect(await store.state.lease.renewals == after.lease.renewals + 1)
+    await store.shutdown()
+  }
+
+  @Test("while the log is away one claim waits, however long that takes")
+  func oneWaits() async throws {
+    let (clock, log) = (ManualClock(), GatedLog())
+    let store = try await ShopStore(
+      following: log, initialState: Shop(),
+      options: FollowingOptions(log: .once, store: StoreOptions(clock: clock)), reducer: Self.reduce)
+    let holding = leaseholder()
+    holding.hold(store, effects: [])
+    await log.untilHeld(1)
+    for _ in 0..<10 {
+      clock.advance(by: .seconds(20))
+      for _ in 0..<5 { _ = await store.statistics }
+      #expect(await store.statistics.log?.pendingActions == 1)
+    }
+    await log.open()
+    #expect(holding.holds(await store.state))
+    await store.shutdown()
+  }
+}
+
+/// A log that loses one entry when it is told to: it refuses the entry, or is sealed before it.
+private final class LosingLog: OrderedLog {
+  private let log = MemoryLog()
+  private let losing = LockedValue<(bySeal: Bool, isLost: Gate)?>(nil)
+
+  func lose(bySeal: Bool, _ isLost: Gate) { losing.withLock { $0 = (bySeal, isLost) } }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    guard let losing = losing.withLock({ $0.take() }) else { return log.append(entry, outcome: outcome) }
+    if losing.bySeal {
+      log.append(LogEntry.encode(LogEntry.Seal(rules: 1, time: 0, reason: "newer rules"))) { _ in }
+      log.append(entry, outcome: outcome)
+    } else {
+      Task { outcome(.failure(.refused("Not this entry."))) }
+    }
+    losing.isLost.open()
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
