@@ -32,17 +32,23 @@ package struct ElapsedClock: Sendable {
   /// Returns when this clock reaches a time, or, if it cannot sleep, when the continuous clock does; at once when the
   /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
   ///
-  /// - Parameter effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
-  func wait(until time: Duration, in effect: RunningEffect? = nil) async {
+  /// - Parameters:
+  ///   - effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
+  ///   - cause: The cause of the effect's pause.
+  func wait(
+    until time: Duration, in effect: RunningEffect? = nil, for cause: RunningEffect.Pause.Cause = .time
+  ) async {
     announce(until: time)
-    await waitAnnounced(until: time, in: effect)
+    await waitAnnounced(until: time, in: effect, for: cause)
   }
 
   /// Tells the clock of a sleep that is about to begin, once for each.
   func announce(until time: Duration) { announce?(time) }
 
-  func waitAnnounced(until time: Duration, in effect: RunningEffect? = nil) async {
-    let pause = RunningEffect.Pause(for: .time) { _ in elapsed() < time }
+  func waitAnnounced(
+    until time: Duration, in effect: RunningEffect? = nil, for cause: RunningEffect.Pause.Cause = .time
+  ) async {
+    let pause = RunningEffect.Pause(for: cause) { _ in elapsed() < time }
     await withTaskCancellationHandler {
       // Not before the handler is set: cancelling the effect ends the pause, as a cancelled effect does not rest.
       if let effect, effect.isHere { effect.pauses(by: pause) }
@@ -57,8 +63,10 @@ package struct ElapsedClock: Sendable {
     pause.end()
   }
 
-  func wait(_ duration: Duration, in effect: RunningEffect? = nil) async {
-    if duration > .zero { await wait(until: now + duration.clamped, in: effect) }
+  func wait(
+    _ duration: Duration, in effect: RunningEffect? = nil, for cause: RunningEffect.Pause.Cause = .time
+  ) async {
+    if duration > .zero { await wait(until: now + duration.clamped, in: effect, for: cause) }
   }
 
   /// Returns when it is that time or later by the wall clock; at once when the caller is cancelled. A wall clock that

@@ -123,6 +123,11 @@ extension RunningEffect {
       case elements
       /// A time of the store's clock, or what a test decides about.
       case time
+      /// A time of the store's clock, for work that goes on for as long as the store does: a store that finishes does
+      /// not wait for it.
+      case interval
+
+      var isTimed: Bool { self == .time || self == .interval }
     }
 
     let cause: Cause
@@ -142,7 +147,7 @@ extension RunningEffect {
     /// this is called under a lock.
     var holds: Bool {
       if hasEnded { return false }
-      return cause == .time ? !isDue.load(ordering: .relaxed) : isPending(self)
+      return cause.isTimed ? !isDue.load(ordering: .relaxed) : isPending(self)
     }
 
     var hasEnded: Bool { isOver.load(ordering: .acquiring) }

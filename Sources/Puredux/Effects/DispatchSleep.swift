@@ -34,6 +34,12 @@ extension Dispatch {
     try await sleep { clock, effect in await clock.wait(until: time, in: effect) }
   }
 
+  /// As `sleep(for:)`, for work that goes on for as long as its store does: a store that finishes
+  /// (`InterceptorShutdown.finish`) does not wait for it, as it does not for work that waits for a state.
+  package func pause(for duration: Duration) async throws {
+    try await sleep { clock, effect in await clock.wait(duration, in: effect, for: .interval) }
+  }
+
   /// The time of day and year, by the clock that the store is made with; by the system's, unless that is a `WallClock`
   /// or of some kind of its own, which goes on from the system's time when the store was made.
   public var now: WallTime { node?.wallTime ?? .now }

@@ -54,17 +54,27 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
     /// Returns the pause that this one replaces.
     mutating func pause(by pause: RunningEffect.Pause) -> RunningEffect.Pause? {
+      // A clock that tells of its sleeps itself (`EffectRest`) does so within the interval.
+      if let interval = self.pause, interval.cause == .interval, !interval.hasEnded, pause.cause == .time {
+        return pause
+      }
       defer { self.pause = pause }
       return self.pause
     }
 
-    var sleep: RunningEffect.Pause? { pause?.cause == .time ? pause : nil }
+    var sleep: RunningEffect.Pause? { pause?.cause.isTimed == true ? pause : nil }
+
+    /// Whether it waits for something that a store which finishes does not wait for.
+    private var follows: Bool {
+      guard let pause, pause.cause == .states || pause.cause == .interval else { return false }
+      return pause.holds
+    }
 
     func isIdle(_ idleness: EffectIdleness) -> Bool {
       switch idleness {
       case .nothingRuns: pause?.holds == true
-      case .allFollow: pause?.cause == .states && pause?.holds == true
-      case .nothingWorks: isObserver || (pause?.cause == .states && pause?.holds == true)
+      case .allFollow: follows
+      case .nothingWorks: isObserver || follows
       }
     }
   }

@@ -257,7 +257,7 @@ extension StateEffect {
     state toPart: @escaping @Sendable (Whole) -> State?,
     into toWholeAction: @escaping @Sendable (Action) -> WholeAction
   ) -> StateEffect<Whole, WholeAction> {
-    StateEffect<Whole, WholeAction> { [makeFollowing] sink in
+    let lifted = StateEffect<Whole, WholeAction> { [makeFollowing] sink in
       let part = makeFollowing(sink.map(toWholeAction))
       return StateFollowing { whole in
         if let state = toPart(whole) { part.tell(state) } else { part.vanish() }
@@ -265,6 +265,8 @@ extension StateEffect {
         part.vanish()
       }
     }
+    guard let atEnd else { return lifted }
+    return lifted.atEnd { toPart($0).flatMap(atEnd).map(toWholeAction) }
   }
 }
 

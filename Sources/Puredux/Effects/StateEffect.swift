@@ -19,9 +19,25 @@
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
+  /// Makes the action that the store is given when it is closed, of the state at that place in the order.
+  @usableFromInline let atEnd: (@Sendable (State) -> Action?)?
 
   @inlinable init(_ makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>) {
+    self.init(makeFollowing: makeFollowing, atEnd: nil)
+  }
+
+  @usableFromInline init(
+    makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>,
+    atEnd: (@Sendable (State) -> Action?)?
+  ) {
     self.makeFollowing = makeFollowing
+    self.atEnd = atEnd
+  }
+
+  /// The same effect, with an action that the store is given when it is closed, if the state asks for one. Only where
+  /// the store follows a log.
+  package func atEnd(_ action: @escaping @Sendable (State) -> Action?) -> StateEffect {
+    StateEffect(makeFollowing: makeFollowing, atEnd: action)
   }
 
   /// Runs for as long as a condition holds.

@@ -4,13 +4,27 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
   private let node: any AnyStoreNode
   /// Makes the `Dispatch` that an effect is given.
   private let dispatch: @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
+  /// Makes the commit of an action that no effect gives the store.
+  private let commit: @Sendable (Action) -> ActionCommit?
   private let scheduler = LockedValue(StateEffectScheduler<Int, IdentifiedEffect>())
 
   init(
-    of node: any AnyStoreNode, dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
+    of node: any AnyStoreNode, commit: @escaping @Sendable (Action) -> ActionCommit?,
+    dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) {
     self.node = node
+    self.commit = commit
     self.dispatch = dispatch
+  }
+
+  /// Has the store given an action when it is closed, or nothing any more.
+  func setFarewell(_ action: (@Sendable (isolated any TreeIsolation) -> Action?)?, on tree: isolated any TreeIsolation)
+  {
+    guard let action else { return node.setFarewell(nil, of: ObjectIdentifier(self), on: tree) }
+    node.setFarewell(
+      { [commit] tree in
+        if let action = action(tree) { try? commit(action)?(tree, true) }
+      }, of: ObjectIdentifier(self), on: tree)
   }
 
   /// Begins work for an element, replacing any before. Only on the tree's executor, in commit order, like `end`.
@@ -73,9 +87,10 @@ extension StateEffect {
   /// Has a store's states decide about this effect.
   @usableFromInline func following(
     _ states: Confined<Source<State>>, of node: any AnyStoreNode,
+    commit: @escaping @Sendable (Action) -> ActionCommit?,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> TreeWork {
-    following(states, by: StateEffectRunner(of: node, dispatch: dispatch))
+    following(states, by: StateEffectRunner(of: node, commit: commit, dispatch: dispatch))
   }
 
   private func following(_ states: Confined<Source<State>>, by runner: StateEffectRunner<Action>) -> TreeWork {
@@ -88,20 +103,29 @@ extension StateEffect {
       }
       return Follower(of: states, makeFollowing(sink), ended: runner.close)
     }
-    return TreeWork { tree in
+    return TreeWork { [atEnd] tree in
       follower(on: tree).begin()
-    } end: { tree in
+      guard let atEnd else { return }
+      runner.setFarewell(
+        { tree in
+          var action: Action?
+          states.withValue(on: tree) { $0.withState { action = atEnd($0) } }
+          return action
+        }, on: tree)
+    } end: { [atEnd] tree in
       runner.endAll()
       follower(on: tree).detachIfIdle()
+      if atEnd != nil { runner.setFarewell(nil, on: tree) }
     }
   }
 
   /// Follows the states from its place in the order on, which is taken when this returns.
   @usableFromInline func subscribe(
     to states: Confined<Source<State>>, of node: any AnyStoreNode,
+    commit: @escaping @Sendable (Action) -> ActionCommit?,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> Subscription {
-    let runner = StateEffectRunner(of: node, dispatch: dispatch)
+    let runner = StateEffectRunner(of: node, commit: commit, dispatch: dispatch)
     let following = following(states, by: runner)
     guard node.enqueue({ tree in following.begin(tree) }) else { return Subscription {} }
     return Subscription {

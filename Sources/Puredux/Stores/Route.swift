@@ -93,6 +93,9 @@ extension Route {
       })
   }
 
+  /// Makes the commit of an action that no effect gives the store. Nil if a projection maps it to nothing.
+  @usableFromInline func commit(of action: Action) -> ActionCommit? { try? prepared(action).0 }
+
   /// The store that actions are given to as they are. Nil for a projection.
   var recipient: StoreNode<Action>? {
     switch target {

@@ -145,7 +145,13 @@
   /// The effects of this store's state.
   @usableFromInline func followings(_ effects: [StateEffect<State, Action>]) -> TreeWork? {
     if effects.isEmpty { return nil }
-    let followings = effects.map { $0.following(published, of: node) { [node] in Dispatch(.effect(node, $0, $1)) } }
+    let followings = effects.map {
+      $0.following(published, of: node) { [node] in
+        node.commit(of: $0)
+      } dispatch: { [node] in
+        Dispatch(.effect(node, $0, $1))
+      }
+    }
     return TreeWork { tree in
       for following in followings { following.begin(tree) }
     } end: { tree in

@@ -28,6 +28,10 @@ extension StoreType {
   @discardableResult @inlinable public func subscribe(effect: StateEffect<State, Action>) -> Subscription {
     let proxy = store()
     let route = proxy.route
-    return effect.subscribe(to: proxy.source, of: route.node) { route.dispatch(by: $0, $1) }
+    return effect.subscribe(to: proxy.source, of: route.node) {
+      route.commit(of: $0)
+    } dispatch: {
+      route.dispatch(by: $0, $1)
+    }
   }
 }

@@ -50,6 +50,12 @@
   /// How many actions the tree has committed.
   var commitCount: Int { get }
 
+  /// Has a closure called when the store is closed, behind everything that it has accepted, so that it can be given a
+  /// last action; nil takes it back. Only where the order comes from elsewhere. On the executor.
+  func setFarewell(
+    _ farewell: (@Sendable (isolated any TreeIsolation) -> Void)?, of owner: ObjectIdentifier,
+    on tree: isolated any TreeIsolation)
+
   /// The instrument of the tree.
   var instrument: TreeInstrument? { get }
 

@@ -63,11 +63,17 @@
     return count == waiting.actions.capacity && count >= Self.greatestKept
   }
 
-  /// Adds the end of a store; true where the caller has to schedule a drain. Where the order comes from elsewhere, the
-  /// store's last action is submitted first, and the end waits until that is committed.
+  /// Adds the end of a store; true if the caller has to schedule a drain. Where the order comes from elsewhere, the
+  /// store's last actions are submitted first, and the end waits until those are committed.
   mutating func appendEnd(_ end: Command, of node: StoreNode<Action>) -> Bool {
+    let isGivenLast = node.isGivenLast
     let schedules =
-      node.isGivenLast && node.tree.order != nil && append(.closure { tree in node.commitLast(on: tree) })
+      node.tree.order != nil
+      && append(
+        .closure { tree in
+          if isGivenLast { node.commitLast(on: tree) }
+          node.bidFarewell(on: tree)
+        })
     return append(end) || schedules
   }
 

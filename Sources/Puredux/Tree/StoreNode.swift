@@ -217,6 +217,14 @@ import Synchronization
     }
   }
 
+  @usableFromInline func setFarewell(
+    _ farewell: (@Sendable (isolated any TreeIsolation) -> Void)?, of owner: ObjectIdentifier,
+    on tree: isolated any TreeIsolation
+  ) {
+    guard self.tree.order != nil else { return }
+    self.tree.madeExtras.onExecutor(on: tree).setFarewell(farewell, of: owner, in: self)
+  }
+
   @usableFromInline var instrument: TreeInstrument? { tree.instrument }
 
   @usableFromInline var commitCount: Int { tree.commitCount.load(ordering: .relaxed) }
@@ -242,6 +250,11 @@ extension StoreNode {
     guard let action = step.withValue(on: tree, { $0.stages?.last.take() }) else { return }
     // If middleware stops it, there is nobody to tell.
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
+  }
+
+  /// The store has been closed: it is given the last actions of the effects of its state. Each once.
+  func bidFarewell(on tree: isolated any TreeIsolation) {
+    for farewell in self.tree.madeExtras.onExecutor(on: tree).takeFarewells(of: self) { farewell(tree) }
   }
 
   /// Ends the store, after the last action that it accepted.

@@ -19,6 +19,9 @@ extension Tree {
       private var works: [ObjectIdentifier: TreeWork] = [:]
       /// The watches that begin when the actions before them are committed, with their numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
+      typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void
+      /// The closures that are called when a store is closed, by the store and the closure's owner.
+      private var farewells: [ObjectIdentifier: [ObjectIdentifier: Farewell]] = [:]
 
       init() {}
 
@@ -73,6 +76,18 @@ extension Tree {
         return nil
       }
 
+      func setFarewell(_ farewell: Farewell?, of owner: ObjectIdentifier, in node: StoreNode<Action>) {
+        var all = farewells.removeValue(forKey: ObjectIdentifier(node)) ?? [:]
+        let replaced = all.removeValue(forKey: owner)
+        all[owner] = farewell
+        if !all.isEmpty { farewells[ObjectIdentifier(node)] = all }
+        withExtendedLifetime(replaced) {}
+      }
+
+      func takeFarewells(of node: StoreNode<Action>) -> [Farewell] {
+        (farewells.removeValue(forKey: ObjectIdentifier(node)) ?? [:]).map(\.value)
+      }
+
       /// Returns the work that it replaces.
       func exchangeWork(of node: StoreNode<Action>, with work: TreeWork?) -> TreeWork? {
         let replaced = works[ObjectIdentifier(node)]
@@ -90,10 +105,11 @@ extension Tree {
 
       /// The root store has ended, and so there are no more commits.
       func forget() {
-        let dropped = unsafe (onCommit, callbacks, works)
+        let dropped = unsafe (onCommit, callbacks, works, farewells)
         unsafe onCommit = nil
         callbacks = nil
         works = [:]
+        farewells = [:]
         withExtendedLifetime(dropped) {}
       }
 

@@ -17,7 +17,8 @@ public import Puredux
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
 /// The holder renews its lease by an action from time to time. A claim or a renewal that is rejected or lost is
-/// repeated. If no renewal has come for so long, by the clock of each
+/// repeated. A store that is shut down or released gives its lease up, as its last action, so that another replica takes
+/// over at once. If no renewal has come for so long, by the clock of each
 /// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
 /// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:
 /// what it reports then comes later in the log than the claim that took the lease, so that a reducer can tell it by
@@ -104,6 +105,9 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// The effects that claim and renew the lease, and these, which run while this replica holds it. For a store that is
   /// made with them; `hold` subscribes them to one that exists.
   ///
+  /// When the store is shut down or released, it gives the lease up, as the last action that it submits to its log.
+  /// `shutdown(interceptors: .finish(within:))` waits for the work first, and does not wait for renewals.
+  ///
   ///     interceptors: .effects(ofState: holding.effects([.forEach({ $0.pending }) { job in .run { … } }]))
   public func effects(_ effects: [StateEffect<State, Action>]) -> [StateEffect<State, Action>] {
     let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
@@ -111,19 +115,19 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
       .run { dispatch in
         let isHeld = lease.holder == replica
         if isHeld {
-          try await dispatch.sleep(for: duration / 3)
+          try await dispatch.pause(for: duration / 3)
         } else if lease.holder != nil || lease.releasedBy == replica {
           // Each replica at another time, so that they do not all claim the lease at once; and the replica that gave it
           // up lets others go first.
-          try await dispatch.sleep(for: duration * Double.random(in: 1...1.25))
+          try await dispatch.pause(for: duration * Double.random(in: 1...1.25))
         }
         let claim = Lease.Claim(
           replica: replica, term: isHeld ? lease.term : lease.term &+ 1, renewals: lease.renewals)
         // Until the lease changes, which ends this work: a claim may be void, or rejected, or lost with a sealed log.
-        while try await isAnswered(claim, dispatch) { try await dispatch.sleep(for: duration / 3) }
+        while try await isAnswered(claim, dispatch) { try await dispatch.pause(for: duration / 3) }
       }
     }
-    return [claiming]
+    return [claiming.atEnd { release(in: $0) }]
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
   }
 
@@ -149,7 +153,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
     self.effects(effects).map { store.subscribe(effect: $0) }
   }
 
-  /// The action by which this replica gives the lease up, if it holds it: before it ends, so that nobody waits.
+  /// The action by which this replica gives the lease up, if it holds it: to move the work to another replica while the
+  /// store goes on. A store that ends does so by itself.
   public func release(in state: State) -> Action? {
     let lease = lease(state)
     guard lease.holder == replica else { return nil }

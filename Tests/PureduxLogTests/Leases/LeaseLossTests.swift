@@ -5,7 +5,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Leases whose claims are lost.
+/// Leases whose claims are lost, and leases of stores that end.
 @Suite(.timeLimit(.minutes(15))) struct LeaseLossTests {
   struct Shop: Codable, Sendable {
     var lease = Lease()
@@ -128,6 +128,95 @@ import Testing
     #expect(holding.holds(await store.state))
     await store.shutdown()
   }
+
+  // MARK: The end of a store
+
+  enum End: CaseIterable, Sendable { case cancelled, finished, released }
+
+  enum Way: CaseIterable, Sendable { case held, made, lifted, projection }
+
+  @Test(
+    "a store that ends gives its lease up, and the next replica need not wait", arguments: End.allCases, Way.allCases)
+  func released(end: End, way: Way) async throws {
+    let log = MemoryLog()
+    let (firstHolding, secondHolding) = (leaseholder(), leaseholder())
+    func open(
+      _ holding: Leaseholder<Shop, ShopAction>, _ interceptor: Interceptor<Shop, ShopAction>
+    ) async throws -> ShopStore {
+      try await ShopStore(
+        following: log, initialState: Shop(),
+        options: FollowingOptions(log: .once, store: StoreOptions(clock: ManualClock())), interceptors: interceptor,
+        reducer: Self.reduce)
+    }
+    let effects = firstHolding.effects([])
+    let interceptor: Interceptor<Shop, ShopAction> =
+      switch way {
+      case .made: .effects(ofState: effects[0])
+      case .lifted:
+        Interceptor<Shop, ShopAction>.effects(ofState: effects[0])
+          .lifted(state: { $0 }, action: { (action: ShopAction) in action }, into: { $0 })
+      case .held, .projection: Interceptor(combining: [])
+      }
+    var first: ShopStore? = try await open(firstHolding, interceptor)
+    switch way {
+    case .held: firstHolding.hold(first!, effects: [])
+    case .projection:
+      firstHolding.hold(first!.projection(action: { (action: ShopAction) in action }, state: { $0 }), effects: [])
+    case .made, .lifted: break
+    }
+    await first!.settled()
+    #expect(firstHolding.holds(await first!.state))
+    let second = try await open(secondHolding, Interceptor(combining: []))
+    secondHolding.hold(second, effects: [])
+    switch end {
+    case .cancelled: await first!.shutdown()
+    // On a clock that stands still: it waits for no renewal.
+    case .finished: await first!.shutdown(interceptors: .finish(within: .seconds(5)), clock: ManualClock())
+    case .released:
+      let states = first!.states()
+      first = nil
+      for await _ in states {}
+    }
+    while try await log.head() > second.statistics.log?.position ?? 0 { await Task.yield() }
+    await second.settled()
+    let state = await second.state
+    #expect(secondHolding.holds(state) && state.lease.term == 2)
+    await second.shutdown()
+  }
+
+  @Test("what a finishing store has begun under its lease is done before the lease is given up")
+  func afterTheWork() async throws {
+    let (begun, goesOn) = (Gate(), Gate())
+    let log = MemoryLog()
+    let holding = leaseholder()
+    let work = StateEffect<Shop, ShopAction>.forEach({ $0.jobs.map(Job.init) }) { job in
+      .run { dispatch in
+        begun.open()
+        await goesOn.wait()
+        try await dispatch.send(.done(job.id))
+      }
+    }
+    let store = try await ShopStore(
+      following: log, initialState: Shop(),
+      options: FollowingOptions(log: .once, store: StoreOptions(clock: ManualClock())), reducer: Self.reduce)
+    holding.hold(store, effects: [work])
+    try await store.send(.order(1))
+    await begun.wait()
+    let watching = store.states()
+    let ending = Task { await store.shutdown(interceptors: .finish(within: .seconds(5)), clock: ManualClock()) }
+    while store.dispatch(.order(2)) == .enqueued { await Task.yield() }
+    #expect(holding.holds(await store.state))
+    goesOn.open()
+    await ending.value
+    var last: Shop?
+    for await state in watching {
+      #expect(state.done.isEmpty || state.done == [1] || !state.jobs.contains(1))
+      last = state
+    }
+    #expect(last?.done.contains(1) == true && last?.lease.holder == nil && last?.lease.releasedBy == holding.replica)
+  }
+
+  private struct Job: Identifiable, Equatable, Sendable { let id: Int }
 }
 
 /// A log that loses one entry when it is told to: it refuses the entry, or is sealed before it.

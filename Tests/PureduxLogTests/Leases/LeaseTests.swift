@@ -78,7 +78,8 @@ import Testing
     #expect(await firstBegun.all.sorted() == Array(0..<20))
     #expect(await secondBegun.all.isEmpty)
     #expect(await second.store.state.lease.term == 1)
-    // It is gone without giving the lease up.
+    // It is gone without giving the lease up, as a process that dies.
+    for subscription in first.subscriptions { subscription.cancel() }
     await first.store.shutdown()
     for id in 20..<30 { try await second.store.send(.order(Job(id: id))) }
     await second.store.settled()
