@@ -186,14 +186,16 @@ private func checkRemovedStores(_ logs: any LogDirectory) async throws {
   var options = LogOptions()
   options.reporting = { _ in }
   let stores = StoreDirectory<String, [String], String> { [options] key in
-    try await RootStore(following: logs[key], initialState: [], options: FollowingOptions(log: options)) {
+    try await RootStore(
+      following: logs[key], initialState: [], options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       $0.append($1)
     }
   }
   for round in 0..<2 {
     let handle = try await stores.open("stores")
     let beside = try await RootStore<[String], String>(
-      following: logs["stores"], initialState: [], options: FollowingOptions(log: options)
+      following: logs["stores"], initialState: [], options: FollowingOptions(log: options, fingerprint: .unchecked)
     ) { $0.append($1) }
     try await handle.store.send("\(round)")
     for await list in beside.states() where list == ["\(round)"] { break }

@@ -352,7 +352,9 @@ private func checkStores(_ log: any OrderedLog) async throws {
 }
 
 private func list(_ log: any OrderedLog) async throws -> RootStore<[String], String> {
-  try await RootStore(following: log, initialState: []) { $0.append($1) }
+  try await RootStore(following: log, initialState: [], options: FollowingOptions(fingerprint: .unchecked)) {
+    $0.append($1)
+  }
 }
 
 /// What is found out about outcomes, whatever is being checked.

@@ -13,7 +13,7 @@ public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
     options: FollowingOptions<State, Action> = FollowingOptions(), middleware: [Middleware<State, Action>] = []
   ) {
     self.options = options.log
-    open = { [fingerprint = options.fingerprint] log, options, counting in
+    open = { [fingerprint = options.fingerprint ?? .unchecked] log, options, counting in
       try await RootStore(
         following: log, initialState: initialState, reducers: reducers, codings: codings,
         options: FollowingOptions(log: options, fingerprint: fingerprint), middleware: [counting] + middleware)

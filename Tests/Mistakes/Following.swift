@@ -8,7 +8,7 @@ func followingOptionsOfAStoreThatFollowsNothing(options: LogOptions) {
   _ = RootStore<Cart, CartAction>(initialState: Cart(), fingerprint: { _ in 0 }) { _, _ in }
   // error: 'init(initialState:options:interceptor:interceptors:middleware:reducer:)' is unavailable: A store that
   //   follows no log takes 'StoreOptions'; for one that does, write 'RootStore(following: log, …)'
-  _ = RootStore<Cart, CartAction>(initialState: Cart(), options: FollowingOptions(fingerprint: { _ in 0 })) { _, _ in }
+  _ = RootStore<Cart, CartAction>(initialState: Cart(), options: FollowingOptions(fingerprint: .unchecked)) { _, _ in }
   // error: cannot convert value of type 'LogOptions' to expected argument type 'StoreOptions'
   _ = RootStore<Cart, CartAction>(initialState: Cart(), options: options) { _, _ in }
 }
@@ -26,10 +26,27 @@ func otherOptions(log: any OrderedLog, options: LogOptions, clock: any Clock<Dur
     following: log, initialState: Cart(), options: FollowingOptions(clock: clock)
   ) { _, _ in }
 }
+func fingerprintsOfOtherTypes(log: any OrderedLog) async throws {
+  _ = try await RootStore<Cart, CartAction>(
+    // error: closure passed to parameter of type 'StateFingerprint<Cart>' that does not accept a closure
+    following: log, initialState: Cart(), options: FollowingOptions(fingerprint: { _ in 0 })
+  ) { _, _ in }
+  _ = try await RootStore<Cart, CartAction>(
+    // error: cannot convert value of type 'String' to closure result type 'UInt64'
+    following: log, initialState: Cart(), options: FollowingOptions(fingerprint: .hashed { "\($0)" })
+  ) { _, _ in }
+  struct Plain: Sendable {}
+  let codings = LogCodings<Plain, CartAction>(actions: .json(), states: nil)
+  _ = try await RootStore<Plain, CartAction>(
+    // error: contextual member reference to static property 'encoded' requires 'Self' constraint in the protocol
+    //   extension
+    following: log, initialState: Plain(), codings: codings, options: FollowingOptions(fingerprint: .encoded)
+  ) { _, _ in }
+}
 func followingMisspelt(log: any OrderedLog) async throws {
   _ = try await RootStore<Cart, CartAction>(
     // error: incorrect argument label in call (have 'fingerprnt:', expected 'fingerprint:')
-    following: log, initialState: Cart(), options: FollowingOptions(fingerprnt: { _ in 0 })
+    following: log, initialState: Cart(), options: FollowingOptions(fingerprnt: .unchecked)
   ) { _, _ in }
   _ = try await RootStore<Cart, CartAction>(
     // error: incorrect argument label in call (have 'atstart:', expected 'atStart:')
@@ -46,7 +63,7 @@ func followingMisspelt(log: any OrderedLog) async throws {
 func followingOutOfOrder(log: any OrderedLog, options: LogOptions) async throws {
   _ = try await RootStore<Cart, CartAction>(
     // error: argument 'log' must precede argument 'fingerprint'
-    following: log, initialState: Cart(), options: FollowingOptions(fingerprint: { _ in 0 }, log: options)
+    following: log, initialState: Cart(), options: FollowingOptions(fingerprint: .unchecked, log: options)
   ) { _, _ in }
   _ = try await RootStore<Cart, CartAction>(
     // error: argument 'schema' must precede argument 'options'

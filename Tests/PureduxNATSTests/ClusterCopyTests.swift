@@ -11,7 +11,8 @@
   struct ClusterCopyTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
       try await ListStore(
-        following: log, initialState: [], options: FollowingOptions(log: .silent, fingerprint: { UInt64($0.count) })
+        following: log, initialState: [],
+        options: FollowingOptions(log: .silent, fingerprint: .hashed { UInt64($0.count) })
       ) { $0.append($1) }
     }
 

@@ -38,7 +38,7 @@
     ) async throws -> ListStore {
       try await ListStore(
         following: log, initialState: [],
-        options: FollowingOptions(log: options, store: StoreOptions(executor: executor))
+        options: FollowingOptions(log: options, store: StoreOptions(executor: executor), fingerprint: .unchecked)
       ) { $0.append($1) }
     }
 
@@ -151,7 +151,7 @@
       var options = LogOptions.silent
       options.snapshotBytes = 1
       let saving = try await ListStore(
-        following: log["saved"], initialState: [], options: FollowingOptions(log: options)
+        following: log["saved"], initialState: [], options: FollowingOptions(log: options, fingerprint: .unchecked)
       ) { $0.append($1) }
       for number in 0..<30 { try await saving.send("\(number)") }
       let saved = try #require(log["saved"] as? NATSTree)

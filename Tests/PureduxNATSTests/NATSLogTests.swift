@@ -29,7 +29,10 @@
       _ log: any OrderedLog, options: LogOptions = .silent,
       onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil
     ) async throws -> ListStore {
-      try await ListStore(following: log, initialState: [], options: FollowingOptions(log: options, onPhase: onPhase)) {
+      try await ListStore(
+        following: log, initialState: [],
+        options: FollowingOptions(log: options, fingerprint: .unchecked, onPhase: onPhase)
+      ) {
         $0.append($1)
       }
     }

@@ -20,7 +20,8 @@
       try await ListStore(
         following: log, initialState: [],
         options: FollowingOptions(
-          log: options, fingerprint: { $0.reduce(1) { $0 &* 31 &+ UInt64($1.utf8.count) } }, summary: { $0.count })
+          log: options, fingerprint: .hashed { $0.reduce(1) { $0 &* 31 &+ UInt64($1.utf8.count) } },
+          summary: { $0.count })
       ) { list, action in
         list.append(action)
         if action == "forget" { list.removeAll { $0.hasPrefix("secret") } }

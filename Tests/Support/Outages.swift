@@ -14,7 +14,8 @@ package func statesAfterOutages(
   options.reporting = { _ in }
   func list(onPhase: (@Sendable (LogStatistics.Phase) -> Void)?) async throws -> RootStore<[String], String> {
     try await RootStore(
-      following: log, initialState: [], options: FollowingOptions(log: options, onPhase: onPhase)
+      following: log, initialState: [],
+      options: FollowingOptions(log: options, fingerprint: .unchecked, onPhase: onPhase)
     ) { $0.append($1) }
   }
   let stores = [try await list { phases.continuation.yield($0) }, try await list(onPhase: nil)]

@@ -19,6 +19,8 @@ private struct Applying {
   var searched: UInt64
   /// Whether actions have been applied behind the last entry that says what state they have led to.
   var isUnattested = false
+  /// After which entries the state is hashed.
+  var sampling: FingerprintSampling
   /// The entry whose last action is being applied, with which the store may end.
   var ending: (outline: Outline, isSkipped: Bool)?
 
@@ -107,6 +109,11 @@ private struct Sending {
   /// The random number of this writer, which its entries carry.
   var writer: UInt64
   var seen: LogEntry.Mark
+  /// The last hashed state, until an entry of this store carries it, and the number of entries applied since.
+  var hashed: (mark: LogEntry.Mark, age: Int)?
+  /// A hashed state older than so many entries is carried no more: the others forget theirs.
+  static let hashedAgeLimit = Fold.markLimit / 4
+  var isFingerprintFailureTold = false
   /// The last position that is known to exist.
   var head: UInt64
   /// The rules that are written: the program's, or those that the log is sealed for, where the program knows them.
@@ -165,7 +172,8 @@ private struct Summarizing: Sendable {
   private let states: LogCoding<State>?
   private let options: LogOptions
   private let clock: ElapsedClock
-  private let fingerprint: (@Sendable (State) -> UInt64)?
+  /// Nil if states are not compared.
+  private let fingerprint: StateFingerprint<State>?
   private let summary: (@Sendable (State) -> any (Encodable & Sendable))?
   private let onPhase: (@Sendable (Phase) -> Void)?
   /// When the log's head had been read.
@@ -190,7 +198,7 @@ private struct Summarizing: Sendable {
     states = codings.states
     options = own.log
     self.clock = clock
-    fingerprint = own.fingerprint
+    fingerprint = own.fingerprint?.hash == nil ? nil : own.fingerprint
     summary = own.summary
     onPhase = own.onPhase
     opened = clock.now
@@ -205,7 +213,7 @@ private struct Summarizing: Sendable {
     applying = LockedValue(
       Applying(
         fold: stored, lastSnapshot: stored.position, goal: head, start: stored.position,
-        searched: stored.position))
+        searched: stored.position, sampling: FingerprintSampling(commits: stored.commits)))
   }
 
   /// Reads what there is: the newest snapshot, and how far the log goes.
@@ -230,17 +238,18 @@ private struct Summarizing: Sendable {
     }
     if case .failure(StoreError.stopped(let stop)) = found { options.reporting(.stoppedAs(key: log.name, stop)) }
     let (head, newest) = try found.get()
-    var stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
+    let stored = newest ?? SnapshotContent(state: initialState, fold: Fold())
     if stored.fold.rules > options.newestKnownRules, !options.opensWhereStopped {
       let stop = LogStop.newerRules(position: stored.fold.position)
       options.reporting(.stoppedAs(key: log.name, stop))
       throw StoreError.stopped(stop)
     }
-    stored.fold.restate(following.fingerprint.map { max(1, $0(stored.state)) })
+    following.reportMissingFingerprint(of: log)
     let recovery = head > stored.fold.position ? await RecoveryMark.of(log, orIn: options.recoveryDirectory) : nil
     let tied = Following(
       log: log, head: head, stored: stored.fold, recovery: recovery, codings: codings, options: following,
       clock: elapsed)
+    tied.restate(tied.hash(of: stored.state))
     return (tied, stored.state)
   }
 
@@ -286,6 +295,42 @@ private struct Summarizing: Sendable {
       case .full, .inUse, .refused, .truncated: return nil
       }
     }
+  }
+
+  // MARK: The fingerprint
+
+  private var fingerprintVersion: UInt32? { fingerprint?.version(options.fingerprintVersion) }
+
+  /// Nil if states are not compared, or this one cannot be encoded.
+  private func hash(of state: State) -> StateHash? {
+    do {
+      return try fingerprint?.hash?(state)
+    } catch {
+      let isTold = sending.withLock { sending in
+        defer { sending.isFingerprintFailureTold = true }
+        return sending.isFingerprintFailureTold
+      }
+      if !isTold { options.reporting(.fingerprintFails(key: log.name, describe(error))) }
+      return nil
+    }
+  }
+
+  /// Notes the hash of the present state, which was not due after the last entry, or had no entry before it.
+  private func restate(_ hash: StateHash?) {
+    let mark = applying.withLock { applying in
+      applying.fold.restate(hash?.value)
+      if let hash { applying.sampling.hashed(size: hash.size) }
+      return applying.fold.mark
+    }
+    sending.withLock { $0.seen = mark }
+  }
+
+  /// Hashes the present state, unless it has been.
+  private func hashNow(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
+    guard fingerprint != nil, applying.withLock({ $0.fold.mark.fingerprint == 0 }),
+      let hash = core.withState(on: tree, { self.hash(of: $0) }) ?? nil
+    else { return }
+    restate(hash)
   }
 
   private var instrument: TreeInstrument? { core.withLock { $0 }?.instrument }
@@ -366,12 +411,14 @@ private struct Summarizing: Sendable {
         // A replica that has stopped writes nothing more: what it has applied may be wrong.
         guard sending.stop == nil, !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
         sending.isPumping = true
-        return (entry, sending.writer, sending.seen)
+        // The last hashed state, once: of several entries that are applied together only the last would be seen.
+        defer { sending.hashed = nil }
+        return (entry, sending.writer, sending.hashed?.mark ?? sending.seen)
       }
       guard let (entry, writer, seen) = next else { return }
       let header = LogEntry.Header(
         writer: writer, first: entry.first, seen: seen, schema: actions.schema,
-        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: entry.rules)
+        fingerprintVersion: fingerprintVersion, rules: entry.rules)
       let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { [instrument] outcome in
         let taken = max(.zero, self.clock.now - now)
@@ -820,7 +867,7 @@ private struct Summarizing: Sendable {
         }
         if !isObeyed { interruption = .overruled(position: skipped, by: position) }
       case .entry(let header):
-        guard agrees(with: header, at: position, isSkipped: isSkipped) else {
+        guard agrees(with: header, at: position, isSkipped: isSkipped, of: core, on: tree) else {
           stop(.diverged(position: header.seen.position), on: tree)
           return nil
         }
@@ -873,10 +920,13 @@ private struct Summarizing: Sendable {
       return applying.fold.position < position
     }
     guard isFirst else { return }
-    let fingerprint = fingerprint.flatMap { core.withState(on: tree, $0) }.map { max(1, $0) }
+    let verdict = applying.withLock { $0.sampling.advance(to: $0.fold.commits) }
+    let hash = verdict == .due && fingerprint != nil ? core.withState(on: tree) { self.hash(of: $0) } ?? nil : nil
     let (mark, skipped, rules, epoch) = applying.withLock { applying in
       if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
-      applying.fold.ended(at: position, fingerprint: fingerprint)
+      if let hash { applying.sampling.hashed(size: hash.size) }
+      applying.fold.ended(
+        at: position, fingerprint: verdict == .unchanged ? applying.fold.mark.fingerprint : hash?.value)
       applying.bytesSinceSnapshot += outline.bytes
       let fold = applying.fold
       return (fold.mark, fold.skipped, options.rules(behindSeal: fold.sealedRules), fold.epoch)
@@ -884,6 +934,11 @@ private struct Summarizing: Sendable {
     sending.withLock { sending in
       sending.deliveryTrouble = nil
       sending.seen = mark
+      if hash != nil {
+        sending.hashed = (mark, 0)
+      } else if let age = sending.hashed?.age {
+        sending.hashed = age < Sending.hashedAgeLimit ? (sending.hashed!.mark, age + 1) : nil
+      }
       sending.rules = rules
       sending.skipped = skipped
       sending.epoch = epoch
@@ -919,18 +974,23 @@ private struct Summarizing: Sendable {
 
   /// Whether the state that an entry tells of was hashed by the function that this replica has.
   private func attests(_ header: LogEntry.Header) -> Bool {
-    fingerprint != nil && header.fingerprintVersion == options.fingerprintVersion
+    fingerprint != nil && header.fingerprintVersion == fingerprintVersion && header.seen.fingerprint != 0
   }
 
   /// Whether the writer of an entry had come to the same as this replica, as far as that is remembered. The states are
   /// compared where the same function has hashed both; of entries by an older version of this library, that is known
   /// only where the versions run at the same time.
-  private func agrees(with header: LogEntry.Header, at position: UInt64, isSkipped: Bool) -> Bool {
+  private func agrees(
+    with header: LogEntry.Header, at position: UInt64, isSkipped: Bool, of core: StoreCore<State, Action>,
+    on tree: isolated any TreeIsolation
+  ) -> Bool {
     let seen = header.seen
+    // Its writer has hashed the present state, as it ended or was opened there.
+    if attests(header), applying.withLock({ $0.fold.position == seen.position }) { hashNow(of: core, on: tree) }
     let (inOrder, inState, here) = applying.withLock { applying in
       let isComparable =
         applying.compares(stateAt: seen.position)
-        && header.fingerprintVersion.map { $0 == options.fingerprintVersion } ?? (position > applying.goal)
+        && header.fingerprintVersion.map { $0 == fingerprintVersion } ?? (position > applying.goal)
       let inState = !isComparable || applying.fold.agrees(with: seen)
       return (
         applying.fold.agrees(with: seen, inState: false), inState,
@@ -1111,7 +1171,7 @@ private struct Summarizing: Sendable {
     if let ending = applying.withLock({ $0.ending }), let core = core.withLock({ $0 }) {
       endEntry(ending.outline, isSkipped: ending.isSkipped, of: core, on: tree)
     }
-    attest()
+    attest(on: tree)
     keepLastSummary(on: tree)
     let (tasks, observers) = sending.withLock { sending in
       sending.phase = .ended
@@ -1136,13 +1196,16 @@ private struct Summarizing: Sendable {
 
   /// At the end of a store that hashes its state: an entry without actions has the fingerprint of the last state, as no
   /// other entry has, so that the next program is compared with that as well. If it does not arrive, that does no harm.
-  private func attest() {
-    guard fingerprint != nil, applying.withLock({ $0.isUnattested && $0.canSave }) else { return }
+  private func attest(on tree: isolated any TreeIsolation) {
+    guard fingerprint != nil, applying.withLock({ $0.isUnattested && $0.canSave }),
+      sending.withLock({ $0.stop == nil && $0.outbox.isEmpty })
+    else { return }
+    if let core = core.withLock({ $0 }) { hashNow(of: core, on: tree) }
     let header = sending.withLock { sending -> LogEntry.Header? in
-      guard sending.stop == nil, sending.outbox.isEmpty else { return nil }
+      guard sending.seen.fingerprint != 0, sending.outbox.isEmpty else { return nil }
       return LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
-        fingerprintVersion: options.fingerprintVersion, rules: sending.rules)
+        fingerprintVersion: fingerprintVersion, rules: sending.rules)
     }
     if let header { log.append(LogEntry.encode(header, actions: [])) { _ in } }
   }
@@ -1336,7 +1399,7 @@ private struct Summarizing: Sendable {
     let header = sending.withLock { sending in
       LogEntry.Header(
         writer: sending.writer, first: sending.outbox.firstPending, seen: sending.seen, schema: actions.schema,
-        fingerprintVersion: fingerprint == nil ? nil : options.fingerprintVersion, rules: sending.rules)
+        fingerprintVersion: fingerprintVersion, rules: sending.rules)
     }
     let outcome = await withCheckedContinuation { continuation in
       log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }

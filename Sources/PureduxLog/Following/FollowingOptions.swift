@@ -3,18 +3,18 @@ public import Puredux
 /// How a store that follows a log is made: what `RootStore(following:)` takes as `options:`.
 ///
 ///     let board = try await RootStore(
-///       following: log["boards/17"], initialState: Board(), options: FollowingOptions(fingerprint: { $0.version })
+///       following: log["boards/17"], initialState: Board(), options: FollowingOptions(fingerprint: .encoded)
 ///     ) { $0.apply($1) }
 public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   /// Limits and times, and what is read of the log.
   public var log: LogOptions
   /// How the store and its tree run, as in any other root store.
   public var store: StoreOptions
-  /// A hash of the state that is the same in every process, for finding that this replica comes to another state than
-  /// others, or than an earlier version of the program (`LogStop.diverged`): called once where the store is opened, and
-  /// after each entry, on the tree's executor. Without it only the order is compared. What was hashed under another
-  /// number (`LogOptions.fingerprintVersion`) is not compared.
-  public var fingerprint: (@Sendable (State) -> UInt64)?
+  /// How the store finds that it has come to another state than other replicas, or than an earlier version of the
+  /// program (`LogStop.diverged`): `.encoded`, `.hashed { … }` or `.unchecked`. Without a choice only the order is
+  /// compared, and the store reports that (`LogReport.fingerprintMissing`). States that were hashed under another number
+  /// (`LogOptions.fingerprintVersion`) are not compared.
+  public var fingerprint: StateFingerprint<State>?
   /// A small value that stands for the state in lists of trees (`LogDirectory.summaries`): kept beside the tree, in
   /// JSON, where it has changed, once in `LogOptions.summaryInterval` at most, with each snapshot, and when the store
   /// ends. Called on the tree's executor, as often at most, with the state in place: what it returns should be its own,
@@ -36,7 +36,7 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   /// The defaults are those of a store that is made without options.
   public init(
     log: LogOptions = LogOptions(), store: StoreOptions = StoreOptions(),
-    fingerprint: (@Sendable (State) -> UInt64)? = nil,
+    fingerprint: StateFingerprint<State>? = nil,
     summary: (@Sendable (State) -> any (Encodable & Sendable))? = nil,
     onPhase: (@Sendable (LogStatistics.Phase) -> Void)? = nil, atStart: Action? = nil,
     emits: Emission<State> = .always, history: History<State, Action>? = nil

@@ -5,9 +5,9 @@ extension RootStore {
   /// the same actions in the same order (G11). Returns when it has applied all that was in the log.
   ///
   ///     let log = try FileLog(directory: "data")
-  ///     let board = try await RootStore(following: log["boards/17"], initialState: Board(), schema: 1) {
-  ///       $0.apply($1)
-  ///     }
+  ///     let board = try await RootStore(
+  ///       following: log["boards/17"], initialState: Board(), options: FollowingOptions(fingerprint: .encoded)
+  ///     ) { $0.apply($1) }
   ///     try await board.send(.rename("Plans"))  // In the log, and committed here.
   ///
   /// It is a root store as any other, with child stores, scopes, interceptors and sequences, and keeps the contract.

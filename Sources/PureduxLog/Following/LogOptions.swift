@@ -40,8 +40,9 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
-  /// Which function `FollowingOptions.fingerprint` is. Raise it when the function changes, or when a changed reducer is
-  /// to reduce what is in the log already: states are compared only with those that were hashed under the same number.
+  /// Which function `FollowingOptions.fingerprint` is: less than 2^31. Raise it when the function changes, when states
+  /// encode something else (`StateFingerprint.encoded`), or when a changed reducer is to reduce the entries of the
+  /// past: states are compared only with those that were hashed under the same number.
   public var fingerprintVersion: UInt32 = 1
   /// The rules that this program reduces by: each entry carries those of its writer. Raise it when a reducer, or the
   /// root's middleware, is to decide otherwise from now on; a reducer asks for those of the entry that is committed

@@ -34,6 +34,12 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// reported once until one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not
   /// reported: it is tried again.
   case summariesFail(key: String?, LogError)
+  /// No `FollowingOptions.fingerprint` was chosen, so that nothing finds a state that is not the acknowledged one:
+  /// reported when a store is opened, once for each process and type of state.
+  case fingerprintMissing(key: String?, state: String, isEncodable: Bool)
+  /// The state threw while it was encoded for its fingerprint (`StateFingerprint.encoded`), and is not compared:
+  /// reported once for each store, with the error's text.
+  case fingerprintFails(key: String?, String)
 
   /// Two hashes of what should be one state.
   public struct Fingerprints: Sendable, Hashable {
@@ -70,8 +76,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
       "A store of \(Self.name(key)) has come to another state at position \(position), or before, than who wrote the entry "
         + "at \(entry): fingerprint \(states.here) here, \(states.there) there. It stops. Its reducer or middleware is not a "
         + "function of state and action, or has changed since: bring back the one that was, or reduce the past by the "
-        + "rules that it had (`LogOptions.rules`). Only where what was acknowledged is to become something else, raise "
-        + "`LogOptions.fingerprintVersion`."
+        + "rules that it had (`LogOptions.rules`). Raise `LogOptions.fingerprintVersion` only if the state encodes other members "
+        + "than before (`.encoded`), or if acknowledged actions are to lead to another state."
     case .diverged(let key, let position, let entry, nil):
       "A store of \(Self.name(key)) has not the entries, up to position \(position), that who wrote the entry at \(entry) "
         + "had. It stops: the log has lost entries, or has changed their order. Restore them. Or, where an older backup "
@@ -105,6 +111,13 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
       "The snapshots of a store that follows a log fail, and its log grows: \(error.text)"
     case .summariesFail(let key, let error):
       "The summary of \(Self.name(key)) cannot be written, so that lists show an older one, or none: \(error.text)"
+    case .fingerprintMissing(let key, let state, let isEncodable):
+      "The store of \(Self.name(key)), with states of type \(state), has no fingerprint. If its reducer or middleware "
+        + "changes, the next start may turn acknowledged actions into another state, and nothing reports it. Write "
+        + "`options: FollowingOptions(fingerprint: \(isEncodable ? ".encoded" : ".hashed { … }"))`, or `.unchecked` if "
+        + "that is intended."
+    case .fingerprintFails(let key, let text):
+      "The state of \(Self.name(key)) cannot be encoded for its fingerprint, and is not compared: \(text)"
     }
   }
 

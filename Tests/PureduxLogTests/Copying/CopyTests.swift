@@ -83,7 +83,7 @@ import Testing
     // Behind what a store appends at its end, which nobody waits for.
     try await copy.beginEpoch(reason: "settled")
     let program = ReplayedProgram<Ledger, String>(
-      initialState: Ledger(), options: FollowingOptions(log: ruled, fingerprint: fingerprint)
+      initialState: Ledger(), options: FollowingOptions(log: ruled, fingerprint: .hashed(fingerprint))
     ) { $0.entries.append($1) }
     let report = try await verifyReplay(of: copy, by: program)
     #expect(report.stop == nil)
@@ -252,7 +252,7 @@ import Testing
           let report = try await log.copy(to: copy, reason: "round \(round)")
           #expect(report.added > 0)
           let program = ReplayedProgram<Ledger, String>(
-            initialState: Ledger(), options: FollowingOptions(log: Self.ruled, fingerprint: Self.fingerprint)
+            initialState: Ledger(), options: FollowingOptions(log: Self.ruled, fingerprint: .hashed(Self.fingerprint))
           ) { $0.entries.append($1) }
           #expect(try await verifyReplay(of: copy, by: program).stop == nil)
           epochs.insert(try await lastEpoch(of: copy))
@@ -563,7 +563,7 @@ import Testing
     var ignoring = LogOptions.once
     ignoring.ignoresSnapshots = true
     let mended = try await RootStore<Ledger, String>(
-      following: log, initialState: Ledger(), options: FollowingOptions(log: ignoring)
+      following: log, initialState: Ledger(), options: FollowingOptions(log: ignoring, fingerprint: .unchecked)
     ) {
       $0.entries.append($1 + "!")
     }

@@ -20,7 +20,8 @@ import Testing
       next(action)
     }
     return try await RootStore(
-      following: log, initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: fingerprint),
+      following: log, initialState: Ledger(),
+      options: FollowingOptions(log: options, fingerprint: .hashed(fingerprint)),
       middleware: [guarding]
     ) { $0.entries.append($1 + suffix) }
   }
@@ -126,7 +127,8 @@ import Testing
     let head = try await log.head()
     await #expect(throws: StoreError.stopped(.diverged(position: head - 1))) {
       try await RootStore<Ledger, String>(
-        following: log, initialState: Ledger(), options: FollowingOptions(log: .once, fingerprint: Self.fingerprint)
+        following: log, initialState: Ledger(),
+        options: FollowingOptions(log: .once, fingerprint: .hashed(Self.fingerprint))
       ) { $0.entries.append($1 == "\(count)" ? "!" : $1) }
     }
     #expect(try await Self.open(log).state.entries == (1...count).map(String.init))

@@ -22,7 +22,9 @@ import Testing
   func follow(_ log: any OrderedLog, options: LogOptions = LogOptions()) async throws -> RootStore<
     Counter, CounterAction
   > {
-    try await RootStore(following: log, initialState: Counter(), options: FollowingOptions(log: options)) {
+    try await RootStore(
+      following: log, initialState: Counter(), options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       $0.apply($1)
     }
   }
@@ -49,14 +51,15 @@ import Testing
     let log = MemoryLog()
     let history = History<Counter, CounterAction>(limit: 10)
     let store = try await RootStore(
-      following: log, initialState: Counter(), reducers: [add, note], options: FollowingOptions(history: history))
+      following: log, initialState: Counter(), reducers: [add, note],
+      options: FollowingOptions(fingerprint: .unchecked, history: history))
     try await store.send(.add(2))
     #expect(await store.state == Counter(total: 2, notes: ["2"]))
     #expect(history.entries.map { $0.steps.map(\.reducer) } == [["add", "note"]])
     await store.shutdown()
     let again = try await RootStore(
-      following: log, initialState: Counter(), reducers: [add, note], codings: LogCodings(actions: .json(), states: nil)
-    )
+      following: log, initialState: Counter(), reducers: [add, note],
+      codings: LogCodings(actions: .json(), states: nil), options: FollowingOptions(fingerprint: .unchecked))
     #expect(await again.state == Counter(total: 2, notes: ["2"]))
   }
 

@@ -36,7 +36,7 @@ private struct Notes: StoreInstrument {
   private func store(_ log: MemoryLog, _ instrument: Notes) async throws -> RootStore<Int, Int> {
     try await RootStore(
       following: log, initialState: 0,
-      options: FollowingOptions(store: StoreOptions(name: "sum", instrument: instrument)),
+      options: FollowingOptions(store: StoreOptions(name: "sum", instrument: instrument), fingerprint: .unchecked),
       middleware: [
         .admission { action, context, next in
           if action == 0 { context.reject("Nothing to add.") } else { next(action) }
@@ -79,7 +79,8 @@ private struct Notes: StoreInstrument {
     let log = MemoryLog()
     let instrument = Notes()
     func open(_ change: (inout LogOptions) -> Void) async throws -> RootStore<Int, Int> {
-      var options = FollowingOptions<Int, Int>(store: StoreOptions(name: "sum", instrument: instrument))
+      var options = FollowingOptions<Int, Int>(
+        store: StoreOptions(name: "sum", instrument: instrument), fingerprint: .unchecked)
       change(&options.log)
       return try await RootStore(following: log, initialState: 0, options: options) { $0 += $1 }
     }
@@ -107,9 +108,11 @@ private struct Notes: StoreInstrument {
     }
     let log = MemoryLog()
     let waits = Waits()
-    let options = FollowingOptions<Int, Int>(store: StoreOptions(instrument: waits))
+    let options = FollowingOptions<Int, Int>(store: StoreOptions(instrument: waits), fingerprint: .unchecked)
     let store = try await RootStore<Int, Int>(following: log, initialState: 0, options: options) { $0 += $1 }
-    let other = try await RootStore<Int, Int>(following: log, initialState: 0) { $0 += $1 }
+    let other = try await RootStore<Int, Int>(
+      following: log, initialState: 0, options: FollowingOptions(fingerprint: .unchecked)
+    ) { $0 += $1 }
     try await other.send(1)
     try await store.send(2)
     #expect(waits.notes.all == ["1: elsewhere", "2: here"])

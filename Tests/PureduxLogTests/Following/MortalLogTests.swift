@@ -14,7 +14,8 @@ import Testing
     work: @escaping @Sendable (String, Dispatch<String>) async -> Void = { _, _ in }
   ) async throws -> ListStore {
     try await ListStore(
-      following: log, initialState: [], options: FollowingOptions(log: options, store: StoreOptions(clock: clock)),
+      following: log, initialState: [],
+      options: FollowingOptions(log: options, store: StoreOptions(clock: clock), fingerprint: .unchecked),
       interceptor: { await work($0, $1) }
     ) { $0.append($1) }
   }
@@ -37,7 +38,7 @@ import Testing
     // On a clock that stands still: nothing of this waits for time.
     let store = try await ListStore(
       following: log, initialState: [], codings: LogCodings(actions: coding, states: nil),
-      options: FollowingOptions(store: StoreOptions(clock: ManualClock()))
+      options: FollowingOptions(store: StoreOptions(clock: ManualClock()), fingerprint: .unchecked)
     ) { $0.append($1) }
     try await store.send("in the log")
     log.cut(.appends)
@@ -49,7 +50,8 @@ import Testing
     #expect(store.dispatch("late") == .terminated)
     #expect(await store.state == ["in the log"])
     let next = try await ListStore(
-      following: memory, initialState: [], codings: LogCodings(actions: coding, states: nil)
+      following: memory, initialState: [], codings: LogCodings(actions: coding, states: nil),
+      options: FollowingOptions(fingerprint: .unchecked)
     ) { $0.append($1) }
     #expect(await next.state == ["in the log"])
     try await next.send("next")

@@ -11,7 +11,9 @@ import Testing
   private static func open(_ log: any OrderedLog, _ options: LogOptions = .once, traps: Bool) async throws
     -> LedgerStore
   {
-    try await RootStore(following: log, initialState: Ledger(), options: FollowingOptions(log: options)) {
+    try await RootStore(
+      following: log, initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       // As a trap does, and without a word.
       if traps, $1 == "poison" { _exit(1) }
       $0.entries.append($1)
@@ -82,7 +84,8 @@ import Testing
       var options = LogOptions.once
       options.opensWhereStopped = isRead
       return try await RootStore(
-        following: log["tree"], initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: hash)
+        following: log["tree"], initialState: Ledger(),
+        options: FollowingOptions(log: options, fingerprint: .hashed(hash))
       ) { $0.entries.append($1 + suffix) }
     }
     let store = try await open()

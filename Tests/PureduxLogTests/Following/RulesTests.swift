@@ -18,7 +18,8 @@ import Testing
     _ log: any OrderedLog, _ options: LogOptions, middleware: [Middleware<Ledger, String>] = []
   ) async throws -> LedgerStore {
     try await RootStore(
-      following: log, initialState: Ledger(), options: FollowingOptions(log: options), middleware: middleware
+      following: log, initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: .unchecked),
+      middleware: middleware
     ) {
       $0.entries.append(LogRules.current < 2 ? $1 : $1 + "!")
     }
@@ -28,7 +29,9 @@ import Testing
   private static func openNew(_ log: any OrderedLog, _ options: LogOptions = options(2, oldest: 2)) async throws
     -> LedgerStore
   {
-    try await RootStore(following: log, initialState: Ledger(), options: FollowingOptions(log: options)) {
+    try await RootStore(
+      following: log, initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       $0.entries.append($1 + "!")
     }
   }

@@ -196,7 +196,7 @@ import Testing
     let seen = Events<Int>()
     let store = try await RootStore<Ledger, String>(
       following: MemoryLog(), initialState: Ledger(),
-      options: FollowingOptions(store: StoreOptions(carrying: .values(of: Request.$id))),
+      options: FollowingOptions(store: StoreOptions(carrying: .values(of: Request.$id)), fingerprint: .unchecked),
       interceptor: { _, _ in await seen.add(Request.id) }
     ) { state, action in state.entries.append("\(action)\(Request.id)") }
     Request.$id.withValue(7) { _ = store.dispatch("a") }
@@ -209,7 +209,9 @@ import Testing
   func notCarried() async throws {
     let log = MemoryLog()
     let store = try await Request.$id.withValue(5) {
-      try await RootStore<Ledger, String>(following: log, initialState: Ledger()) { state, action in
+      try await RootStore<Ledger, String>(
+        following: log, initialState: Ledger(), options: FollowingOptions(fingerprint: .unchecked)
+      ) { state, action in
         state.entries.append("\(action)\(Request.id)")
       }
     }
@@ -359,7 +361,7 @@ import Testing
     options.pendingBytes = 1000
     let store = try await RootStore<Ledger, String>(
       following: log, initialState: Ledger(),
-      options: FollowingOptions(log: options, store: StoreOptions(executor: .serial(queue)))
+      options: FollowingOptions(log: options, store: StoreOptions(executor: .serial(queue)), fingerprint: .unchecked)
     ) { $0.entries.append($1) }
     while queue.waiting > 0 { await Task.yield() }
     queue.hold()
@@ -454,7 +456,7 @@ import Testing
           Array($0.utf8)
         } decode: { bytes, schema in
           "\(schema) " + String(decoding: bytes, as: UTF8.self)
-        }, states: nil)
+        }, states: nil), options: FollowingOptions(fingerprint: .unchecked)
     ) { $0.entries.append($1) }
     try await second.send("b")
     for await phase in first.logPhases() where phase == .stopped(.newerSchema(position: 2)) { break }
@@ -479,7 +481,8 @@ import Testing
     await log.untilHeld()
     // An entry of a newer schema, which this replica must not apply.
     let newer = try await RootStore<Ledger, String>(
-      following: log.memory, initialState: Ledger(), codings: LogCodings(actions: .json(schema: 2), states: nil)
+      following: log.memory, initialState: Ledger(), codings: LogCodings(actions: .json(schema: 2), states: nil),
+      options: FollowingOptions(fingerprint: .unchecked)
     ) { $0.entries.append($1) }
     try await newer.send("newer")
     for await phase in store.logPhases() { if case .stopped = phase { break } }
@@ -499,7 +502,7 @@ import Testing
       try await RootStore(
         following: log, initialState: Ledger(),
         options: FollowingOptions(
-          log: .once, fingerprint: { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } })
+          log: .once, fingerprint: .hashed { $0.entries.reduce(0) { $0 &* 31 &+ UInt64($1.utf8.count) } })
       ) { $0.entries.append($1 + ($1 == "bad" ? suffix : "")) }
     }
     let (one, other) = (try await open(""), try await open("x"))

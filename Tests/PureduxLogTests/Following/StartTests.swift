@@ -22,7 +22,8 @@ import Testing
   ) async throws -> RootStore<Jobs, String> {
     try await RootStore(
       following: log, initialState: Jobs(),
-      options: FollowingOptions(log: options, store: StoreOptions(clock: clock), atStart: start),
+      options: FollowingOptions(
+        log: options, store: StoreOptions(clock: clock), fingerprint: .unchecked, atStart: start),
       interceptors: .effects { action, _ in
         asked.add(action)
         return nil
@@ -170,19 +171,22 @@ import Testing
     }
     let reducer = Reducer<Ledger, String> { $0.entries.append($1) }
     let stores = [
-      try await LedgerStore(following: MemoryLog(), initialState: Ledger(), options: FollowingOptions(atStart: "a")) {
+      try await LedgerStore(
+        following: MemoryLog(), initialState: Ledger(), options: FollowingOptions(fingerprint: .unchecked, atStart: "a")
+      ) {
         $0.entries.append($1)
       },
       try await LedgerStore(
-        following: MemoryLog(), initialState: Ledger(), reducers: [reducer], options: FollowingOptions(atStart: "a")),
+        following: MemoryLog(), initialState: Ledger(), reducers: [reducer],
+        options: FollowingOptions(fingerprint: .unchecked, atStart: "a")),
       try await LedgerStore(
         following: MemoryLog(), initialState: Ledger(), codings: LogCodings(actions: coding, states: nil),
-        options: FollowingOptions(atStart: "a")
+        options: FollowingOptions(fingerprint: .unchecked, atStart: "a")
       ) { $0.entries.append($1) },
       try await LedgerStore(
         following: MemoryLog(), initialState: Ledger(), reducers: [reducer],
         codings: LogCodings(actions: coding, states: nil),
-        options: FollowingOptions(atStart: "a")),
+        options: FollowingOptions(fingerprint: .unchecked, atStart: "a")),
     ]
     for store in stores {
       #expect(await store.state.entries == ["a"])

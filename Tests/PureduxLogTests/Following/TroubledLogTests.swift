@@ -280,7 +280,8 @@ import Testing
     await log.saving.untilCount(1)
     try await store.send("b")
     let newer = try await RootStore<Ledger, String>(
-      following: log.memory, initialState: Ledger(), codings: LogCodings(actions: .json(schema: 2), states: nil)
+      following: log.memory, initialState: Ledger(), codings: LogCodings(actions: .json(schema: 2), states: nil),
+      options: FollowingOptions(fingerprint: .unchecked)
     ) { $0.entries.append($1) }
     try await newer.send("newer")
     for await phase in store.logPhases() { if case .stopped = phase { break } }
@@ -294,7 +295,9 @@ import Testing
 
   /// A state that cannot be encoded while it is not a number.
   private func average(_ log: any OrderedLog, _ options: LogOptions) async throws -> RootStore<Double, Int> {
-    try await RootStore(following: log, initialState: 0, options: FollowingOptions(log: options)) {
+    try await RootStore(
+      following: log, initialState: 0, options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       $0 = $1 == 0 ? .nan : Double($1)
     }
   }

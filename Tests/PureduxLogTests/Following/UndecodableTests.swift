@@ -27,7 +27,8 @@ import Testing
     async throws -> First
   {
     try await RootStore(
-      following: log, initialState: Auction(), options: FollowingOptions(log: options, history: history)
+      following: log, initialState: Auction(),
+      options: FollowingOptions(log: options, fingerprint: .unchecked, history: history)
     ) {
       $0.amounts.append($1.amount)
     }
@@ -36,7 +37,9 @@ import Testing
   private static func next(_ log: any OrderedLog, _ options: LogOptions = .once) async throws
     -> RootStore<Auction, NextBid>
   {
-    try await RootStore(following: log, initialState: Auction(), options: FollowingOptions(log: options)) {
+    try await RootStore(
+      following: log, initialState: Auction(), options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       $0.amounts.append($1.amount)
     }
   }
@@ -81,7 +84,7 @@ import Testing
       (options.opensWhereStopped, options.snapshotBytes, options.truncatesBehindSnapshots) = (true, 1, true)
       let effects = Told()
       let store = try await RootStore<Auction, NextBid>(
-        following: log, initialState: Auction(), options: FollowingOptions(log: options),
+        following: log, initialState: Auction(), options: FollowingOptions(log: options, fingerprint: .unchecked),
         interceptors: .effects(ofState: .while({ $0.amounts.count > 0 }) { .run { _ in effects.note() } })
       ) { $0.amounts.append($1.amount) }
       #expect(await store.state.amounts == [1, 2])
@@ -300,7 +303,9 @@ import Testing
       let kept = try await log.snapshots?.newest()
       let told = Told()
       func next(_ options: LogOptions) async throws -> RootStore<NextAuction, Bid> {
-        try await RootStore(following: log, initialState: NextAuction(), options: FollowingOptions(log: options)) {
+        try await RootStore(
+          following: log, initialState: NextAuction(), options: FollowingOptions(log: options, fingerprint: .unchecked)
+        ) {
           $0.amounts.append($1.amount)
         }
       }
@@ -317,7 +322,8 @@ import Testing
       // The first version reads that one, with a member that it does not know.
       #expect(try await Self.first(log).state.amounts == [1, 2, 3])
       let newer = try await RootStore<Auction, Bid>(
-        following: log, initialState: Auction(), schema: 2, options: FollowingOptions(log: options)
+        following: log, initialState: Auction(), schema: 2,
+        options: FollowingOptions(log: options, fingerprint: .unchecked)
       ) {
         $0.amounts.append($1.amount)
       }

@@ -30,7 +30,7 @@ import Testing
     suffix: @escaping @Sendable (String) -> String = { _ in "" }, refusing: String = "", options: LogOptions = .once
   ) -> ReplayedProgram<Ledger, String> {
     ReplayedProgram(
-      initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: hash),
+      initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: .hashed(hash)),
       middleware: [Middleware { action, _, next in if action != refusing { next(action) } }]
     ) {
       switch $1 {

@@ -73,7 +73,7 @@ import Testing
         let hashing: @Sendable (State) -> UInt64 = { $0.hash }
         let store = try await RootStore<State, Action>(
           following: log, initialState: State(),
-          options: FollowingOptions(log: options, fingerprint: isCompared ? hashing : nil),
+          options: FollowingOptions(log: options, fingerprint: isCompared ? .hashed(hashing) : .unchecked),
           middleware: [guarding], reducer: reducer)
         return try await VersionsTests.run(store, writing: cell == nil ? [] : actions, cell?.keeping)
       }

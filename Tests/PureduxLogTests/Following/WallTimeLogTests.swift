@@ -26,7 +26,8 @@ import Testing
 
   private func auction(_ log: any OrderedLog, _ clock: ManualClock) async throws -> RootStore<Auction, AuctionAction> {
     try await RootStore(
-      following: log, initialState: Auction(), options: FollowingOptions(store: StoreOptions(clock: clock)),
+      following: log, initialState: Auction(),
+      options: FollowingOptions(store: StoreOptions(clock: clock), fingerprint: .unchecked),
       interceptors: .effects(
         ofState: .onChange(of: \.endsAt) { endsAt in
           endsAt.map { endsAt in

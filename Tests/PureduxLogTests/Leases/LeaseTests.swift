@@ -34,7 +34,7 @@ import Testing
   ) async throws -> Replica {
     let store = try await RootStore<Shop, ShopAction>(
       following: log, initialState: Shop(),
-      options: FollowingOptions(store: StoreOptions(executor: executor, clock: clock))
+      options: FollowingOptions(store: StoreOptions(executor: executor, clock: clock), fingerprint: .unchecked)
     ) { shop, action in
       if case .lease = action { beforeClaim() }
       switch action {
@@ -205,7 +205,7 @@ import Testing
     let work = StateEffect<Shop, ShopAction>.forEach({ $0.pending }) { job in .run { $0(.done(job.id)) } }
     let store = try await RootStore<Shop, ShopAction>(
       following: MemoryLog(), initialState: Shop(),
-      options: FollowingOptions(store: StoreOptions(clock: ManualClock())),
+      options: FollowingOptions(store: StoreOptions(clock: ManualClock()), fingerprint: .unchecked),
       interceptors: .effects(ofState: holding.effects([work]))
     ) { shop, action in
       switch action {

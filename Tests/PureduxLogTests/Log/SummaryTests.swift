@@ -26,7 +26,7 @@ import Testing
     try await LedgerStore(
       following: log, initialState: Ledger(),
       options: FollowingOptions(
-        log: options, store: StoreOptions(clock: clock),
+        log: options, store: StoreOptions(clock: clock), fingerprint: .unchecked,
         summary: { ledger in
           let brief = Brief(ledger)
           calls.add(brief)
@@ -200,7 +200,8 @@ import Testing
         let next = try await LedgerStore(
           following: log, initialState: Ledger(),
           options: FollowingOptions(
-            log: options, store: StoreOptions(clock: ManualClock()), summary: { _ in "ignoring: \(ignoring)" })
+            log: options, store: StoreOptions(clock: ManualClock()), fingerprint: .unchecked,
+            summary: { _ in "ignoring: \(ignoring)" })
         ) { $0.entries.append($1) }
         let expected = Array("\"ignoring: \(ignoring)\"".utf8)
         while try await log.summaries?.kept()?.bytes != expected { await Task.yield() }
@@ -403,7 +404,8 @@ import Testing
       let (log, clock) = (WatchedSummaries(keepsSummaries: number < 2), ManualClock())
       let store = try await RootStore<Int, Int>(
         following: log, initialState: 0,
-        options: FollowingOptions(log: options, store: StoreOptions(clock: clock), summary: summary)
+        options: FollowingOptions(
+          log: options, store: StoreOptions(clock: clock), fingerprint: .unchecked, summary: summary)
       ) { $0 += $1 }
       try await store.send(1)
       try await advance(clock) { told.all.count == number + 1 }

@@ -20,7 +20,8 @@ func ledger(
   try await RootStore(
     following: log, initialState: Ledger(),
     options: FollowingOptions(
-      log: options, store: StoreOptions(clock: clock), fingerprint: fingerprint, onPhase: onPhase),
+      log: options, store: StoreOptions(clock: clock), fingerprint: fingerprint.map { .hashed($0) } ?? .unchecked,
+      onPhase: onPhase),
     interceptor: interceptor, middleware: middleware
   ) { $0.entries.append($1) }
 }

@@ -87,7 +87,7 @@ struct NobodyThere: Error {}
 
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("inspector-demo-\(UUID())")
     let log = try FileLog(directory: folder.path)
-    var options = FollowingOptions<[String: Int], String>()
+    var options = FollowingOptions<[String: Int], String>(fingerprint: .encoded)
     options.store.instrument = inspector
     let votes = try await RootStore<[String: Int], String>(
       following: log["votes"], initialState: [:], options: options

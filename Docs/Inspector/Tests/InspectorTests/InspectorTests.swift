@@ -165,7 +165,7 @@ import Testing
   @Test func `where a store stands with its log is shown`() async throws {
     let inspector = Inspector(limits: atOnce)
     let log = MemoryLog()
-    var options = FollowingOptions<Int, Int>()
+    var options = FollowingOptions<Int, Int>(fingerprint: .unchecked)
     options.store.name = "sum"
     options.store.instrument = inspector
     do {

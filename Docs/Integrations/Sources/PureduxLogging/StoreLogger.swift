@@ -173,7 +173,8 @@ extension LogOptions {
     reporting = { report in
       switch report {
       case .stopped, .stoppedAs, .undecodable, .diverged, .olderRules, .poisoned, .cloned: logger.error("\(report)")
-      case .skippedElsewhere, .snapshotsFail, .summariesFail: logger.warning("\(report)")
+      case .skippedElsewhere, .snapshotsFail, .summariesFail, .fingerprintMissing, .fingerprintFails:
+        logger.warning("\(report)")
       }
     }
   }

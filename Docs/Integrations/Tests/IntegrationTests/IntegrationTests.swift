@@ -75,7 +75,7 @@ private final class Opened: StoreInstrument {
     let handler = InMemoryLogHandler()
     var logger = Logger(label: "test") { _ in handler }
     logger.logLevel = .trace
-    var options = FollowingOptions<Int, Action>(store: StoreOptions(name: "sum"))
+    var options = FollowingOptions<Int, Action>(store: StoreOptions(name: "sum"), fingerprint: .unchecked)
     options.store.log(to: logger)
     options.log.log(to: logger)
     let log = MemoryLog()
@@ -96,7 +96,7 @@ private final class Opened: StoreInstrument {
         middleware: [.guarding { action, _ in if case .add(0) = action { "Nothing to add." } else { nil } }],
         reducer: Action.reduce)
     }
-    let first = try await open(FollowingOptions())
+    let first = try await open(FollowingOptions(fingerprint: .unchecked))
     try await first.send(.add(1))
     await #expect(throws: StoreError.self) { try await first.send(.add(0)) }
     await first.shutdown()
@@ -104,7 +104,7 @@ private final class Opened: StoreInstrument {
     let handler = InMemoryLogHandler()
     var logger = Logger(label: "test") { _ in handler }
     logger.logLevel = .trace
-    var options = FollowingOptions<Int, Action>()
+    var options = FollowingOptions<Int, Action>(fingerprint: .unchecked)
     options.store.log(to: logger)
     let second = try await open(options)
     try await second.send(.add(2))
@@ -137,7 +137,7 @@ private final class Opened: StoreInstrument {
   @Test func `a stop is one error`() async throws {
     let handler = InMemoryLogHandler()
     let logger = Logger(label: "test") { _ in handler }
-    var options = FollowingOptions<Int, Action>(store: StoreOptions(name: "sum"))
+    var options = FollowingOptions<Int, Action>(store: StoreOptions(name: "sum"), fingerprint: .unchecked)
     options.store.log(to: logger)
     options.log.log(to: logger)
     let log = MemoryLog()
@@ -406,7 +406,7 @@ private final class Opened: StoreInstrument {
     defer { try? FileManager.default.removeItem(atPath: directory) }
     let metrics = StoreMetrics(factory: TestMetrics(), every: .milliseconds(1))
     let log = try FileLog(directory: directory)
-    var options = FollowingOptions<Int, Action>()
+    var options = FollowingOptions<Int, Action>(fingerprint: .unchecked)
     options.store.instrument = metrics
     let store = try await RootStore<Int, Action>(
       following: log["sum"], initialState: 0, options: options, reducer: Action.reduce)
@@ -430,7 +430,9 @@ private final class Opened: StoreInstrument {
     await stores.shutdown()
     let count = sender.sent.value.load(ordering: .relaxed)
     let again = try FileLog(directory: directory)
-    let reopened = try await RootStore<Int, Action>(following: again["sum"], initialState: 0, reducer: Action.reduce)
+    let reopened = try await RootStore<Int, Action>(
+      following: again["sum"], initialState: 0, options: FollowingOptions(fingerprint: .unchecked),
+      reducer: Action.reduce)
     let state = await reopened.state
     // A `send` that was cancelled on its way may be there as well.
     #expect(state == count || state == count + 1)
@@ -443,7 +445,8 @@ private final class Opened: StoreInstrument {
     for round in 1...2 {
       let log = try FileLog(directory: directory)
       let store = try await RootStore<Int, Action>(
-        following: log["sum"], initialState: 0, reducer: Action.reduce)
+        following: log["sum"], initialState: 0, options: FollowingOptions(fingerprint: .unchecked),
+        reducer: Action.reduce)
       #expect(await store.state == round - 1)
       try await store.send(.add(1))
       await LogService(log, after: StoreService(store)).shutdown()

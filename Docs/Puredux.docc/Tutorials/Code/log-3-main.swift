@@ -3,7 +3,8 @@ import PureduxLog
 
 let log = try FileLog(directory: "data")
 let room = try await RootStore<Room, RoomAction>(
-  following: log["rooms/1"], initialState: Room(), interceptors: .lookingUp(in: .short)
+  following: log["rooms/1"], initialState: Room(), options: FollowingOptions(fingerprint: .encoded),
+  interceptors: .lookingUp(in: .short)
 ) { $0.apply($1) }
 
 try await room.perform(.lookUp("actor"))

@@ -4,7 +4,7 @@ import PureduxLog
 let log = try FileLog(directory: "data")
 let room = try await RootStore<Room, RoomAction>(
   following: log["rooms/1"], initialState: Room(),
-  options: FollowingOptions(fingerprint: { UInt64($0.messages.count) }),
+  options: FollowingOptions(fingerprint: .encoded),
   interceptors: .lookingUp(in: .short)
 ) { $0.apply($1) }
 

@@ -5,7 +5,7 @@ let log = try FileLog(directory: "data")
 let rooms = StoreDirectory<Int, Room, RoomAction>(idleLimit: .seconds(60)) { number in
   try await RootStore(
     following: log["rooms/\(number)"], initialState: Room(),
-    options: FollowingOptions(fingerprint: { UInt64($0.messages.count) }),
+    options: FollowingOptions(fingerprint: .encoded),
     interceptors: .lookingUp(in: .short)
   ) { $0.apply($1) }
 }

@@ -8,6 +8,6 @@ options.replicas = 1  // One server of NATS, for trying it out; three where it h
 let log = try await NATSLog(servers: ["nats://127.0.0.1:4222"], options: options)
 let room = try await RootStore<Room, RoomAction>(
   following: log["rooms/1"], initialState: Room(),
-  options: FollowingOptions(fingerprint: { UInt64($0.messages.count) }),
+  options: FollowingOptions(fingerprint: .encoded),
   interceptors: .lookingUp(in: .short)
 ) { $0.apply($1) }

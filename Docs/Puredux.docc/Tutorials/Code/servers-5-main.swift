@@ -8,7 +8,7 @@ let servers = Array(CommandLine.arguments.dropFirst())
 let log = try await NATSLog(servers: servers)
 let room = try await RootStore<Room, RoomAction>(
   following: log["rooms/1"], initialState: Room(),
-  options: FollowingOptions(fingerprint: { UInt64($0.messages.count) }),
+  options: FollowingOptions(fingerprint: .encoded),
   interceptors: .lookingUp(in: .short)
 ) { $0.apply($1) }
 

@@ -11,7 +11,9 @@ enum CrashFile {
     var options = LogOptions()
     options.snapshotBytes = 200_000
     options.truncatesBehindSnapshots = true
-    return try await RootStore(following: log["book"], initialState: Book(), options: FollowingOptions(log: options)) {
+    return try await RootStore(
+      following: log["book"], initialState: Book(), options: FollowingOptions(log: options, fingerprint: .unchecked)
+    ) {
       replica.enter($1, in: &$0)
     }
   }

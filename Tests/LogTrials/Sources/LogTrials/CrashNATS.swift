@@ -24,7 +24,7 @@
       following.endingLimit = .seconds(60)
       let store = try await RootStore<Book, Entry>(
         following: log["book"], initialState: Book(),
-        options: FollowingOptions(log: following, fingerprint: { $0.hash })
+        options: FollowingOptions(log: following, fingerprint: .hashed { $0.hash })
       ) { replica.enter($1, in: &$0) }
       try await ReplicaWork.write(run, replica, to: store)
     }

@@ -50,7 +50,10 @@ enum FileFigures {
   }
 
   static func store(following log: any OrderedLog) async throws -> RootStore<UInt64, UInt64> {
-    try await RootStore(following: log, initialState: 0, codings: LogCodings(actions: numbers, states: numbers)) {
+    try await RootStore(
+      following: log, initialState: 0, codings: LogCodings(actions: numbers, states: numbers),
+      options: FollowingOptions(fingerprint: .unchecked)
+    ) {
       $0 &+= $1
     }
   }
@@ -80,7 +83,7 @@ enum FileFigures {
       options.snapshotBytes = nil
       let store = try await RootStore<UInt64, UInt64>(
         following: log["tree"], initialState: 0, codings: LogCodings(actions: numbers, states: nil),
-        options: FollowingOptions(log: options)
+        options: FollowingOptions(log: options, fingerprint: .unchecked)
       ) { $0 &+= $1 }
       for number in 0..<count {
         while store.dispatch(1) == .overloaded { await Task.yield() }
@@ -128,7 +131,7 @@ enum FileFigures {
     options.snapshotBytes = 1
     let store = try await RootStore<[UInt8], [UInt8]>(
       following: log, initialState: [], codings: LogCodings(actions: bytes, states: bytes),
-      options: FollowingOptions(log: options)
+      options: FollowingOptions(log: options, fingerprint: .unchecked)
     ) { $0 += $1 }
     for _ in 0..<4 { try await store.send([UInt8](repeating: 1, count: 1 << 18)) }
     try await store.send([1])
@@ -137,7 +140,8 @@ enum FileFigures {
     await store.shutdown()
     let start = ContinuousClock.now
     let opened = try await RootStore<[UInt8], [UInt8]>(
-      following: log, initialState: [], codings: LogCodings(actions: bytes, states: bytes)
+      following: log, initialState: [], codings: LogCodings(actions: bytes, states: bytes),
+      options: FollowingOptions(fingerprint: .unchecked)
     ) { $0 += $1 }
     let time = start.duration(to: .now)
     await opened.shutdown()
@@ -193,9 +197,11 @@ enum FileFigures {
               let store = try await RootStore(
                 following: log["auctions/\(number)"], initialState: UInt64(0),
                 codings: LogCodings(actions: numbers, states: numbers),
-                options: FollowingOptions(summary: {
-                  Summary(title: "What is sold under the number \(number)", highest: Int($0), bids: 1)
-                })
+                options: FollowingOptions(
+                  fingerprint: .unchecked,
+                  summary: {
+                    Summary(title: "What is sold under the number \(number)", highest: Int($0), bids: 1)
+                  })
               ) { $0 += $1 }
               try await store.send(UInt64(number))
               await store.shutdown()

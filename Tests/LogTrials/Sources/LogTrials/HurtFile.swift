@@ -54,7 +54,7 @@ enum HurtFile {
     if let reporting { options.reporting = reporting }
     return try await RootStore(
       following: log["book"], initialState: Book(),
-      options: FollowingOptions(log: options, fingerprint: { $0.hash }, onPhase: onPhase)
+      options: FollowingOptions(log: options, fingerprint: .hashed { $0.hash }, onPhase: onPhase)
     ) { replica.enter($1, in: &$0) }
   }
 

@@ -134,7 +134,7 @@
               options.reporting = { _ in }
               let store = try await RootStore<Book, Entry>(
                 following: log["book"], initialState: Book(),
-                options: FollowingOptions(log: options, fingerprint: { $0.hash })
+                options: FollowingOptions(log: options, fingerprint: .hashed { $0.hash })
               ) { replica.enter($1, in: &$0) }
               let book = await store.state
               await store.shutdown()

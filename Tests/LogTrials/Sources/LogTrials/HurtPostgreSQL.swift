@@ -39,7 +39,7 @@
       let store = try await RootStore<Book, Entry>(
         following: log["book"], initialState: Book(),
         options: FollowingOptions(
-          log: following, fingerprint: { $0.hash }, onPhase: { ReplicaWork.tell("phase \($0)") })
+          log: following, fingerprint: .hashed { $0.hash }, onPhase: { ReplicaWork.tell("phase \($0)") })
       ) { replica.enter($1, in: &$0) }
       try await ReplicaWork.write(run, replica, to: store)
     }

@@ -116,7 +116,7 @@ enum LeaseWork {
       }
     }
     let store = try await RootStore<Jobs, Action>(
-      following: log, initialState: Jobs(), options: FollowingOptions(fingerprint: { $0.hash })
+      following: log, initialState: Jobs(), options: FollowingOptions(fingerprint: .hashed { $0.hash })
     ) { jobs, action in
       if hasBegun.raise() { recorder.begin(name, after: jobs.position, hash: jobs.hash) }
       jobs.enter(action)

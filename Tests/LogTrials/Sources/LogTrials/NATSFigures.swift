@@ -105,7 +105,7 @@
       options.patience = .seconds(60)
       let store = try await RootStore<UInt64, UInt64>(
         following: log, initialState: 0, codings: LogCodings(actions: FileFigures.numbers, states: nil),
-        options: FollowingOptions(log: options)
+        options: FollowingOptions(log: options, fingerprint: .unchecked)
       ) { $0 &+= $1 }
       let time = try await ContinuousClock().measure {
         for number in 0..<count {
@@ -126,7 +126,8 @@
       }
       let start = ContinuousClock.now
       let store = try await RootStore<UInt64, UInt64>(
-        following: log[key], initialState: 0, codings: LogCodings(actions: FileFigures.numbers, states: nil)
+        following: log[key], initialState: 0, codings: LogCodings(actions: FileFigures.numbers, states: nil),
+        options: FollowingOptions(fingerprint: .unchecked)
       ) { $0 &+= $1 }
       let ownTime = start.duration(to: .now)
       print(

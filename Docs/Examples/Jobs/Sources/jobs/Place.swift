@@ -26,7 +26,7 @@ struct Place: ParsableArguments {
   func open(
     _ worker: Worker? = nil, logger: Logger? = nil
   ) async throws -> (Queue, @Sendable () async -> Void) {
-    var options = FollowingOptions<JobQueue, JobQueue.Action>()
+    var options = FollowingOptions<JobQueue, JobQueue.Action>(fingerprint: .encoded)
     if let logger {
       options.store.log(to: logger)
       options.log.log(to: logger)

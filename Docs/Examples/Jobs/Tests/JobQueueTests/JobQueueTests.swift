@@ -18,7 +18,7 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
   ) async throws -> RootStore<JobQueue, JobQueue.Action> {
     try await RootStore(
       following: log, initialState: JobQueue(),
-      options: FollowingOptions(store: StoreOptions(clock: clock), atStart: atStart),
+      options: FollowingOptions(store: StoreOptions(clock: clock), fingerprint: .unchecked, atStart: atStart),
       interceptors: worker.map(\.interceptor) ?? Interceptor(combining: [])
     ) { $0.reduce($1) }
   }

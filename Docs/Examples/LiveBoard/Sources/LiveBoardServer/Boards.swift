@@ -60,7 +60,8 @@ final class Boards: Sendable {
     let list = try await RootStore(
       following: logs["list"], initialState: BoardList(),
       codings: LogCodings(actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
-      options: FollowingOptions(log: patient, store: storeOptions, onPhase: { health.entered($0, by: "list") }),
+      options: FollowingOptions(
+        log: patient, store: storeOptions, fingerprint: .encoded, onPhase: { health.entered($0, by: "list") }),
       interceptors: .effects(ofState: BoardList.removing(from: logs, health)),
       middleware: [BoardList.admission(writing: server.writtenSchema), BoardList.guarding]
     ) { $0.reduce($1) }
@@ -71,7 +72,7 @@ final class Boards: Sendable {
         codings: LogCodings(
           actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
         options: FollowingOptions(
-          log: options, store: storeOptions, fingerprint: { $0.fingerprint }, summary: { $0.board.summary },
+          log: options, store: storeOptions, fingerprint: .hashed { $0.fingerprint }, summary: { $0.board.summary },
           onPhase: { health.entered($0, by: Self.key(of: id)) }),
         middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
@@ -91,7 +92,8 @@ final class Boards: Sendable {
       }
       return try await RootStore(
         following: logs[key], initialState: Attendance(),
-        options: FollowingOptions(log: brief, store: storeOptions, onPhase: { health.entered($0, by: key) }),
+        options: FollowingOptions(
+          log: brief, store: storeOptions, fingerprint: .encoded, onPhase: { health.entered($0, by: key) }),
         interceptors: beating
       ) { $0.reduce($1) }
     }

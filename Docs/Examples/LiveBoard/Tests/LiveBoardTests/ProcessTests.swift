@@ -87,7 +87,8 @@ import Testing
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(
       following: log["boards/1"], initialState: Room(id: 1, title: "First board"),
-      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2))
+      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2)),
+      options: FollowingOptions(fingerprint: .unchecked)
     ) { $0.reduce($1) }
     let texts = await Set(room.state.board.columns.flatMap(\.cards).map(\.text))
     await room.shutdown()
@@ -248,7 +249,8 @@ import Testing
       let log = try FileLog(directory: folder.path)
       let list = try await RootStore(
         following: log["list"], initialState: BoardList(),
-        codings: LogCodings(actions: .json(writing: 1), states: .json(writing: 1))
+        codings: LogCodings(actions: .json(writing: 1), states: .json(writing: 1)),
+        options: FollowingOptions(fingerprint: .unchecked)
       ) { $0.reduce($1) }
       for number in 2...2000 { list.dispatch(.add(title: "\(number)")) }
       await list.shutdown()
@@ -284,13 +286,17 @@ import Testing
     let folder = try Folder()
     // What a server that crashes right behind the entry of the list leaves.
     let log = try FileLog(directory: folder.path)
-    let room = try await RootStore<Room, Edit>(following: log["boards/1"], initialState: Room(id: 1, title: "")) {
+    let room = try await RootStore<Room, Edit>(
+      following: log["boards/1"], initialState: Room(id: 1, title: ""),
+      options: FollowingOptions(fingerprint: .unchecked)
+    ) {
       $0.reduce($1)
     }
     try await room.send(.addCard(text: "remembered", column: nil))
     let list = try await RootStore(
       following: log["list"], initialState: BoardList(),
-      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2))
+      codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2)),
+      options: FollowingOptions(fingerprint: .unchecked)
     ) { $0.reduce($1) }
     try await list.send(.delete(board: 1))
     await room.shutdown()

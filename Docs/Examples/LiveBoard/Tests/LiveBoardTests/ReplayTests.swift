@@ -160,7 +160,7 @@ import Testing
     ReplayedProgram(
       initialState: Room(id: 1, title: "board"), reducers: [Reducer(reducer)],
       codings: LogCodings(actions: .json(writing: 2), states: .json(writing: 2)),
-      options: FollowingOptions(fingerprint: { $0.fingerprint }))
+      options: FollowingOptions(fingerprint: .hashed { $0.fingerprint }))
   }
 
   @Test func `a replay finds each of a hundred mutations, where the states first differ`() async throws {
@@ -173,7 +173,7 @@ import Testing
     let store = try await RootStore(
       following: log, initialState: Room(id: 1, title: "board"),
       codings: LogCodings(actions: .json(writing: 2), states: nil),
-      options: FollowingOptions(log: options, fingerprint: { $0.fingerprint })
+      options: FollowingOptions(log: options, fingerprint: .hashed { $0.fingerprint })
     ) { $0.reduce($1) }
     var room = Room(id: 1, title: "board")
     var edits: [Edit] = []
@@ -192,7 +192,7 @@ import Testing
     let plain = try await clock.measure {
       let store = try await RootStore(
         following: log, initialState: Room(id: 1, title: "board"),
-        codings: LogCodings(actions: .json(writing: 2), states: nil)
+        codings: LogCodings(actions: .json(writing: 2), states: nil), options: FollowingOptions(fingerprint: .unchecked)
       ) { $0.reduce($1) }
       await store.shutdown()
     }

@@ -22,7 +22,10 @@ import Testing
 
   /// A store as the first version made it, for what it would say to a log: it had these states, and no other schema.
   private func firstRoom(_ logs: any LogDirectory) async throws -> Room {
-    let room = try await RootStore<Room, Edit>(following: logs["boards/1"], initialState: Room(id: 1, title: "")) {
+    let room = try await RootStore<Room, Edit>(
+      following: logs["boards/1"], initialState: Room(id: 1, title: ""),
+      options: FollowingOptions(fingerprint: .unchecked)
+    ) {
       $0.reduce($1)
     }
     let state = await room.state
@@ -31,7 +34,9 @@ import Testing
   }
 
   private func firstList(_ logs: any LogDirectory) async throws -> [String] {
-    let list = try await RootStore<[String], String>(following: logs["list"], initialState: []) { $0.append($1) }
+    let list = try await RootStore<[String], String>(
+      following: logs["list"], initialState: [], options: FollowingOptions(fingerprint: .unchecked)
+    ) { $0.append($1) }
     let state = await list.state
     await list.shutdown()
     return state

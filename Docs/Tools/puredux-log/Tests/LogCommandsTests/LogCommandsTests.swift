@@ -25,7 +25,9 @@ import Testing
     defer { try? FileManager.default.removeItem(atPath: place) }
     let log = try FileLog(directory: place + "/log")
     for key in ["boards/1", "rooms/1"] {
-      let store = try await RootStore<[String], String>(following: log[key], initialState: []) { $0.append($1) }
+      let store = try await RootStore<[String], String>(
+        following: log[key], initialState: [], options: FollowingOptions(fingerprint: .unchecked)
+      ) { $0.append($1) }
       for action in ["a", "b\tc"] { try await store.send(action) }
       try await store.saveSnapshot()
       try await store.send("d")
@@ -38,7 +40,9 @@ import Testing
   func state(_ path: String, _ key: String) async throws -> [String] {
     let log = try FileLog(directory: path)
     do {
-      let store = try await RootStore<[String], String>(following: log[key], initialState: []) { $0.append($1) }
+      let store = try await RootStore<[String], String>(
+        following: log[key], initialState: [], options: FollowingOptions(fingerprint: .unchecked)
+      ) { $0.append($1) }
       let state = await store.state
       await store.shutdown()
       await log.close()
