@@ -140,6 +140,8 @@ private struct ProgramMaker {
   var nextKey = 0
   var readers: [Int] = []
   var observers: [Int] = []
+  /// Whether most operations are about keys of a root store that leaves out commits.
+  var isAboutKeys = false
 
   init(seed: UInt64, features: Features) {
     random = SeededGenerator(seed: seed)
@@ -167,6 +169,10 @@ private struct ProgramMaker {
       var child = store(parent: below(3) == 0 ? 0 : below(number))
       child.isEarly = !once(in: 3) && program.stores[child.parent].isEarly
       program.stores.append(child)
+    }
+    if once(in: 8, [.keys, .emissions]) {
+      isAboutKeys = true
+      program.stores[0].emits = once(in: 2) ? .whenNumberDiffers : .whenEven
     }
     if once(in: 2, .interceptors) { program.interceptor = interceptor() }
     program.dispatches = below(6)
@@ -235,7 +241,7 @@ private struct ProgramMaker {
       case 1, 2: .number(below(5))
       default: .optional(once(in: 2) ? nil : below(3))
       }
-    if once(in: 10, .keys) { change = once(in: 2) ? .keep : .bringBack }
+    if once(in: isAboutKeys ? 3 : 10, .keys) { change = once(in: 2) ? .keep : .bringBack }
     var echoes: Echoes = []
     if once(in: 8) { echoes.insert(.reducer) }
     if once(in: 6) { echoes.insert(.interceptor) }
@@ -245,6 +251,7 @@ private struct ProgramMaker {
   }
 
   mutating func via() -> Via {
+    if isAboutKeys, !once(in: 4) { return Via(0, views: [.keyed(below(3))]) }
     var via = Via(below(program.stores.count))
     via.isDirect = once(in: 2)
     if !via.isDirect, once(in: 8, .keys) {
