@@ -40,19 +40,37 @@ extension Duration {
   fileprivate func within(_ limit: Duration) -> Duration { min(max(self, .zero - limit), limit) }
 }
 
-/// Two integers: the seconds since 1970, and the attoseconds, 10^-18 seconds, beyond those.
+/// In JSON, an object of integers: `{"seconds": 1764093600, "nanoseconds": 123456789}`. Each is exact in JavaScript:
+/// `new Date(time.seconds * 1000 + time.nanoseconds / 1e6)`. A time between two nanoseconds has `attoseconds`, 10^-18
+/// seconds, beyond those as well. Before 1970 none of them is positive.
+///
+/// The earlier form, an array of the seconds and the attoseconds beyond those, is read, too.
 extension WallTime: Codable {
+  private enum CodingKeys: String, CodingKey { case seconds, nanoseconds, attoseconds }
+
   public func encode(to encoder: any Encoder) throws {
-    var container = encoder.unkeyedContainer()
-    try container.encode(since1970.components.seconds)
-    try container.encode(since1970.components.attoseconds)
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    let (seconds, attoseconds) = since1970.components
+    try container.encode(seconds, forKey: .seconds)
+    try container.encode(attoseconds / 1_000_000_000, forKey: .nanoseconds)
+    let rest = attoseconds % 1_000_000_000
+    if rest != 0 { try container.encode(rest, forKey: .attoseconds) }
   }
 
   public init(from decoder: any Decoder) throws {
-    var container = try decoder.unkeyedContainer()
-    let seconds = try container.decode(Int64.self)
-    let attoseconds = try container.decode(Int64.self)
-    self.init(since1970: Duration(secondsComponent: seconds, attosecondsComponent: attoseconds))
+    if var earlier = try? decoder.unkeyedContainer() {
+      let seconds = try earlier.decode(Int64.self)
+      let attoseconds = try earlier.decode(Int64.self)
+      self.init(since1970: Duration(secondsComponent: seconds, attosecondsComponent: attoseconds))
+      return
+    }
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    let seconds = try container.decode(Int64.self, forKey: .seconds)
+    let nanoseconds = try container.decode(Int64.self, forKey: .nanoseconds)
+    let attoseconds = try container.decodeIfPresent(Int64.self, forKey: .attoseconds) ?? 0
+    self.init(
+      since1970: .seconds(seconds) + .nanoseconds(nanoseconds)
+        + Duration(secondsComponent: 0, attosecondsComponent: attoseconds))
   }
 }
 

@@ -96,11 +96,11 @@ extension Route {
   /// Makes the commit of an action that no effect gives the store. Nil if a projection maps it to nothing.
   @usableFromInline func commit(of action: Action) -> ActionCommit? { try? prepared(action).0 }
 
-  /// The store that actions are given to as they are. Nil for a projection.
-  var recipient: StoreNode<Action>? {
+  /// Where the actions can be watched as they are committed. Nil for a projection: its actions are not the tree's.
+  var commitWatch: CommitWatch<Action>? {
     switch target {
-    case .direct(let node): node
-    case .mapped(let actions): actions.recipient
+    case .direct(let node): CommitWatch(of: node)
+    case .mapped(let actions): actions.commitWatch ?? actions.recipient.map { CommitWatch(of: $0) }
     }
   }
 
@@ -160,6 +160,8 @@ extension Route {
     @usableFromInline let effect: RunningEffect?
     /// The store, if it is given the actions as they are.
     let recipient: StoreNode<Action>?
+    /// Where the actions can be watched although no store is given them as they are.
+    let commitWatch: CommitWatch<Action>?
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
     /// Maps an action at once, and returns a closure that commits it on the executor.
@@ -171,6 +173,7 @@ extension Route {
 
     @usableFromInline init(
       node: any AnyStoreNode, effect: RunningEffect?, recipient: StoreNode<Action>? = nil,
+      commitWatch: CommitWatch<Action>? = nil,
       dispatch: @escaping @Sendable (Action) -> DispatchResult,
       send: @escaping @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void,
       prepare: @escaping @Sendable (Action) throws(StoreError) -> ActionCommit
@@ -178,9 +181,67 @@ extension Route {
       self.node = node
       self.effect = effect
       self.recipient = recipient
+      self.commitWatch = commitWatch
       self.dispatch = dispatch
       self.send = send
       self.prepare = prepare
+    }
+  }
+}
+
+/// Passes the actions that are committed, and pass a store, to a closure, until that returns true.
+@usableFromInline struct CommitWatch<Action: Sendable>: Sendable {
+  /// False if the store is closed.
+  let begin: @Sendable (_ number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool) -> Bool
+  let end: @Sendable (_ number: ObjectIdentifier) -> Void
+
+  init(of node: StoreNode<Action>) {
+    begin = { node.tree.watch(node, as: $0, $1) }
+    end = { node.tree.stopWatching(as: $0) }
+  }
+
+  /// Of the store's actions, those that become actions of another type.
+  init<Other: Sendable>(_ other: CommitWatch<Other>, _ transform: @escaping @Sendable (Other) -> Action?) {
+    begin = { number, isOver in other.begin(number) { transform($0).map(isOver) ?? false } }
+    end = other.end
+  }
+}
+
+extension Store {
+  /// A projection whose actions are those of this store in another form, so that they can be waited for, and which
+  /// refuses every action while there is an error to refuse it with.
+  package func scripted<ScriptedState: Sendable, ScriptedAction: Sendable>(
+    action toAction: @escaping @Sendable (ScriptedAction) -> Action,
+    from fromAction: @escaping @Sendable (Action) -> ScriptedAction?,
+    state toState: @escaping @Sendable (State) -> ScriptedState, refusing refusal: @escaping @Sendable () -> StoreError?
+  ) -> Store<ScriptedState, ScriptedAction> {
+    let plain = projection(action: toAction, state: toState)
+    guard case .mapped(let actions) = plain.route.target else { return plain }
+    let mapped = Route<ScriptedAction>.Mapped(
+      node: actions.node, effect: actions.effect, commitWatch: route.commitWatch.map { CommitWatch($0, fromAction) }
+    ) { action in
+      refusal()?.dispatchResult ?? actions.dispatch(action)
+    } send: { action, isolation throws(StoreError) in
+      if let error = refusal() { throw error }
+      try await actions.send(action, isolation)
+    } prepare: { action throws(StoreError) in
+      if let error = refusal() { throw error }
+      return try actions.prepare(action)
+    }
+    return Store<ScriptedState, ScriptedAction>(route: Route(mapped), source: plain.source)
+  }
+}
+
+extension StoreError {
+  /// The answer of `dispatch` where `send` throws this.
+  fileprivate var dispatchResult: DispatchResult {
+    switch self {
+    case .unmapped: .unmapped
+    case .tooDeep: .tooDeep
+    case .stopped: .stopped
+    case .terminated: .terminated
+    // These come after `dispatch` has returned.
+    case .stateUnavailable, .rejected, .outcomeUnknown, .withdrawn: .enqueued
     }
   }
 }

@@ -79,10 +79,11 @@ extension StoreType {
     isolation: isolated (any Actor)? = #isolation
   ) async throws -> Found {
     let route = store().route
-    guard let node = route.recipient else { throw route.node.isTooDeep ? StoreError.tooDeep : StoreError.unmapped }
+    let node = route.node
+    guard let watch = route.commitWatch else { throw node.isTooDeep ? StoreError.tooDeep : StoreError.unmapped }
     let outcome = FirstOutcome<Found>()
     let number = ObjectIdentifier(outcome)
-    let isPlaced = node.tree.watch(node, as: number) { action in
+    let isPlaced = watch.begin(number) { action in
       guard outcome.isOpen else { return true }
       guard let found = pattern(action) else { return false }
       outcome.end(with: .success(found))
@@ -93,7 +94,7 @@ extension StoreType {
     defer {
       node.effects.forget(ending)
       // Held, so that no other object has its number until this command has its place in the order.
-      withExtendedLifetime(outcome) { node.tree.stopWatching(as: number) }
+      withExtendedLifetime(outcome) { watch.end(number) }
     }
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }

@@ -34,7 +34,11 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
 
   private let root: RootStore<Contents, Entry>
   private let proxy: Store<State, Action>
-  private let refusal = LockedValue<StoreError?>(nil)
+  private let refusal: Refusal
+
+  private final class Refusal: Sendable {
+    let error = LockedValue<StoreError?>(nil)
+  }
 
   /// - Parameters:
   ///   - initialState: The state at the beginning.
@@ -51,71 +55,14 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
       case .script(let states): contents.script += states
       }
     }
-    proxy = root.projection(action: { .action($0) }, state: { $0.state })
+    let refusal = Refusal()
+    self.refusal = refusal
+    proxy = root.store().scripted(
+      action: { .action($0) }, from: { if case .action(let action) = $0 { action } else { nil } }, state: { $0.state },
+      refusing: { refusal.error.withLock { $0 } })
   }
 
   public func store() -> Store<State, Action> { proxy }
-
-  @discardableResult public func dispatch(_ action: Action) -> DispatchResult {
-    switch refusal.withLock({ $0 }) {
-    case nil: proxy.dispatch(action)
-    case .unmapped: .unmapped
-    case .tooDeep: .tooDeep
-    case .stopped: .stopped
-    case .terminated: .terminated
-    // These come after `dispatch` has returned.
-    case .stateUnavailable, .rejected, .outcomeUnknown, .withdrawn: .enqueued
-    }
-  }
-
-  public func send(_ action: Action) async throws(StoreError) {
-    if let refusal = refusal.withLock({ $0 }) { throw refusal }
-    try await proxy.send(action, isolation: nil)
-  }
-
-  public func send<Result: Sendable>(
-    _ action: Action, reading: @escaping @Sendable (State) -> Result
-  ) async throws(StoreError) -> Result {
-    if let refusal = refusal.withLock({ $0 }) { throw refusal }
-    return try await proxy.send(action, isolation: nil, reading: reading)
-  }
-
-  /// Gives the store an action and returns when it is answered.
-  ///
-  /// - Throws: What `refuse(with:)` says; otherwise as every store.
-  public func send(_ action: Action, isolation: isolated (any Actor)?) async throws(StoreError) {
-    try await send(action)
-  }
-
-  /// Gives the store an action and reads the state that answers it.
-  ///
-  /// - Throws: What `refuse(with:)` says; otherwise as every store.
-  public func send<Result: Sendable>(
-    _ action: Action, isolation: isolated (any Actor)?, reading: @escaping @Sendable (State) -> Result
-  ) async throws(StoreError) -> Result {
-    try await send(action, reading: reading)
-  }
-
-  /// The same, for at most so long.
-  ///
-  /// - Throws: What `refuse(with:)` says; otherwise as every store.
-  public func send(
-    _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation
-  ) async throws(StoreError) {
-    if let refusal = refusal.withLock({ $0 }) { throw refusal }
-    try await proxy.send(action, within: limit, isolation: nil)
-  }
-
-  /// The same, for at most so long.
-  ///
-  /// - Throws: What `refuse(with:)` says; otherwise as every store.
-  public func send<Result: Sendable>(
-    _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation,
-    reading: @escaping @Sendable (State) -> Result
-  ) async throws(StoreError) -> Result {
-    if let refusal = refusal.withLock({ $0 }) { throw refusal }
-    return try await proxy.send(action, within: limit, isolation: nil, reading: reading)
-  }
 
   public var state: State { get async throws(StoreError) { try await proxy.state } }
 
@@ -132,9 +79,10 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   /// Adds states with which the next actions are answered.
   public func answer(with states: State...) { root.dispatch(.script(states)) }
 
-  /// Has the store itself, though not its proxies, refuse what it is given: `send` throws this error, and `dispatch`
-  /// returns what corresponds to it. Refused actions are not recorded. With nil it takes actions again.
-  public func refuse(with error: StoreError?) { refusal.withLock { $0 = error } }
+  /// Has the store, and its proxies, scopes and projections, refuse every action that they are given: `send` in all its
+  /// forms and `perform` throw this error, and `dispatch` returns its counterpart. Refused actions are not recorded. With
+  /// nil the store takes actions again.
+  public func refuse(with error: StoreError?) { refusal.error.withLock { $0 = error } }
 
   /// Ends the store: its sequences end after their last state, and it takes nothing more. Its actions can still be
   /// read.

@@ -40,7 +40,7 @@ import Testing
       }
       return try await RootStore(
         following: log, initialState: Ledger(), codings: LogCodings(actions: coding, states: stateCoding),
-        options: FollowingOptions(log: options, fingerprint: CopyTests.fingerprint)
+        options: FollowingOptions(log: options, fingerprint: .hashed(CopyTests.fingerprint))
       ) { [suffix] in $0.entries.append($1 + suffix) }
     }
 

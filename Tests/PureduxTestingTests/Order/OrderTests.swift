@@ -160,6 +160,22 @@ import Testing
     await #expect(throws: StoreError.rejected(reason: "No.")) {
       try await store.send(.leave, isolation: #isolation) { $0 }
     }
+    await #expect(throws: StoreError.rejected(reason: "No.")) { try await store.send(.leave, within: .seconds(1)) }
+    await #expect(throws: StoreError.rejected(reason: "No.")) { try await store.perform(.leave) }
+    await #expect(throws: StoreError.rejected(reason: "No.")) {
+      try await store.send(
+        contentsOf: AsyncStream {
+          $0.yield(Action.leave); $0.finish()
+        })
+    }
+    // So do those that only know that it is a store, and its proxies, scopes and projections.
+    let projection: Store<Int, Action> = store.projection(action: { $0 }, state: { $0 })
+    for proxy in [store.store(), store.scope { $0 }, projection] {
+      await #expect(throws: StoreError.rejected(reason: "No.")) { try await proxy.send(.leave) }
+      await #expect(throws: StoreError.rejected(reason: "No.")) { try await proxy.perform(.leave) }
+      await #expect(throws: StoreError.rejected(reason: "No.")) { try await proxy.send(.leave, within: .seconds(1)) }
+      #expect(proxy.dispatch(.leave) == .enqueued)
+    }
     // It has returned before.
     for error in [StoreError.rejected(reason: nil), .stateUnavailable] {
       store.refuse(with: error)
@@ -181,6 +197,32 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await store.send(.leave) }
     await store.publish(1)
     #expect(await store.actions == [.leave])
+  }
+
+  /// Waits as code does that only knows that it has a store.
+  private func nextWord(_ store: some StoreType<String, Action>) async throws -> String {
+    try await store.firstAction(matching: { if case .say(let word) = $0 { word } else { nil } })
+  }
+
+  @Test func `a scripted store has first actions, as every store`() async throws {
+    let store = ScriptedStore<String, Action>("silent")
+    for wait in [
+      { try await self.nextWord(store) }, { try await self.nextWord(store.store()) },
+      { try await self.nextWord(store.scope { $0 }) },
+    ] as [@Sendable () async throws -> String] {
+      let word = Task.immediate { try await wait() }
+      await store.publish("again")
+      store.dispatch(.leave)
+      store.dispatch(.say("hello"))
+      #expect(try await word.value == "hello")
+    }
+    await #expect(throws: StoreError.unmapped) {
+      _ = try await nextWord(store.projection(action: { $0 }, state: { $0 }))
+    }
+    let last = Task.immediate { try await nextWord(store) }
+    await store.end()
+    await #expect(throws: StoreError.terminated) { _ = try await last.value }
+    await #expect(throws: StoreError.terminated) { _ = try await nextWord(store) }
   }
 
   /// Code that only needs a store.

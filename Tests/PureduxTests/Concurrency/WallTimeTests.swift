@@ -34,11 +34,55 @@ import Testing
     for time in [first, last, evening + .nanoseconds(1), evening - .seconds(2_000_000_000) - .nanoseconds(1)] {
       #expect(try JSONDecoder().decode(WallTime.self, from: JSONEncoder().encode(time)) == time)
     }
-    #expect(String(decoding: try JSONEncoder().encode(evening), as: UTF8.self) == "[1764093600,0]")
     let far = Data("[9223372036854775807,9223372036854775807]".utf8)
     #expect(try JSONDecoder().decode(WallTime.self, from: far) == last)
     let back = Data("[-9223372036854775808,-9223372036854775808]".utf8)
     #expect(try JSONDecoder().decode(WallTime.self, from: back) == first)
+  }
+
+  @Test(
+    "in JSON it is integers that a page can read exactly, and the earlier form is read, too",
+    arguments: [
+      ("[1764093600,0]", #"{"nanoseconds":0,"seconds":1764093600}"#, .seconds(1_764_093_600)),
+      (
+        "[1764093600,123456789000000000]", #"{"nanoseconds":123456789,"seconds":1764093600}"#,
+        .seconds(1_764_093_600) + .nanoseconds(123_456_789)
+      ),
+      (
+        "[1,999999999999999999]", #"{"attoseconds":999999999,"nanoseconds":999999999,"seconds":1}"#,
+        Duration(secondsComponent: 1, attosecondsComponent: 999_999_999_999_999_999)
+      ),
+      (
+        "[-1,-500000000000000001]", #"{"attoseconds":-1,"nanoseconds":-500000000,"seconds":-1}"#,
+        Duration(secondsComponent: -1, attosecondsComponent: -500_000_000_000_000_001)
+      ),
+      (
+        "[3000000000000,0]", #"{"nanoseconds":0,"seconds":3000000000000}"#, .seconds(3_000_000_000_000)
+      ),
+    ] as [(String, String, Duration)])
+  func json(earlier: String, text: String, duration: Duration) throws {
+    let (time, encoder, decoder) = (WallTime(since1970: duration), JSONEncoder(), JSONDecoder())
+    encoder.outputFormatting = .sortedKeys
+    #expect(String(decoding: try encoder.encode(time), as: UTF8.self) == text)
+    for form in [text, earlier] {
+      #expect(try decoder.decode(WallTime.self, from: Data(form.utf8)) == time)
+      #expect(try decoder.decode([WallTime].self, from: Data("[\(form),\(form)]".utf8)) == [time, time])
+    }
+    // A program that knows only the earlier form stops there, and reads no other time.
+    #expect(throws: DecodingError.self) { try decoder.decode([Int64].self, from: Data(text.utf8)) }
+    let numbers = text.matches(of: /-?\d+/).compactMap { Int($0.0) }
+    #expect(numbers.allSatisfy { abs($0) < 1 << 53 })
+  }
+
+  @Test("what is no time is refused, and no number traps")
+  func undecodable() throws {
+    for text in ["{}", "[]", "[1]", #"{"seconds":1}"#, "1", #""now""#, #"{"seconds":1.5,"nanoseconds":0}"#] {
+      #expect(throws: DecodingError.self) { try JSONDecoder().decode(WallTime.self, from: Data(text.utf8)) }
+    }
+    let last = WallTime(since1970: Duration(attoseconds: .max))
+    let most = Int64.max
+    let far = #"{"seconds":\#(most),"nanoseconds":\#(most),"attoseconds":\#(most)}"#
+    #expect(try JSONDecoder().decode(WallTime.self, from: Data(far.utf8)) == last)
   }
 
   @Test("a store's time is its clock's, in all that belongs to it")
