@@ -56,6 +56,9 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
           try await part.check(store)
         } catch let error as Violation {
           violation.withLock { $0 = "\(error.guarantee ?? part.guarantee): \(error.text)" }
+        } catch let error as StoreError {
+          // The store is open: nothing that it is given is refused.
+          violation.withLock { $0 = "\(Guarantee.nothingLost): it throws \(error)." }
         } catch {
           violation.withLock { $0 = "\(part.guarantee): it throws \(error)." }
         }
@@ -136,6 +139,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       Part(.nothingLost, "what is dispatched", checkActions),
       Part(.theFirstElement, "the first element", checkFirstElement),
       Part(.allOrNothing, "reading the state among commits", checkReads),
+      Part(.oneOrder, "a `send` that returns", checkReturns),
       Part(.everyCommitOnce, "what is delivered", checkDeliveries),
       Part(.oneOrder, "what several tasks request", checkTasks),
       Part(.oneOrder, "what is read among the commits of another task", checkReadsInOrder),
@@ -143,6 +147,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       asking, waitingEffect, lastingEffect,
       Part(.theEnd, "a sequence whose consumer is cancelled", checkCancellation),
       Part(.theEnd, "a sequence of a store that has ended", checkEnd),
+      Part(.everyCommitOnce, "what a duplicate filter leaves out", checkDuplicates),
       Part(.nothingLost, "what a store that has ended is given", checkAfterEnd),
       Part(.liveness, "a `send` among many dispatches", checkFlood),
     ]
@@ -222,22 +227,82 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let initial = try await subject.store.state
     try await subject.store.send(actions[0])
     let read = try await subject.store.send(actions[0]) { $0 }
-    try compare(read, after: [actions[0], actions[0]], from: initial)
     try compare(try await subject.store.state, after: [actions[0], actions[0]], from: initial)
+    guard read == state(after: [actions[0], actions[0]], from: initial) else { throw readsElsewhere(read) }
+  }
+
+  private func readsElsewhere(_ state: State) -> Violation {
+    Violation("`send(_:reading:)` did not read the state right after its commit: \(show(state))", of: .oneOrder)
   }
 
   @Sendable private func checkFirstElement(_ subject: Subject) async throws {
+    let kept = subject.states()
     let initial = try await subject.store.state
     let first = subject.states()
     let script = script(5)
     for action in script { try isAccepted(subject.store.dispatch(action)) }
     let later = subject.states()
     try isAccepted(subject.store.dispatch(actions[0]))
-    try expect([initial], await prefix(1, of: first), "The first element is not the state at its subscription")
     try compare(try await subject.store.state, after: script + [actions[0]], from: initial)
+    let firsts = await prefix(1, of: first)
+    let isNewest = firsts == [state(after: script + [actions[0]], from: initial)]
+    if isNewest, firsts != [initial] { try await checkIsKept(subject, for: kept) }
+    try expect([initial], firsts, "The first element is not the state at its subscription")
     try expect(
       [state(after: script, from: initial)], await prefix(1, of: later),
       "The first element is not the state after what was dispatched before")
+  }
+
+  /// A late first element comes from a late subscription, or from a buffer that keeps too little: only the latter also
+  /// loses states of a subscriber that has read one.
+  private func checkIsKept(_ subject: Subject, for states: AsyncStream<State>) async throws {
+    let before = await prefix(1, of: states)
+    let script = script(5)
+    for action in script { try isAccepted(subject.store.dispatch(action)) }
+    _ = try await subject.store.state
+    guard let before = before.first else { return }
+    await subject.end()
+    let expected = Array(self.states(during: script, from: before).dropFirst())
+    try expect(
+      expected, await prefix(expected.count, of: states), "`.unbounded` did not keep every state", of: .nobodyWaits)
+  }
+
+  /// A `send` returns after its commit: what is computed in each commit shows how far the tree is.
+  @Sendable private func checkReturns(_ subject: Subject) async throws {
+    var expected = try await subject.store.state
+    let last = LockedValue(expected)
+    let work = LockedValue(0)
+    let followed = subject.store.store().scope { state in
+      // So that many dispatched actions still wait when a `send` that does not wait for its commit returns.
+      for _ in 0..<1_000 { work.withLock { $0 &+= 1 } }
+      last.withLock { $0 = state }
+      return 0
+    }
+    let (states, script) = (followed.states(), script(100))
+    defer { withExtendedLifetime(states) {} }
+    for _ in 1...5 {
+      for action in script { try isAccepted(subject.store.dispatch(action)) }
+      try await subject.store.send(actions[0])
+      let seen = last.withLock { $0 }
+      for action in script + [actions[0]] { reducer(&expected, action) }
+      if seen != expected { throw Violation("`send` returned before the commit of its action.") }
+    }
+  }
+
+  /// All states are duplicates to the filter, so that only the first is delivered.
+  @Sendable private func checkDuplicates(_ subject: Subject) async throws {
+    let initial = try await subject.store.state
+    let (filtered, same) = (
+      subject.store.states(bufferingPolicy: .unbounded, removeStateDuplicates: .alwaysEqual),
+      subject.store.states(bufferingPolicy: .unbounded, removeStateDuplicates: .equal)
+    )
+    let script = script(20)
+    for action in script { try await subject.store.send(action) }
+    await subject.end()
+    try expect([initial], await rest(of: filtered), "A duplicate filter does not leave out duplicates")
+    let expected = states(during: script, from: initial)
+    let changes = expected.indices.filter { $0 == 0 || expected[$0] != expected[$0 - 1] }.map { expected[$0] }
+    try expect(changes, await rest(of: same), "A duplicate filter does not leave out exactly the duplicates")
   }
 
   @Sendable private func checkActions(_ subject: Subject) async throws {
@@ -291,9 +356,12 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     // The end comes after the last of them, so that one that is missing is not waited for.
     async let firstElements = prefix(expected.count, of: sequences[0])
     await subject.end()
-    try expect(expected, await firstElements, "There is not one state for each commit")
-    for sequence in sequences.dropFirst() {
-      try expect(expected, await prefix(expected.count, of: sequence), "There is not one state for each commit")
+    var delivered = [await firstElements]
+    for sequence in sequences.dropFirst() { delivered.append(await prefix(expected.count, of: sequence)) }
+    for states in delivered {
+      let isCut = states.count < expected.count && expected.starts(with: states)
+      if isCut { try expect(expected, states, "Before the end there are not exactly the earlier states", of: .theEnd) }
+      try expect(expected, states, "There is not one state for each commit")
     }
   }
 
@@ -349,7 +417,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let (reads, otherCount) = try await withThrowingTaskGroup(of: Int.self) { tasks in
       tasks.addTask {
         var count = 0
-        while !isDone.isOpen, !Task.isCancelled {
+        // A store whose `send` does not wait for its commit would be given actions without end.
+        while !isDone.isOpen, !Task.isCancelled, count < 4_000 {
           count += 4
           for _ in 1...3 { try isAccepted(subject.store.dispatch(others)) }
           begun.open()
@@ -376,10 +445,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
         seen[index] == state && (!isSent || self.state(after: [ours], from: seen[index - 1]) == state)
       }
       guard let found else {
-        throw Violation(
-          isSent
-            ? "`send(_:reading:)` did not read the state right after its commit: \(show(state))"
-            : "The state was not read in the order of the commits: \(show(state))")
+        if isSent { throw readsElsewhere(state) }
+        throw Violation("The state was not read in the order of the commits: \(show(state))")
       }
       place = found
     }
@@ -485,7 +552,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
   }
 
   @Sendable private func checkCancellation(_ subject: Subject) async throws {
-    let states = subject.states()
+    let initial = try await subject.store.state
+    let (states, others) = (subject.states(), subject.states())
     let begun = Gate()
     let consumer = Task {
       var count = 0
@@ -499,6 +567,9 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     consumer.cancel()
     if await consumer.value > 1 { throw Violation("A consumer that was cancelled got more states.") }
     try isAccepted(subject.store.dispatch(actions[0]))
+    try expect(
+      self.states(during: [actions[0]], from: initial), await prefix(2, of: others),
+      "When a consumer is cancelled, others do not get every state")
   }
 
   @Sendable private func checkEnd(_ subject: Subject) async throws {

@@ -10,18 +10,23 @@ enum Fault: CaseIterable, Sendable {
   case asksTwice, asksNobody, asksAboutAnother, waitsForEffects, leavesEffects
   case takesAfterTheEnd, sendsAfterTheEnd, isReadAfterTheEnd
   case stalls, stallsForEver, stallsWhenRead
+  case sendsEarly, sendsEarlyAfterYield, readsEarly, sendOvertakesDispatches, refusesDispatches, throwsForCommits
+  case ignoresDuplicateFilters, keepsTooLittle, sharesStates, swapsStates, dropsAtTheEnd, endsAllOnCancellation
 
   var guarantee: String {
     switch self {
-    case .reorders, .reordersAmongTasks, .readsLate, .readsBackwards: "G1 One order"
+    case .reorders, .reordersAmongTasks, .readsLate, .readsBackwards, .sendsEarly, .sendsEarlyAfterYield, .readsEarly,
+      .sendOvertakesDispatches:
+      "G1 One order"
     case .reducesTwice: "G2 The path"
     case .tearsStates: "G3 All or nothing"
-    case .doublesStates, .leavesOutStates: "G4 Every commit once"
-    case .leavesOutTheFirst, .subscribesLate: "G5 The first element"
-    case .keepsTooMuch: "G6 Nobody waits for a subscriber"
+    case .doublesStates, .leavesOutStates, .swapsStates, .ignoresDuplicateFilters: "G4 Every commit once"
+    case .leavesOutTheFirst, .subscribesLate, .sharesStates: "G5 The first element"
+    case .keepsTooMuch, .keepsTooLittle: "G6 Nobody waits for a subscriber"
     case .asksTwice, .asksNobody, .asksAboutAnother, .waitsForEffects, .leavesEffects: "G8 Interceptors and effects"
-    case .neverEnds, .deliversAfterTheEnd, .ignoresCancellation: "G7 The end"
-    case .losesDispatches, .losesSends, .takesAfterTheEnd, .sendsAfterTheEnd, .isReadAfterTheEnd:
+    case .neverEnds, .deliversAfterTheEnd, .ignoresCancellation, .dropsAtTheEnd, .endsAllOnCancellation: "G7 The end"
+    case .losesDispatches, .losesSends, .takesAfterTheEnd, .sendsAfterTheEnd, .isReadAfterTheEnd, .refusesDispatches,
+      .throwsForCommits:
       "G9 Nothing lost in silence"
     case .stalls, .stallsForEver, .stallsWhenRead: "G10 Liveness"
     }
@@ -43,6 +48,7 @@ final class BrokenStore: StoreType {
     var dispatches = 0
     var held: Int?
     var heldByTasks: [Int: Int?] = [:]
+    var shared: AsyncStream<[Int]>?
   }
 
   let base: RootStore<[Int], Int>
@@ -51,6 +57,7 @@ final class BrokenStore: StoreType {
   private let stalled: Gate
   private let memory = LockedValue(Memory())
   private let hasEnded = Flag()
+  private let hasCancelled = Flag()
   private let dispatched = Record<Void>()
 
   /// - Parameter stalled: Opened when somebody waits for what will not come.
@@ -111,6 +118,14 @@ final class BrokenStore: StoreType {
     case .reducesTwice:
       base.dispatch(action)
       return base.dispatch(action)
+    case .sendOvertakesDispatches:
+      let result = memory.withLock { $0.held.take() }.map { base.dispatch($0) } ?? .enqueued
+      if result == .terminated || hasEnded.isRaised { return .terminated }
+      memory.withLock { $0.held = action }
+      return result
+    case .refusesDispatches:
+      base.dispatch(action)
+      return .terminated
     case .takesAfterTheEnd:
       let result = base.dispatch(action)
       return result == .terminated ? .enqueued : result
@@ -133,10 +148,16 @@ final class BrokenStore: StoreType {
       stalled.open()
       await Gate().wait()
     case .sendsAfterTheEnd: if hasEnded.isRaised { return }
+    case .sendsEarly, .sendsEarlyAfterYield:
+      if base.dispatch(action) == .terminated { throw .terminated }
+      return fault == .sendsEarly ? () : await Task.yield()
+    case .sendOvertakesDispatches: try await base.send(action, isolation: nil)
     default: break
     }
     flush()
+    if fault == .sendOvertakesDispatches { return }
     try await base.send(action, isolation: nil)
+    if fault == .throwsForCommits { throw .rejected(reason: nil) }
     if fault == .waitsForEffects, await StoreProbe(base.store()).effects().unnamed > 0 {
       stalled.open()
       await base.settled()
@@ -147,6 +168,11 @@ final class BrokenStore: StoreType {
     _ action: Int, reading: @escaping @Sendable ([Int]) -> Result
   ) async throws(StoreError) -> Result {
     flush()
+    if fault == .readsEarly {
+      let state = await base.state
+      try await base.send(action, isolation: nil)
+      return reading(state)
+    }
     guard fault == .readsLate, dispatched.all.count > 0 else {
       return try await base.send(action, isolation: nil, reading: reading)
     }
@@ -182,7 +208,21 @@ final class BrokenStore: StoreType {
     bufferingPolicy: AsyncStream<[Int]>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<[Int]>
   ) -> AsyncStream<[Int]> {
     let base = base.store()
-    let policy = fault == .keepsTooMuch ? .unbounded : bufferingPolicy
+    let policy: AsyncStream<[Int]>.Continuation.BufferingPolicy =
+      switch fault {
+      case .keepsTooMuch: .unbounded
+      case .keepsTooLittle: .bufferingNewest(1)
+      default: bufferingPolicy
+      }
+    let equating = fault == .ignoresDuplicateFilters ? .neverEqual : equating
+    if fault == .sharesStates {
+      let made: AsyncStream<[Int]> = base.states(bufferingPolicy: policy, removeStateDuplicates: equating)
+      return memory.withLock { memory in
+        let shared = memory.shared ?? made
+        memory.shared = shared
+        return shared
+      }
+    }
     if fault == .isReadAfterTheEnd, hasEnded.isRaised {
       return AsyncStream {
         $0.yield([0]); $0.finish()
@@ -200,13 +240,26 @@ final class BrokenStore: StoreType {
     }
     let sequence = base.states(bufferingPolicy: policy, removeStateDuplicates: equating) as StateSequence
     let memory = LockedValue((count: 0, last: [Int]?.none))
-    return AsyncStream { [fault, stalled] in
+    let swapped = LockedValue<[Int]?>(nil)
+    return AsyncStream { [fault, stalled, hasEnded, hasCancelled] in
       let (count, last) = memory.withLock { memory in
         memory.count += 1
         return memory
       }
       switch fault {
       case .doublesStates where count % 10 == 0: return last
+      case .dropsAtTheEnd where hasEnded.isRaised: return nil
+      case .endsAllOnCancellation:
+        if hasCancelled.isRaised { return nil }
+        return await withTaskCancellationHandler {
+          await sequence.next()
+        } onCancel: {
+          hasCancelled.raise()
+        }
+      case .swapsStates where count % 10 == 0:
+        let first = await sequence.next()
+        swapped.withLock { $0 = first }
+      case .swapsStates: if let state = swapped.withLock({ $0.take() }) { return state }
       case .leavesOutTheFirst where count == 1: _ = await sequence.next()
       case .leavesOutStates where count % 10 == 0: _ = await sequence.next()
       case .ignoresCancellation:
