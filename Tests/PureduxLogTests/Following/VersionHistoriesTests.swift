@@ -67,7 +67,7 @@ private struct Version: Sendable {
     }
     return try await RootStore(
       following: log, initialState: Ledger(), codings: LogCodings(actions: coding, states: .json()),
-      options: FollowingOptions(log: options, fingerprint: CopyTests.fingerprint), middleware: [guarding]
+      options: FollowingOptions(log: options, fingerprint: .hashed(CopyTests.fingerprint)), middleware: [guarding]
     ) { $0.entries.append(LogRules.current < 2 ? $1 : $1 + "!") }
   }
 }
