@@ -80,7 +80,7 @@ public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
-  _ body: (RootStore<State, Action>) async throws(Failure) -> Result
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   try await withStore(initialState: initialState, reducer: reducer, isolation: isolation, body)
 }
@@ -98,7 +98,7 @@ public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>
   reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, isolation: isolated (any Actor)? = #isolation,
-  _ body: (RootStore<State, Action>) async throws(Failure) -> Result
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   try await withStore(initialState: initialState, reducers: reducers, isolation: isolation, body)
 }

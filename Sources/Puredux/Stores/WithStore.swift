@@ -14,7 +14,7 @@
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, reducer: @escaping @Sendable (inout State, Action) -> Void,
   isolation: isolated (any Actor)? = #isolation,
-  _ body: (RootStore<State, Action>) async throws(Failure) -> Result
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
@@ -30,7 +30,7 @@
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,
   middleware: [Middleware<State, Action>] = [], emits: Emission<State> = .always,
   history: History<State, Action>? = nil, isolation: isolated (any Actor)? = #isolation,
-  _ body: (RootStore<State, Action>) async throws(Failure) -> Result
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let trunk = EffectRunner()
   let store = RootStore(
@@ -42,7 +42,7 @@
 
 @inlinable func with<State: Sendable, Action: Sendable, Result, Failure: Error>(
   _ store: RootStore<State, Action>, _ trunk: EffectRunner, isolation: isolated (any Actor)?,
-  _ body: (RootStore<State, Action>) async throws(Failure) -> Result
+  _ body: nonisolated(nonsending) (RootStore<State, Action>) async throws(Failure) -> Result
 ) async throws(Failure) -> Result {
   let outcome = await withTaskGroup { tasks in
     tasks.addTask { await trunk.run() }

@@ -267,23 +267,26 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       expected, await prefix(expected.count, of: states), "`.unbounded` did not keep every state", of: .nobodyWaits)
   }
 
-  /// A `send` returns after its commit: what is computed in each commit shows how far the tree is.
+  /// A `send` returns after its commit. The tree is held within a commit for a moment after `send` was called, so that a
+  /// `send` that does not wait for its commit returns before it.
   @Sendable private func checkReturns(_ subject: Subject) async throws {
     var expected = try await subject.store.state
     let last = LockedValue(expected)
-    let work = LockedValue(0)
+    // Nil if the tree is not held.
+    let heldUntil = LockedValue<ContinuousClock.Instant?>(nil)
     let followed = subject.store.store().scope { state in
-      // So that many dispatched actions still wait when a `send` that does not wait for its commit returns.
-      for _ in 0..<1_000 { work.withLock { $0 &+= 1 } }
+      while heldUntil.withLock({ $0.map { .now < $0 } ?? false }) {}
       last.withLock { $0 = state }
       return 0
     }
-    let (states, script) = (followed.states(), script(100))
+    let (states, script) = (followed.states(), script(10))
     defer { withExtendedLifetime(states) {} }
     for _ in 1...5 {
       for action in script { try isAccepted(subject.store.dispatch(action)) }
+      heldUntil.withLock { $0 = .now + .milliseconds(20) }
       try await subject.store.send(actions[0])
       let seen = last.withLock { $0 }
+      heldUntil.withLock { $0 = nil }
       for action in script + [actions[0]] { reducer(&expected, action) }
       if seen != expected { throw Violation("`send` returned before the commit of its action.") }
     }

@@ -169,7 +169,7 @@ import Testing
       follow: { log, _ in try await Program().open(log) }, entries: ["a", "b"]),
     Advice(
       name: "the past is to become something else", fill: { try await Program().send(["a", "b"], to: $0) },
-      program: Program(suffix: "!"), text: "raise `LogOptions.fingerprintVersion`",
+      program: Program(suffix: "!"), text: "Raise `LogOptions.fingerprintVersion`",
       follow: { log, _ in try await Program(fingerprintVersion: 2, suffix: "!").open(log) }, entries: ["a!", "b!"]),
     Advice(
       name: "the entry of a store that was ahead of a backup is skipped",

@@ -10,12 +10,12 @@ enum Fault: CaseIterable, Sendable {
   case asksTwice, asksNobody, asksAboutAnother, waitsForEffects, leavesEffects
   case takesAfterTheEnd, sendsAfterTheEnd, isReadAfterTheEnd
   case stalls, stallsForEver, stallsWhenRead
-  case sendsEarly, sendsEarlyAfterYield, readsEarly, sendOvertakesDispatches, refusesDispatches, throwsForCommits
+  case sendsEarly, readsEarly, sendOvertakesDispatches, refusesDispatches, throwsForCommits
   case ignoresDuplicateFilters, keepsTooLittle, sharesStates, swapsStates, dropsAtTheEnd, endsAllOnCancellation
 
   var guarantee: String {
     switch self {
-    case .reorders, .reordersAmongTasks, .readsLate, .readsBackwards, .sendsEarly, .sendsEarlyAfterYield, .readsEarly,
+    case .reorders, .reordersAmongTasks, .readsLate, .readsBackwards, .sendsEarly, .readsEarly,
       .sendOvertakesDispatches:
       "G1 One order"
     case .reducesTwice: "G2 The path"
@@ -148,9 +148,9 @@ final class BrokenStore: StoreType {
       stalled.open()
       await Gate().wait()
     case .sendsAfterTheEnd: if hasEnded.isRaised { return }
-    case .sendsEarly, .sendsEarlyAfterYield:
+    case .sendsEarly:
       if base.dispatch(action) == .terminated { throw .terminated }
-      return fault == .sendsEarly ? () : await Task.yield()
+      return
     case .sendOvertakesDispatches: try await base.send(action, isolation: nil)
     default: break
     }

@@ -181,22 +181,6 @@ import Testing
         }
         try await writer.finish()
       },
-      ResponseBody { writer in
-        try await withStore(initialState: 1, reducer: { $0 += $1 }) { store in
-          try await writer.write("\(await store.state)")
-          try await store.send(1)
-          try await writer.write("\(await store.state)")
-        }
-        try await writer.finish()
-      },
-      ResponseBody { writer in
-        try await withStore(initialState: 1, reducers: [Reducer<Int, Int> { $0 += $1 }]) { store in
-          try await writer.write("\(await store.state)")
-          try await store.send(1)
-          try await writer.write("\(await store.state)")
-        }
-        try await writer.finish()
-      },
     ]
     for body in bodies { #expect(try await body.text() == ["1", "2", "end"]) }
     await directory.shutdown()

@@ -173,7 +173,7 @@ extension LogOptions {
     reporting = { report in
       switch report {
       case .stopped, .stoppedAs, .undecodable, .diverged, .olderRules, .poisoned, .cloned: logger.error("\(report)")
-      case .skippedElsewhere, .snapshotsFail, .summariesFail, .fingerprintMissing, .fingerprintFails:
+      case .skippedElsewhere, .takenBack, .snapshotsFail, .summariesFail, .fingerprintMissing, .fingerprintFails:
         logger.warning("\(report)")
       }
     }
