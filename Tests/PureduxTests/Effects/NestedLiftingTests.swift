@@ -360,12 +360,13 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     isReleased: Bool, goesWithPart: Bool
   ) async throws {
     let executor = HeldExecutor()
-    let (dispatches, dispatched, returns) = (Gate(), Gate(), Gate())
+    let (dispatches, dispatched, returns, returned) = (Gate(), Gate(), Gate(), Gate())
     let committed = Record<Action>()
     let feature = Interceptor<Int, Action>.effects { action, _ in
       switch action {
       case .start:
         .run { dispatch in
+          defer { returned.open() }
           await dispatches.wait()
           dispatch(.tick)
           dispatched.open()
@@ -396,7 +397,8 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     }
     while !node.isClosed { await Task.yield() }
     returns.open()
-    while node.existingEffects?.runningCount != 0 { await Task.yield() }
+    // It is counted until its end has a place in the order, which the held executor delays.
+    await returned.wait()
     executor.letGo()
     await ending?.value
     await node.tree.untilIdle()
