@@ -58,7 +58,19 @@
 
     /// Whether a pooler has refused a connection for the settings in its startup packet.
     static func isOfStartupParameter(_ error: LogError) -> Bool {
-      if case .unavailable(let text) = error { text.contains("unsupported startup parameter") } else { false }
+      switch error {
+      case .unavailable(let text), .refused(let text):
+        text.contains("unsupported startup parameter") || text.contains("PostgreSQL says 0A000")
+      default: false
+      }
+    }
+
+    /// Whether the role may not do what a statement does.
+    static func isOfRights(_ error: LogError) -> Bool {
+      switch error {
+      case .unavailable(let text), .refused(let text): text.contains("PostgreSQL says 42501")
+      default: false
+      }
     }
 
     /// Whether somebody has locked what a statement has waited for: perhaps a commit that waits for a standby in vain.

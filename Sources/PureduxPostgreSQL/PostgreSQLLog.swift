@@ -384,7 +384,7 @@
       let statement = schema.statement(
         """
         WITH found AS MATERIALIZED (
-          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2 ORDER BY position LIMIT 5000
+          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2 ORDER BY position LIMIT 200
         ), gone AS (DELETE FROM $.entries WHERE tree = $1 AND position IN (SELECT position FROM found))
         SELECT FROM found LIMIT 1
         """, .integer(id), .integer(Int64(clamping: position)))
@@ -393,11 +393,24 @@
       }) > 0 {}
     }
 
+    /// Deletes the parts of snapshots that a condition holds for, a few at a time, as the server ends long statements.
+    func clearParts(_ condition: String, _ parameters: Parameter...) async throws(LogError) {
+      let statement = schema.statement(
+        """
+        DELETE FROM $.snapshot_parts WHERE ctid = ANY (ARRAY(
+          SELECT ctid FROM $.snapshot_parts WHERE \(condition) LIMIT 16))
+        """, parameters)
+      while try await reading.run({ [patience] connection throws(LogError) in
+        try connection.query(statement, patience).changed
+      }) > 0 {}
+    }
+
     /// Deletes what there is of a tree that is removed.
     func clearRemoved(_ id: Int64) async throws(LogError) {
       try await clear(id, through: .max)
+      try await clearParts("tree = $1", .integer(id))
       try await reading.run { [schema, patience] connection throws(LogError) in
-        for table in ["snapshots", "snapshot_parts", "summaries"] {
+        for table in ["snapshots", "summaries"] {
           _ = try connection.query(
             schema.statement("DELETE FROM $.\(table) WHERE tree = $1", .integer(id)), patience)
         }

@@ -86,7 +86,7 @@
       do throws(LogError) {
         return try made(connection)
       } catch {
-        if case .refused = error { return nil }
+        if Failure.isOfRights(error) { return nil }
         throw error
       }
     }
@@ -267,8 +267,9 @@
       }
       try await owner.clear(id, through: position)
       let bound = Parameter.integer(Int64(position))
+      try await owner.clearParts("tree = $1 AND position < $2", .integer(id), bound)
       try await ask { connection throws(LogError) in
-        for table in ["snapshots", "snapshot_parts", "summaries"] {
+        for table in ["snapshots", "summaries"] {
           _ = try self.query(
             connection, "DELETE FROM $.\(table) WHERE tree = $1 AND position < $2", .integer(id), bound)
         }
@@ -345,7 +346,7 @@
         parts += 1
       }
       let count = parts
-      try await ask { connection throws(LogError) in
+      let isKept = try await ask { connection throws(LogError) -> Bool in
         let kept = try self.query(
           connection,
           """
@@ -354,22 +355,21 @@
           ON CONFLICT (tree) DO UPDATE SET position = excluded.position, name = excluded.name, parts = excluded.parts,
             bytes = excluded.bytes WHERE \(condition)
           """, .integer(id), .integer(position), .text(name), .integer(count), .integer(Int64(snapshot.bytes.count)))
-        if kept.changed == 1 {
-          // Those of the one before, and of others before it whose writers have died. One that somebody is writing is
-          // of the same position, or a later one.
-          _ = try self.query(
-            connection,
-            """
-            DELETE FROM $.snapshot_parts AS parts USING $.snapshots AS kept WHERE parts.tree = $1 AND kept.tree = $1
-              AND parts.name <> kept.name AND (parts.position < kept.position
-                OR parts.position > (SELECT head FROM $.trees AS trees WHERE trees.id = $1))
-            """, .integer(id))
-        } else {
-          _ = try self.query(
-            connection, "DELETE FROM $.snapshot_parts WHERE tree = $1 AND position = $2 AND name = $3", .integer(id),
-            .integer(position), .text(name))
-          _ = try self.row(id, connection)
-        }
+        return kept.changed == 1
+      }
+      if isKept {
+        // The parts of the snapshot before, and of others before it whose writers have died. A snapshot that somebody is
+        // writing is of the same position, or a later one.
+        try await owner.clearParts(
+          """
+          tree = $1 AND name <> (SELECT name FROM $.snapshots WHERE tree = $1) AND (
+            position < (SELECT position FROM $.snapshots WHERE tree = $1)
+            OR position > (SELECT head FROM $.trees WHERE id = $1))
+          """, .integer(id))
+      } else {
+        try await owner.clearParts(
+          "tree = $1 AND position = $2 AND name = $3", .integer(id), .integer(position), .text(name))
+        _ = try await ask { connection throws(LogError) in try self.row(id, connection) }
       }
     }
 

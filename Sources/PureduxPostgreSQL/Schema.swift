@@ -46,7 +46,9 @@
     }
 
     /// A statement, with the schema's name in place of `$.`.
-    func statement(_ text: String, _ parameters: Parameter...) -> Statement {
+    func statement(_ text: String, _ parameters: Parameter...) -> Statement { statement(text, parameters) }
+
+    func statement(_ text: String, _ parameters: [Parameter]) -> Statement {
       Statement(text: filled(text), parameters: parameters)
     }
 

@@ -65,7 +65,8 @@
     var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
     swap(&owed, &self.owed)
     for (node, make) in owed { start(of: node, making: make) }
-    owed.removeAll(keepingCapacity: true)
+    // The memory of a flood is released.
+    owed.removeAll(keepingCapacity: owed.capacity <= 64)
     if self.owed.isEmpty { swap(&owed, &self.owed) }
   }
 

@@ -54,10 +54,12 @@
   func willShow(_ key: Key) {
     // Without followers it is about to be attached, and takes the collection as it is.
     guard let passed, !followers.isEmpty else { return }
+    // If the collection is absent, the follower is shown nothing now.
+    var isDue = true
     withState { collection in
-      if collection.writes.mark == passed { return }
-      if collection.writes.keys(since: passed)?.contains(key) != false { due.insert(key) }
+      isDue = collection.writes.mark != passed && collection.writes.keys(since: passed)?.contains(key) != false
     }
+    if isDue { due.insert(key) }
   }
 
   @inlinable func pass(_ key: Key, of collection: Collection) {

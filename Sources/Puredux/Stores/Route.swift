@@ -137,7 +137,8 @@ extension Route {
 extension Route.Mapped {
   fileprivate func dispatch(_ action: Action, by effect: RunningEffect, _ revocation: Revocation) -> DispatchResult {
     if revocation.isRevoked { return .terminated }
-    guard let commit = try? prepare(action) else { return .unmapped }
+    let commit: ActionCommit
+    do throws(StoreError) { commit = try prepare(action) } catch { return error.dispatchResult }
     revocation.noteDispatch()
     let command = node.placed(revokedBy: revocation) { tree throws(StoreError) in try commit(tree, true) }
     return node.enqueue(command, by: effect) ? .enqueued : node.resultWhenClosed

@@ -410,9 +410,17 @@ public final class FileLog: LogDirectory {
     if try Segments.hasRecords(name + "/" + FileNames.segment(1), in: home) { return true }
     // Truncated, or by another name: this is rare.
     let names = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name).names() } ?? []
-    return names.contains { file in
+    if names.contains(where: { file in
       FileNames.first(ofSegment: file).map { $0 > 1 } ?? (file == FileNames.snapshot || file == FileNames.summary)
+    }) {
+      return true
     }
+    // Acknowledged entries may be gone. Whoever opens the log learns of that.
+    guard names.contains(FileNames.mark),
+      let directory = try onDiskIfThere({ () throws(Disk.Failure) in try home.directory(name) }),
+      let mark = try AcknowledgedMark.read(in: directory)
+    else { return false }
+    return !mark.isOfNothing
   }
 
   // MARK: Summaries

@@ -93,12 +93,14 @@ struct Segments {
     }
   }
 
-  /// Whether a file of records has any: a process that dies before the first one leaves a header, with zeros behind it.
+  /// Whether a file of records has any, or is damaged: a process that dies before the first one leaves a header, with
+  /// zeros behind it.
   static func hasRecords(_ path: String, in home: Directory) throws(LogError) -> Bool {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       try Disk(path, in: home, .reading).read(RecordFormat.headerSize + RecordFormat.recordOverhead, at: 0)
     }
-    guard let bytes, let header = RecordFormat.Header(bytes) else { return false }
+    guard let bytes else { return false }
+    guard let header = RecordFormat.Header(bytes) else { return bytes.contains { $0 != 0 } }
     return bytes.dropFirst(header.size).contains { $0 != 0 }
   }
 

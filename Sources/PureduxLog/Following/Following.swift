@@ -407,18 +407,27 @@ private struct Summarizing: Sendable {
     while true {
       // The clock is the user's code, which is not called under the lock.
       let now = clock.now
-      let next = sending.withLock { sending -> (Outbox.Entry, UInt64, LogEntry.Mark)? in
+      let next = sending.withLock { sending -> (Outbox.Entry, LogEntry.Header, LogEntry.Header?)? in
         // A replica that has stopped writes nothing more: what it has applied may be wrong.
         guard sending.stop == nil, !sending.isPumping, let entry = sending.outbox.next(at: now) else { return nil }
         sending.isPumping = true
-        // The last hashed state, once: of several entries that are applied together only the last would be seen.
-        defer { sending.hashed = nil }
-        return (entry, sending.writer, sending.hashed?.mark ?? sending.seen)
+        let header = LogEntry.Header(
+          writer: sending.writer, first: entry.first, seen: sending.seen, schema: actions.schema,
+          fingerprintVersion: fingerprintVersion, rules: entry.rules)
+        // The last hashed state, once: of several entries that are applied together only the last would be seen. An
+        // entry with actions always tells of the last entry that its writer has applied, so that a log which has lost
+        // that one is found out.
+        var sample: LogEntry.Header?
+        if let mark = sending.hashed.take()?.mark, mark.position < sending.seen.position {
+          sample = header
+          sample?.first = sending.outbox.firstPending
+          sample?.seen = mark
+        }
+        return (entry, header, sample)
       }
-      guard let (entry, writer, seen) = next else { return }
-      let header = LogEntry.Header(
-        writer: writer, first: entry.first, seen: seen, schema: actions.schema,
-        fingerprintVersion: fingerprintVersion, rules: entry.rules)
+      guard let (entry, header, sample) = next else { return }
+      // If it does not arrive, that does no harm.
+      if let sample { log.append(LogEntry.encode(sample, actions: [])) { _ in } }
       let bytes = LogEntry.encode(header, actions: entry.actions)
       log.append(bytes) { [instrument] outcome in
         let taken = max(.zero, self.clock.now - now)
@@ -1395,6 +1404,7 @@ private struct Summarizing: Sendable {
     // A summary of that position or later, so that no earlier one is kept any more, even if a writer still has one on
     // its way.
     if let error = await keepSummary(always: true) { throw error }
+    try await log.expectCarriedOut(by: kept.fold)
     // The last entry of a log stays: one without actions is added, so that none of those that are to go is the last.
     let header = sending.withLock { sending in
       LogEntry.Header(
@@ -1405,6 +1415,7 @@ private struct Summarizing: Sendable {
       log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }
     }
     _ = try outcome.get()
+    // Somebody may have decided about an entry meanwhile.
     try await log.expectCarriedOut(by: kept.fold)
     try await log.erase(through: position)
     return position

@@ -127,8 +127,18 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         while try await isAnswered(claim, dispatch) { try await dispatch.pause(for: duration / 3) }
       }
     }
-    return [claiming.atEnd { release(in: $0) }]
+    return [claiming.atEnd { farewell(in: $0) }]
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
+  }
+
+  /// Gives the lease up in the term that this replica holds, or may be about to hold: its claim can be on its way, and
+  /// comes before this in the log. Void otherwise.
+  private func farewell(in state: State) -> Action {
+    let lease = lease(state)
+    return action(
+      Lease.Claim(
+        replica: replica, term: lease.holder == replica ? lease.term : lease.term &+ 1, renewals: lease.renewals,
+        isRelease: true))
   }
 
   /// Sends a claim, and returns when it has been committed or refused, so that only one waits for a log that is away.

@@ -161,8 +161,8 @@ extension StoreOptions {
   public mutating func log(to logger: Logger) {
     let log = StoreLogger(logger)
     instrument = instrument.map { CombinedInstrument($0, log) } ?? log
-    // The instrument is told of the same effects.
-    if reporting == nil { reporting = { _ in } }
+    // The instrument is told of the same effects, but not of stores that are too deep.
+    if reporting == nil { reporting = { if case .tooDeep = $0.reason { logger.error("\($0)") } } }
   }
 }
 

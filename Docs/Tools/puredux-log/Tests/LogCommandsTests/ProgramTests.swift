@@ -179,7 +179,6 @@ import Testing
   func outputs(sink: Sink) async throws {
     try await tests.withLogs { _, path in
       let redirection = sink == .full ? " >/dev/full" : sink == .closed ? " >&-" : ""
-      var skips = 0
       for command in [
         #"keys "$1""#, #"keys --null "$1""#, #"stat "$1""#, #"show "$1" boards/1"#, #"show --json "$1" boards/1"#,
         "--help", "help copy", #"skip "$1" boards/1 1 --reason none"#, #"seal "$1" boards/1 1 --reason none"#,
@@ -188,7 +187,6 @@ import Testing
         let result = try shell("puredux-log " + command + redirection, path, hasClosedPipe: sink == .closedPipe)
         #expect(result.code == 6, "\(command)")
         #expect(result.errors.contains("Standard output"), "\(command): \(result.errors)")
-        skips += 1
       }
       #expect(await tests.run("verify", path).code == 0)
       #expect(await tests.run("stat", path).lines[0].hasPrefix("boards/1\t6\t"))
