@@ -1,8 +1,8 @@
 import Puredux
 public import PureduxLog
 
-/// Checks that an engine keeps the contract of `LogDirectory`: which keys and, where it keeps them, summaries there
-/// are, removal, also before the first entry, what becomes of those who follow a tree that is removed, and the end.
+/// Checks that an engine keeps the contract of `LogDirectory`: the lists of keys and, if it keeps them, of summaries;
+/// removal, also before the first entry; the end of the stores that follow a removed tree; and the end of the log.
 ///
 ///     try await checkLogDirectory(FileLog(directory: directory))
 ///

@@ -209,7 +209,7 @@ public final class MemoryLogs: LogDirectory {
   public func remove(_ key: String) async throws(LogError) {
     let log = try contents.withLock { contents throws(LogError) -> MemoryLog? in
       if contents.isClosed { throw Self.closed }
-      // One that is empty may be followed all the same.
+      // Even an empty log may be followed.
       return contents.logs.removeValue(forKey: key)
     }
     log?.end(.removed)

@@ -46,7 +46,7 @@ public import PureduxLog
     let parent = FileManager.default.temporaryDirectory
     let directory = parent.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
-    // Made here, and for this user alone: nobody else decides where its files lead.
+    // Made here, and for this user alone, so that nobody else can place links in it.
     try FileManager.default.createDirectory(
       at: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(at: directory) }

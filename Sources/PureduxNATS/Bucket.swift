@@ -13,7 +13,7 @@
   ///     <tree>.truncated       how far the log is truncated, and the first entry that is to be there; from the tree's
   ///                            first entry on
   ///     <tree>.summary         the summary, for lists of trees
-  ///     <tree>.opened          that somebody uses the tree, which may have no entry yet
+  ///     <tree>.opened          the tree is in use, and may have no entry yet
   ///     <key>/removed          how many trees of the key have been removed: the next one is called <key>/<number>
   ///
   /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
@@ -119,15 +119,15 @@
     }
 
     private struct Opening: Codable {
-      /// As of a snapshot.
+      /// The stream, as in a snapshot.
       var stream: String
     }
 
-    /// Notes that somebody uses a tree without entries, unless that is noted: otherwise nothing would say that there is
-    /// a tree to remove.
+    /// Notes that a tree without entries is in use, unless that is noted. Without the note nothing would show that
+    /// there is a tree to remove.
     func noteOpening() async throws(LogError) {
       let name = "opened"
-      // Most are noted for the first time: then that is one round trip.
+      // Most trees are noted for the first time, which takes one round trip.
       if try await put(Opening(stream: jetStream.prefix), as: name, over: 0) { return }
       while true {
         let (found, revision, _) = try await value(name, as: Opening.self)

@@ -30,7 +30,7 @@
     /// Since when nothing has come though there is more.
     private var behind: ContinuousClock.Instant?
 
-    /// How many consumers in a row have lived, and sent nothing of the entries that are there.
+    /// How many consumers in a row were alive, but sent none of the existing entries.
     private(set) var starvations = 0
     /// Whether the servers have said that the present consumer is made.
     private var isMade = false
@@ -92,7 +92,7 @@
           return .isLost
         }
         guard let reply else {
-          // The heartbeat of an idle consumer. All that it has sent has come, as messages keep their order.
+          // The heartbeat of an idle consumer. All its messages have arrived, as they keep their order.
           guard lastSent == number, records.isEmpty, let behind, now - behind >= Self.shortestArrival else {
             return .nothing
           }

@@ -167,7 +167,7 @@
           try await jetStream?.checkIdentity()
           return true
         } catch {
-          // A store finds for itself what does not pass.
+          // Each store finds a lasting error by itself.
           return !error.isPassing && !error.isFull
         }
       }
@@ -179,8 +179,8 @@
       }
     }
 
-    /// The log of a tree. Asks nothing of the servers until it is used. If it has no entry then, the bucket gets a value
-    /// that says that it is used, which stays until the tree is removed.
+    /// The log of a tree. Asks nothing of the servers until it is used. If the log has no entry then, the bucket gets a
+    /// value that marks it as used. The value stays until the tree is removed.
     ///
     /// - Parameter key: Any text: up to 1,000 bytes, where signs other than ASCII letters, digits, `-` and `_` count as
     ///   three. A longer one is refused when the log is used (`LogError.refused`). Texts that are equal are one key,
@@ -321,11 +321,11 @@
       return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
     }
 
-    /// Notes in the bucket that the tree is removed, unless nobody has used it: as of that who uses the key begins a new one, under another name.
-    /// Then an entry that says so is appended to the old one, behind which nobody reads, whoever follows it, and what
-    /// lies before that is purged, as are the snapshots; that entry, and what others had on their way, ten seconds
-    /// later. Who dies before that leaves it to whoever uses the key next. A process that does not know yet that the
-    /// tree is gone may be told that an entry was appended, which is nobody's.
+    /// Notes in the bucket that the tree is removed, unless nobody has used it. From then on the key names a new tree,
+    /// under another name. Then an entry that says so is appended to the old one, behind which nobody reads, whoever
+    /// follows it, and what lies before that is purged, as are the snapshots; that entry, and what others had on their
+    /// way, ten seconds later. Who dies before that leaves it to whoever uses the key next. A process that does not know
+    /// yet that the tree is gone may be told that an entry was appended, which is nobody's.
     public func remove(_ key: String) async throws(LogError) { try await NATSTree(of: key, in: self).remove() }
 
     /// Makes the stream and the bucket for the snapshots, where they are not there. Tries as long as it may: servers

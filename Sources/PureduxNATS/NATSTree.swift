@@ -228,7 +228,7 @@
       let subject = try subject()
       var head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
       if head == 0 {
-        // Whoever asks may be about to follow the tree: a removal before the first entry finds this, and says so.
+        // The caller may be about to follow the tree: a removal before the first entry finds this note, and tells it.
         try await bucket().noteOpening()
         _ = try await checkEntries(behind: 0)
         // A server whose files are damaged may know entries, and no last one: a log that has any does not end at 0.
@@ -409,7 +409,7 @@
       for token in names {
         let subject = jetStream.prefix + token
         let last = try await jetStream.last(of: subject, in: stream)
-        // A tree without entries has the first of the names.
+        // A tree without entries has the first name.
         if last != nil || token == names.first {
           let ended = last.flatMap { $0.data?.elementsEqual(Self.end) == true ? $0.seq : nil }
           let end = if let ended { ended } else { try await jetStream.put(subject, Self.end).get() }

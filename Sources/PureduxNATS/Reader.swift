@@ -77,8 +77,8 @@
       if let question = state.withLock({ $0.consumption.takeQuestion() }) { jetStream.connection.publish(question) }
     }
 
-    /// Throws if several consumers in a row have sent nothing of the entries that are there. The servers choose at
-    /// random where a consumer is, and one whose files are damaged may have none of these entries.
+    /// Throws if several consumers in a row have sent none of the existing entries. The servers place each consumer at
+    /// random, and a server whose files are damaged may have none of these entries.
     private func checkStarvation(behind position: UInt64) throws(LogError) {
       guard state.withLock({ $0.consumption.starvations > 2 }) else { return }
       throw .unavailable(

@@ -16,13 +16,13 @@
     var parameters: [Parameter] = []
   }
 
-  /// The server's settings for a connection: the server itself ends a statement that waits for a lock, and one that
-  /// nobody waits for any more. They are in the startup packet, as a statement waits for the lock of a table while it is
-  /// planned, and nothing that the statement itself sets holds by then.
+  /// The server's settings for a connection: the server itself ends a statement that waits for a lock, or whose caller
+  /// no longer waits. The settings are in the startup packet: a statement waits for the lock of a table while it is
+  /// planned, and its own settings do not apply by then.
   struct Settings: Sendable {
     /// In milliseconds.
     let lockTimeout: Int
-    /// In milliseconds; nil for the role's. It does not end the wait of a commit for a standby.
+    /// In milliseconds; nil for the role's setting. It does not end the wait of a commit for a standby.
     let statementTimeout: Int?
 
     /// - Parameters:
@@ -35,7 +35,7 @@
       statementTimeout = limitsStatements ? Int(milliseconds * 0.9) : nil
     }
 
-    /// The server's messages about a commit are heard, whatever the role or the connection string sets.
+    /// The server's warnings about a commit arrive, whatever the role or the connection string sets.
     private var values: [(name: String, value: String)] {
       [("lock_timeout", "\(lockTimeout)"), ("client_min_messages", "warning")]
         + (statementTimeout.map { [("statement_timeout", "\($0)")] } ?? [])
@@ -43,7 +43,7 @@
 
     var options: String { values.map { "-c \($0.name)=\($0.value)" }.joined(separator: " ") }
 
-    /// Sets them for the transaction that it is in.
+    /// Applies the settings to the transaction that contains this statement.
     var statement: Statement {
       let calls = values.map { "set_config('\($0.name)', '\($0.value)', true)" }
       return Statement(text: "SELECT " + calls.joined(separator: ", "))
@@ -133,7 +133,7 @@
         ("keepalives_count", "3"), ("fallback_application_name", "puredux"), ("dbname", text),
         ("client_encoding", "UTF8"),
       ]
-      // libpq reads all options before it finds that this value is none, and connects to no server.
+      // libpq reads all options before it finds that this value is invalid, and connects to no server.
       let unconnected = try start(parameters + [("target_session_attrs", "none of these")], for: session)
       if host > 0, let hosts = unconnected.hosts(beginningWith: host) { parameters += hosts }
       let options = [unconnected.options()["options"], settings.options].compactMap(\.self).joined(separator: " ")
@@ -143,7 +143,7 @@
         try opened.connect(limit: limit)
         return opened
       } catch {
-        // A pooler takes no settings in the startup packet: each transaction begins with them.
+        // A pooler refuses settings in the startup packet: each transaction begins with them.
         guard Failure.isOfStartupParameter(error) else { throw error }
         let opened = try start(parameters, for: session)
         try opened.connect(limit: limit)
@@ -263,9 +263,9 @@
 
     private static let begin = Statement(text: "BEGIN ISOLATION LEVEL READ COMMITTED")
 
-    /// Finds out whether each transaction has to set its isolation and limits itself: if the role, the database or the
-    /// server has another isolation as the default, or a pooler has dropped the settings of the startup packet. In
-    /// another isolation an append fails that has waited for another one.
+    /// Finds out whether each transaction has to set its isolation and limits itself. It has to if the role, the
+    /// database or the server has another default isolation, or if a pooler has dropped the settings of the startup
+    /// packet. In another isolation an append fails if it has waited for another append.
     func checkSettings(_ settings: Settings, _ patience: Patience) throws(LogError) {
       let statement = Statement(
         text: """

@@ -146,7 +146,7 @@
           try await reading?.run { connection throws(LogError) in _ = try connection.query(question, patience) }
           return true
         } catch {
-          // A store finds for itself what does not pass.
+          // Each store finds a lasting error by itself.
           return !error.isPassing && !error.isFull
         }
       }
@@ -192,7 +192,7 @@
     }
 
     /// The log of a tree. Asks nothing of the database until it is used. Its row is made with the first use, before the
-    /// first entry, and stays until the tree is removed: about a hundred bytes, and the key.
+    /// first entry, and stays until the tree is removed. The row takes about a hundred bytes, and the key.
     ///
     /// - Parameter key: Any text of up to 2,000 bytes. A longer one is refused when the log is used
     ///   (`LogError.refused`). Texts that are equal are one key, however their accents are written.

@@ -78,9 +78,9 @@
       return id
     }
 
-    /// The same, for a caller that may be about to follow the tree: its row is made before the first entry, so that a
-    /// removal before that entry finds a row, and whoever has its number learns of the removal. None where the role may
-    /// not make rows: it can append nothing either.
+    /// The same, for a caller that may be about to follow the tree. The row is made before the first entry, so that a
+    /// removal before that entry finds a row, and every process that has its number learns of the removal. Nil if the
+    /// role may not make rows: it cannot append either.
     private func followed(_ connection: Connection) throws(LogError) -> Int64? {
       if let id = try id(connection) { return id }
       do throws(LogError) {

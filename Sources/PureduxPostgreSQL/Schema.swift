@@ -197,11 +197,11 @@
       return try connection.query(statement(text, .text(name)), patience).integer(0, 0) == 1
     }
 
-    /// What has the names of the tables in the schema.
+    /// The result of looking for the tables' names in the schema.
     private enum Found {
       case nothing
       case tables(version: Int64, identity: String)
-      /// Relations of somebody else, by their names.
+      /// Relations that are not this library's, by their names.
       case others([String])
     }
 

@@ -133,7 +133,7 @@
         let together = stride(from: 0, to: free.count, by: Self.treeLimit).map { start in
           Array(free[start..<min(start + Self.treeLimit, free.count)])
         }
-        // Shuffled, as the trees behind one that is still locked have to wait for the next time.
+        // Shuffled, because the trees behind one that is still locked have to wait for the next attempt.
         let alone = groups.filter { blocked.contains($0.id) }.shuffled().map { [$0] }
         var lock: LogError?
         for some in together + alone {
@@ -187,8 +187,8 @@
       }
     }
 
-    /// - Parameter isRepeated: Whether one of these was tried before, together with a tree that somebody has locked.
-    /// - Returns: The failure if somebody has locked all that was tried: the whole table, say.
+    /// - Parameter isRepeated: Whether a group was tried before, together with a tree that somebody has locked.
+    /// - Returns: The failure if all groups that were tried are locked, for instance with the whole table.
     @discardableResult private func write(_ groups: [Group], isRepeated: Bool = false) -> LogError? {
       if groups.isEmpty { return nil }
       let isTold = LockedValue(false)

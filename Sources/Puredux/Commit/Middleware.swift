@@ -29,7 +29,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let handle:
     (@Sendable (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
-  /// When a root store that follows a log asks it.
+  /// When a root store that follows a log asks the middleware.
   private var decides = Decision.atCommit
   private var isInstrument = false
 
@@ -85,8 +85,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   /// middleware, which decides at the commit, or for the reducer.
   ///
   /// It need not be a function of state and action: it may look at a clock, and at what this replica knows. In a store
-  /// that follows no log, and in a child store, it is middleware as any other, in its place. For one rule before the log
-  /// and at the commit there is `.guarding(atAdmission: true)`.
+  /// that follows no log, and in a child store, it is middleware as any other, in its place. A rule that has to hold
+  /// before the log and at the commit is `.guarding(atAdmission: true)`.
   @inlinable public static func admission(
     _ handle:
       @escaping @Sendable (

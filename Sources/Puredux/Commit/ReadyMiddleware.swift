@@ -5,13 +5,13 @@ extension Middleware {
   ///       if case .say = action, room.isClosed { "The room is closed." } else { nil }
   ///     }
   ///
-  /// In a root store that follows a log, `atAdmission: true` asks the closure twice (G13): as admission, so that an
-  /// action that is refused is not stored, and at the commit, on every replica, so that the rule holds between actions
-  /// that are given at the same time. Both see the same `LogRules.current`, and the closure has to be a function of
-  /// state and action. In any other store it is asked once.
+  /// In a root store that follows a log, `atAdmission: true` calls the closure twice (G13). As admission it keeps
+  /// refused actions out of the log. At the commit, on every replica, it makes the rule hold between actions that are
+  /// given at the same time. Both calls see the same `LogRules.current`. The closure has to be a function of state and
+  /// action. In any other store it is called once.
   ///
   /// - Parameters:
-  ///   - atAdmission: Whether a root store that follows a log asks the closure before the log as well.
+  ///   - atAdmission: Whether a root store that follows a log calls the closure before the log as well.
   ///   - reasonAgainst: Returns why the action is stopped; nil lets it pass.
   @inlinable public static func guarding(
     atAdmission: Bool = false,

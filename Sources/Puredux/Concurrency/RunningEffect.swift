@@ -36,7 +36,7 @@ import Synchronization
   /// Whether the work is to be done now: true once.
   final func begins() -> Bool { !hasBegun.exchange(true, ordering: .relaxed) }
 
-  /// The end has a place in the order, in which the runner is told of it. The task that does the work does not tell.
+  /// The end has a place in the order, and the runner is told of it there, and not by the task that does the work.
   final func endIsTaken() { endsElsewhere.store(true, ordering: .relaxed) }
   final var isEndTaken: Bool { endsElsewhere.load(ordering: .relaxed) }
 
@@ -123,8 +123,8 @@ extension RunningEffect {
       case elements
       /// A time of the store's clock, or what a test decides about.
       case time
-      /// A time of the store's clock, for work that goes on for as long as the store does: a store that finishes does
-      /// not wait for it.
+      /// A time of the store's clock, for work that goes on for as long as the store does. A store that finishes does
+      /// not wait for this work.
       case interval
 
       var isTimed: Bool { self == .time || self == .interval }

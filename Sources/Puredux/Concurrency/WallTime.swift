@@ -40,11 +40,11 @@ extension Duration {
   fileprivate func within(_ limit: Duration) -> Duration { min(max(self, .zero - limit), limit) }
 }
 
-/// In JSON, an object of integers: `{"seconds": 1764093600, "nanoseconds": 123456789}`. Each is exact in JavaScript:
-/// `new Date(time.seconds * 1000 + time.nanoseconds / 1e6)`. A time between two nanoseconds has `attoseconds`, 10^-18
-/// seconds, beyond those as well. Before 1970 none of them is positive.
+/// In JSON, an object of integers: `{"seconds": 1764093600, "nanoseconds": 123456789}`. JavaScript represents each of
+/// them exactly: `new Date(time.seconds * 1000 + time.nanoseconds / 1e6)`. A time between two nanoseconds also has
+/// `attoseconds` (10^-18 seconds) beyond the nanoseconds. Before 1970 none of the integers is positive.
 ///
-/// The earlier form, an array of the seconds and the attoseconds beyond those, is read, too.
+/// The earlier form can still be read: an array of the seconds, and of the attoseconds beyond them.
 extension WallTime: Codable {
   private enum CodingKeys: String, CodingKey { case seconds, nanoseconds, attoseconds }
 

@@ -35,7 +35,7 @@ extension Dispatch {
   }
 
   /// As `sleep(for:)`, for work that goes on for as long as its store does: a store that finishes
-  /// (`InterceptorShutdown.finish`) does not wait for it, as it does not for work that waits for a state.
+  /// (`InterceptorShutdown.finish`) waits neither for this work nor for work that waits for a state.
   package func pause(for duration: Duration) async throws {
     try await sleep { clock, effect in await clock.wait(duration, in: effect, for: .interval) }
   }

@@ -35,11 +35,11 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     var exempt: Set<Int>
     var idleness = EffectIdleness.nothingWorks
     var number = 0
-    /// The effect or timeout that was last found to be at work. While it is, no other is looked at.
+    /// The effect or timeout that was last found to be at work. While it is at work, no other is examined.
     var busy: Busy?
   }
 
-  /// Something that is not idle.
+  /// An effect or a timeout that is not idle.
   fileprivate enum Busy: Sendable {
     case effect(Int)
     case timeout(ObjectIdentifier)
@@ -54,7 +54,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
     /// Returns the pause that this one replaces.
     mutating func pause(by pause: RunningEffect.Pause) -> RunningEffect.Pause? {
-      // A clock that tells of its sleeps itself (`EffectRest`) does so within the interval.
+      // A clock that reports its sleeps itself (`EffectRest`) does so within the interval.
       if let interval = self.pause, interval.cause == .interval, !interval.hasEnded, pause.cause == .time {
         return pause
       }
@@ -64,7 +64,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
     var sleep: RunningEffect.Pause? { pause?.cause.isTimed == true ? pause : nil }
 
-    /// Whether it waits for something that a store which finishes does not wait for.
+    /// Whether the effect is in a wait that does not hold up a store that finishes.
     private var follows: Bool {
       guard let pause, pause.cause == .states || pause.cause == .interval else { return false }
       return pause.holds
@@ -243,14 +243,14 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     mayBeIdle(except: exempt) && firstBusy(idleness, except: exempt) == nil
   }
 
-  /// Whether every effect is known to wait for something, or to be an observer.
+  /// Whether every effect is known to be waiting, or to be an observer.
   private func mayBeIdle(except exempt: Set<Int>) -> Bool {
     if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
     return statuses.count - exempt.count { statuses[$0] != nil } == unfinishedCount - exempt.count
   }
 
-  /// Looks at every timeout, and at every effect that is known to wait. In this order: before a timeout has ended, the
-  /// effect has been made to go on.
+  /// Examines every timeout, and then every effect that is known to wait. This order matters: a timeout ends only when
+  /// its effect has been resumed.
   private func firstBusy(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Busy? {
     if idleness == .nothingRuns, let (timeout, _) = timeouts.first(where: { isDue($0.value, except: exempt) }) {
       return .timeout(timeout)
@@ -265,7 +265,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     }
   }
 
-  /// Whether a waiter for all to be idle is to be told.
+  /// Whether a caller that waits until all effects are idle is to be told.
   private func isTold(_ waiting: inout PartialWaiter) -> Bool {
     let (idleness, exempt) = (waiting.idleness, waiting.exempt)
     guard mayBeIdle(except: exempt) else { return false }
@@ -290,7 +290,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
-    // Most of the time, there is none.
+    // Most of the time there is no waiter.
     if idleWaiters.isEmpty { return [] }
     var left: ContiguousArray<PartialWaiter> = []
     swap(&left, &idleWaiters)

@@ -127,8 +127,8 @@ extension TreeEffects {
     carryOut(slot.scheduler.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
-  /// - Parameter isAtOnce: Whether effects are started now, and not at the end of the commit in progress. Then this can
-  ///   be called from anywhere.
+  /// - Parameter isAtOnce: Whether effects are started now, and not at the end of the commit in progress. If so, this
+  ///   can be called from anywhere.
   fileprivate func carryOut(
     _ steps: [EffectScheduler<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
     isAtOnce: Bool = false, turnedAway: () -> Void = {}
@@ -198,8 +198,8 @@ extension IdentifiedEffect {
   }
 
   /// Does the work, and reports its end in its turn: what the work has dispatched can be revoked until it is committed,
-  /// so the end takes its place behind that. The effect has left its id before anything else can find it ended: before
-  /// its runner counts it as ended, and before a caller that waits for it goes on.
+  /// so the end takes its place behind those actions. The effect leaves its id before its runner counts it as ended,
+  /// and before a caller that waits for it goes on.
   func run(
     within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
   ) async {
@@ -211,9 +211,9 @@ extension IdentifiedEffect {
       running.runner.ended(running)
       part?.end()
     }
-    // The actions that the effect dispatched may still have to be committed, or to be revoked. And an effect that
-    // performs an action rests while the effects of that work: in a place of the order there is no moment at which none
-    // of them seems to work.
+    // The actions that the effect dispatched may still have to be committed, or to be revoked. Also, an effect that
+    // performs an action rests while the action's effects work. If the end has a place in the order, there is no moment
+    // at which none of them seems to work.
     if hasDispatched || part != nil { node.place(.closure { _ in end() }) } else { end() }
   }
 }

@@ -1,5 +1,5 @@
-/// A failure that no caller is told of: an effect's, or that of something made below the 1,000th level. It is passed to
-/// the `reporting` closure that the store is made with, or printed on standard error if there is none.
+/// A failure that no caller is told of: an effect failed, or a store, scope or projection was made below the 1,000th
+/// level. The report is passed to the `reporting` closure of the store, or printed on standard error if there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
   /// The failure.
   public enum Reason: Sendable {
@@ -8,8 +8,8 @@ public struct EffectReport: Sendable, CustomStringConvertible {
     /// The work was not begun, as too many wait (`EffectPolicy.inTurn`).
     case turnedAway
     /// A store, scope or projection was made below the 1,000th level. It is closed from the start: its sequences are
-    /// empty, and its observers, interceptors and effects are never called. Reported once, by the call that makes it,
-    /// and not again for a store or proxy that is made of it.
+    /// empty, and its observers, interceptors and effects are never called. The call that makes it reports this once. A
+    /// store or proxy that is made of it is not reported.
     case tooDeep
   }
 

@@ -1,15 +1,15 @@
 /// Work that has a place among the effects of its id.
 protocol ScheduledWork: AnyObject {
-  /// Counted in commit order: an effect with a lower place came before. Set by its scheduler, and read by nothing else.
+  /// Counted in commit order: an earlier effect has a lower place. Only the scheduler sets and reads it.
   var place: Int { get set }
 }
 
 /// What runs and waits under one id in one store: a pure state machine, run under its slot's lock. Each effect is
 /// treated by its own policy, beside the effects before it; later effects never hold it up.
 ///
-/// Each mutating method returns what is to be done, in order. What it hands out is released outside the lock. Each
-/// effect costs the same, however many others there are: effects are found by their places, and the lowest places are
-/// followed by indices that only go up.
+/// Each mutating method returns the steps to be done, in order. The caller releases them outside the lock. Each effect
+/// costs the same, however many other effects there are: effects are found by their places, and the indices of the
+/// lowest places only increase.
 struct EffectScheduler<Work: ScheduledWork> {
   enum Step {
     case start(Work)
@@ -49,7 +49,7 @@ struct EffectScheduler<Work: ScheduledWork> {
     let end: Duration
   }
 
-  /// By their places.
+  /// The running effects, by their places.
   private var running: [Int: Work] = [:]
   /// Effects that begin when fewer than `limit` of the effects before them are unfinished, by their places.
   private var waiting: [Int: (work: Work, limit: Int)] = [:]
@@ -153,7 +153,7 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// Has `oldest` be the place of an unfinished effect, if there is one besides the newest.
+  /// Moves `oldest` to the place of an unfinished effect, if there is one besides the newest.
   private mutating func findOldest() {
     while oldest < lastPlace, running[oldest] == nil, waiting[oldest] == nil, !isHeld(oldest) { oldest += 1 }
   }
@@ -198,7 +198,7 @@ struct EffectScheduler<Work: ScheduledWork> {
   }
 
   private mutating func wait(_ work: Work, _ limit: Int) {
-    // All that run are before it.
+    // All running effects came before it.
     if waiting.isEmpty { (nextWaiting, runningBefore) = (work.place, running.count) }
     waiting[work.place] = (work, limit)
   }
@@ -222,7 +222,7 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// How many effects before the next that waits are unfinished.
+  /// How many effects before the next waiting effect are unfinished.
   private var unfinishedBefore: Int { runningBefore + held.count { $0.work.place < nextWaiting } }
 
   /// Removes an effect that has ended, when nothing is to begin any more: waiting effects are left out.

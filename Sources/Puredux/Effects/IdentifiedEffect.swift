@@ -8,7 +8,7 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     var task: Task<Void, Never>?
   }
 
-  // SAFETY: what changes is behind the lock, and the place behind that of the slot. The compiler does not check
+  // SAFETY: the lock protects all variables but the place, which the slot's lock protects. The compiler does not check
   // subclasses of `Revocation`.
   private let life: LockedValue<Life>
   var place = 0
@@ -17,7 +17,7 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   /// Where it runs or waits under its id, if it has one, and in which store.
   weak let slot: EffectSlots.Slot?
   let node: (any AnyStoreNode)?
-  /// Its part of the work that a caller waits for, if one does: over when nothing counts the effect any more.
+  /// Its part of the work that a caller waits for, if one does. The part is over when nothing counts the effect.
   let part: AwaitedWork.Part?
 
   init(
@@ -65,7 +65,7 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     // Released outside the lock.
     let (work, task) = life.withLock { life in (life.work.take(), life.task) }
     task?.cancel()
-    // One that has begun is waited for until its end.
+    // An effect that has begun is waited for until its end.
     if work != nil { part?.end() }
     withExtendedLifetime(work) {}
   }

@@ -19,7 +19,7 @@
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
-  /// Makes the action that the store is given when it is closed, of the state at that place in the order.
+  /// Makes the store's last action when the store is closed, from the state at that place in the order.
   @usableFromInline let atEnd: (@Sendable (State) -> Action?)?
 
   @inlinable init(_ makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>) {
@@ -34,8 +34,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     self.atEnd = atEnd
   }
 
-  /// The same effect, with an action that the store is given when it is closed, if the state asks for one. Only where
-  /// the store follows a log.
+  /// The same effect, with a last action for the store when the store is closed, if the state asks for one. Only for a
+  /// store that follows a log.
   package func atEnd(_ action: @escaping @Sendable (State) -> Action?) -> StateEffect {
     StateEffect(makeFollowing: makeFollowing, atEnd: action)
   }

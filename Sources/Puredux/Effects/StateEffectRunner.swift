@@ -17,7 +17,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     self.dispatch = dispatch
   }
 
-  /// Has the store given an action when it is closed, or nothing any more.
+  /// Sets the action that the store is given when it is closed; nil removes it.
   func setFarewell(_ action: (@Sendable (isolated any TreeIsolation) -> Action?)?, on tree: isolated any TreeIsolation)
   {
     guard let action else { return node.setFarewell(nil, of: ObjectIdentifier(self), on: tree) }

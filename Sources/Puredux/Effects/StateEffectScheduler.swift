@@ -10,7 +10,7 @@ struct StateEffectScheduler<ID: Hashable, Work: AnyObject> {
   }
 
   fileprivate struct Slot {
-    /// Begun, and not over; it may be cancelled. By its identity, as there may be much of it.
+    /// Work that has begun and is not over, by its identity, as there may be much of it. It may be cancelled.
     var running: [ObjectIdentifier: Work]
     /// Begins when all of that is over.
     var next: [Work] = []

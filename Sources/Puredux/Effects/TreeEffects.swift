@@ -1,8 +1,8 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 ///
-/// SAFETY: everything that changes is behind the lock, but for the owed effects, which are reached only on the tree's
-/// executor, where the reentrancy guard admits one caller at a time (`Tree.enter`). The compiler does not check
-/// subclasses of `TaskRegistry`.
+/// SAFETY: the lock protects all variables but the owed effects. These are used only on the tree's executor, where the
+/// reentrancy guard admits one caller at a time (`Tree.enter`). The compiler does not check subclasses of
+/// `TaskRegistry`.
 @usableFromInline final class TreeEffects: TaskRegistry, @unchecked Sendable {
   private struct Table {
     var entries = Entries()

@@ -9,9 +9,9 @@
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
   /// The writes that have been passed on; nil if there was no collection.
   @usableFromInline var passed: KeyedWrites<Key>.Mark?
-  /// The keys of which a follower has been shown a later value than the one passed on, as it subscribed after a commit
-  /// that was left out above. The next commit passes these keys on, even if it does not write them: a commit that brings
-  /// the earlier collection back would otherwise leave that follower with a value that is gone.
+  /// The keys with a follower that was shown a later value than the one passed on, because the follower subscribed
+  /// after a commit that was left out above. The next commit passes these keys on, even if it does not write them.
+  /// Otherwise a commit that brings the earlier collection back would leave that follower with a value that is gone.
   @usableFromInline var due: Set<Key> = []
 
   @inlinable init(of upstream: Source<Collection>) {
@@ -52,7 +52,7 @@
 
   /// A follower of a key is about to be shown its value.
   func willShow(_ key: Key) {
-    // Without followers it is about to be attached, and takes the collection as it is.
+    // Without followers this source is about to be attached, and takes the collection as it is.
     guard let passed, !followers.isEmpty else { return }
     // If the collection is absent, the follower is shown nothing now.
     var isDue = true

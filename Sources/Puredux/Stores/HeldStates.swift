@@ -1,9 +1,9 @@
 /// The states of a store that its directory keeps open: the result of `StoreDirectory.states(of:)`.
 ///
-/// The store is kept for as long as the sequence, or an iterator of it, is held. It is let go at the end of the sequence,
-/// which is the store's own end (G7), and when the consumer is cancelled, even if the sequence is still held; its idle
-/// time begins then. Elements, buffering and cancellation are those of a `StateSequence`, at the same cost: iterators of
-/// one sequence share its elements.
+/// The directory keeps the store open for as long as the sequence, or an iterator of it, is held. Even if the sequence
+/// is still held, it lets go of the store at the end of the sequence, which is the store's own end (G7), and when the
+/// consumer is cancelled. The store's idle time begins then. Elements, buffering, cancellation and cost are those of a
+/// `StateSequence`: iterators of one sequence share its elements.
 public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
   public typealias Failure = Never
@@ -18,7 +18,7 @@ public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
 
   @inlinable public func makeAsyncIterator() -> Iterator { Iterator(states.makeAsyncIterator(), hold) }
 
-  /// Takes the states one after the other. Iterators of one sequence share its elements.
+  /// Returns the states one after the other. Iterators of one sequence share its elements.
   public struct Iterator: AsyncIteratorProtocol {
     @usableFromInline var states: StateSequence<State>.Iterator
     @usableFromInline let hold: Hold

@@ -42,7 +42,7 @@ extension Route {
       await awaitedWork.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
     } onCancel: {
-      // In its place in the order, so that a commit that cancels the caller has all of its own effects.
+      // In its place in the order: a commit that cancels the caller still has all of its own effects.
       node.place(
         .closure { _ in
           awaitedWork.cancel()

@@ -96,7 +96,7 @@ extension Route {
   /// Makes the commit of an action that no effect gives the store. Nil if a projection maps it to nothing.
   @usableFromInline func commit(of action: Action) -> ActionCommit? { try? prepared(action).0 }
 
-  /// Where the actions can be watched as they are committed. Nil for a projection: its actions are not the tree's.
+  /// Watches the actions as they are committed. Nil for a projection: its actions are not the tree's.
   var commitWatch: CommitWatch<Action>? {
     switch target {
     case .direct(let node): CommitWatch(of: node)
@@ -161,7 +161,7 @@ extension Route {
     @usableFromInline let effect: RunningEffect?
     /// The store, if it is given the actions as they are.
     let recipient: StoreNode<Action>?
-    /// Where the actions can be watched although no store is given them as they are.
+    /// Watches the actions, although no store is given them in this form.
     let commitWatch: CommitWatch<Action>?
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
@@ -190,7 +190,7 @@ extension Route {
   }
 }
 
-/// Passes the actions that are committed, and pass a store, to a closure, until that returns true.
+/// Passes each committed action that passes a store to a closure, until the closure returns true.
 @usableFromInline struct CommitWatch<Action: Sendable>: Sendable {
   /// False if the store is closed.
   let begin: @Sendable (_ number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool) -> Bool
@@ -201,7 +201,7 @@ extension Route {
     end = { node.tree.stopWatching(as: $0) }
   }
 
-  /// Of the store's actions, those that become actions of another type.
+  /// Watches those of the store's actions that can be transformed into actions of another type.
   init<Other: Sendable>(_ other: CommitWatch<Other>, _ transform: @escaping @Sendable (Other) -> Action?) {
     begin = { number, isOver in other.begin(number) { transform($0).map(isOver) ?? false } }
     end = other.end
@@ -209,8 +209,8 @@ extension Route {
 }
 
 extension Store {
-  /// A projection whose actions are those of this store in another form, so that they can be waited for, and which
-  /// refuses every action while there is an error to refuse it with.
+  /// A projection whose actions are those of this store in another form, so that callers can wait for them. It refuses
+  /// every action while `refusal` returns an error.
   package func scripted<ScriptedState: Sendable, ScriptedAction: Sendable>(
     action toAction: @escaping @Sendable (ScriptedAction) -> Action,
     from fromAction: @escaping @Sendable (Action) -> ScriptedAction?,
@@ -234,14 +234,14 @@ extension Store {
 }
 
 extension StoreError {
-  /// The answer of `dispatch` where `send` throws this.
+  /// The result of `dispatch` for an action whose `send` throws this error.
   fileprivate var dispatchResult: DispatchResult {
     switch self {
     case .unmapped: .unmapped
     case .tooDeep: .tooDeep
     case .stopped: .stopped
     case .terminated: .terminated
-    // These come after `dispatch` has returned.
+    // `send` throws these errors after `dispatch` would have returned.
     case .stateUnavailable, .rejected, .outcomeUnknown, .withdrawn: .enqueued
     }
   }

@@ -12,7 +12,7 @@
 /// `open`), while one of its sequences or observers is subscribed, and while it has effects in progress. When that has
 /// not been so for the idle limit, or there are more than the count limit, it is shut down; asked for again, it is made
 /// again. A store that has been shut down otherwise, or that follows a log and has stopped, is made anew, too. A store
-/// whose tree stands still stays, and keeps no other store open.
+/// whose tree stands still stays open, and does not keep other stores open.
 ///
 /// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that:
 /// unused stores at once, even if they are followed or have effects in progress; a store that a handle keeps, when
@@ -57,9 +57,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// The statistics of the stores that there are, those of stores that have stopped included; not of those that are
   /// just being made or shut down. It is no use of the stores: it makes none, and keeps none from being let go.
   ///
-  /// It costs a visit to each tree, all at the same time, and returns when the last of them has answered: a tree that
-  /// stands still delays the answer, but not the visits of the others. So the figures of two stores are not of one
-  /// moment.
+  /// It visits all trees at the same time, and returns when the last tree has answered. A tree that stands still delays
+  /// the result, but not the visits to other trees. So the figures of two stores are not of one moment.
   public func statistics(isolation: isolated (any Actor)? = #isolation) async -> [Key: StoreStatistics] {
     let stores = await table.openStores
     return await withTaskGroup { tasks in
@@ -79,8 +78,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return try await use(store, of: key, body)
   }
 
-  /// Runs a body with the store of a key, which is kept for as long as the body runs. The body can use values
-  /// of the caller that are not `Sendable`, such as a response's writer.
+  /// Runs a body with the store of a key, which is kept open while the body runs. The body can use values of the caller
+  /// that are not `Sendable`, such as a response's writer.
   ///
   /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
   ///   is cancelled before there is a store, `StoreDirectoryCycle` if a maker asks for a store that cannot be made
@@ -110,15 +109,15 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   ///
   ///     for await room in try await rooms.states(of: 17) { try await writer.write(room.text) }
   ///
-  /// The store stays open for as long as the sequence is iterated or held. Subscribes in this call (G5), so that an
-  /// error of the store's maker is thrown before anything is delivered.
+  /// The store stays open for as long as the sequence is iterated or held (`HeldStates`). This call subscribes (G5), so
+  /// an error of the store's maker is thrown before anything is delivered.
   ///
   /// - Parameters:
   ///   - key: The store's key.
   ///   - bufferingPolicy: The states that are kept for a slow consumer (G6).
   ///   - equating: Leaves out a state that equals the one delivered before.
   ///   - isolation: The caller's actor.
-  /// - Throws: As `withStore` does.
+  /// - Throws: The errors of opening the store, as `withStore` does.
   public func states(
     of key: Key, bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual, isolation: isolated (any Actor)? = #isolation
@@ -459,8 +458,8 @@ extension StoreDirectory {
       }
     }
 
-    /// Lets go of the stores whose idle time is over, each in a task of its own: a store whose tree stands still keeps
-    /// no other store open.
+    /// Lets go of the stores whose idle time is over, each in a task of its own: a store whose tree stands still does
+    /// not keep other stores open.
     ///
     /// - Returns: How long it is until the next store's is; nil if there is none.
     private func sweep() -> Duration? {
@@ -511,7 +510,7 @@ extension StoreDirectory {
       if statistics.isNeeded, store.takesActions { lookAgain(at: key) } else { close(store, of: key) }
     }
 
-    /// Not at once, however short the limit is.
+    /// Looks at the store again later: not at once, however short the limit is.
     private func lookAgain(at key: Key) {
       appendIdle(key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
     }

@@ -26,7 +26,7 @@ extension StoreNode {
     return StoreNode(tooDeepUnder: self, isView: true, showing: source.map { $0 })
   }
 
-  /// Something is made of this store that is too deep.
+  /// Reports that a store, scope or projection that is made of this store is too deep.
   fileprivate func reportTooDeep() { effects.settings.report(EffectReport(.tooDeep, store: id)) }
 }
 

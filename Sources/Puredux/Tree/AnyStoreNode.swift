@@ -25,8 +25,8 @@
   func taskRegistry(orMake make: (TaskPriority?) -> TaskRegistry) -> TaskRegistry
   var existingTaskRegistry: TaskRegistry? { get }
 
-  /// The commit in progress begins effects, which the task registry starts at the commit's end. False if the tree is
-  /// not at work. On the executor.
+  /// Notes that the commit in progress begins effects, which the task registry starts at the commit's end. False if
+  /// the tree is not at work. On the executor.
   func owesStarts() -> Bool
 
   /// Whether the action being committed was submitted before, as the order comes from elsewhere. On the executor.
@@ -50,8 +50,8 @@
   /// How many actions the tree has committed.
   var commitCount: Int { get }
 
-  /// Has a closure called when the store is closed, behind everything that it has accepted, so that it can be given a
-  /// last action; nil takes it back. Only where the order comes from elsewhere. On the executor.
+  /// Sets a closure that gives the store a last action when the store is closed, behind everything that it has
+  /// accepted; nil removes it. Only if the order comes from elsewhere. On the executor.
   func setFarewell(
     _ farewell: (@Sendable (isolated any TreeIsolation) -> Void)?, of owner: ObjectIdentifier,
     on tree: isolated any TreeIsolation)

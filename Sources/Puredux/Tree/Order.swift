@@ -18,11 +18,11 @@
   /// Has a request submit its action.
   func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation)
 
-  /// Has a closure called when all submitted actions are committed, and returns the number by which it is forgotten;
-  /// nil, without calling it, if they already are.
+  /// Calls a closure when all submitted actions are committed. Returns the number by which the closure is forgotten. If
+  /// they are committed already, returns nil, and does not call the closure.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64?
 
-  /// The closure is not to be called any more.
+  /// Forgets a closure: it is not called any more.
   func forget(_ follower: UInt64)
 
   /// Whether an action that was submitted here is being committed.
@@ -113,7 +113,7 @@ extension CommitStages {
   let node: StoreNode<Action>
   let stages: CommitStages<Action>
 
-  /// Whether anything decides about an action before it is submitted.
+  /// Whether middleware decides about an action before it is submitted.
   package var hasMiddleware: Bool { stages.handler?.next != nil }
 
   /// Has an action that is to be submitted pass the middleware. Returns the middleware's reason if nothing was passed

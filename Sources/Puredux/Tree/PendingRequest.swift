@@ -31,7 +31,7 @@
 
     var outcome = Outcome.none
     var stage = Stage.placed
-    /// Nil once its caller has given it up: nothing of the action is kept for a caller that has gone.
+    /// Nil once the caller has given the request up: nothing of the action is kept for a caller that has gone.
     var body: Body?
     /// Withdraws the submitted action, if that is possible.
     var withdraw: (@Sendable () -> Bool)?
@@ -86,7 +86,7 @@
   /// Whether its caller gives it up before it has its place. In the caller's task.
   var isGivenUp: Bool { isGivenUpOnCancel && Task.isCancelled || limit?.isOver == true }
 
-  /// Returns its closure; nil if it has been given up before.
+  /// Returns the request's closure; nil if the request has been given up before.
   private func goes(on stage: Progress.Stage) -> Body? {
     progress.withLock { progress in
       progress.stage = stage

@@ -63,7 +63,7 @@
     return count == waiting.actions.capacity && count >= Self.greatestKept
   }
 
-  /// Adds the end of a store; true if the caller has to schedule a drain. Where the order comes from elsewhere, the
+  /// Adds the end of a store; true if the caller has to schedule a drain. If the order comes from elsewhere, the
   /// store's last actions are submitted first, and the end waits until those are committed.
   mutating func appendEnd(_ end: Command, of node: StoreNode<Action>) -> Bool {
     let isGivenLast = node.isGivenLast

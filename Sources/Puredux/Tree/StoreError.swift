@@ -12,8 +12,8 @@ public enum StoreError: Error, Sendable, Equatable {
   /// Middleware stopped the action: it changed nothing. The reason is the one that the middleware gave.
   case rejected(reason: RejectionReason?)
   /// The store follows a log, and it is not known whether the action is in it, and will be committed, or not: a time
-  /// limit is over, the task was cancelled, or the store ended before the log answered. Also if its entry lies behind a
-  /// seal for newer rules, or is skipped by decision, as a later decision can bring it back.
+  /// limit is over, the task was cancelled, or the store ended before the log answered. Also thrown if the entry lies
+  /// behind a seal for newer rules, or is skipped by decision, because a later decision can bring it back.
   case outcomeUnknown
   /// The task was cancelled, or a time limit was over, before the action's turn, or before the log that the store
   /// follows has been given it: it changes nothing.

@@ -252,7 +252,7 @@ extension StoreNode {
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
 
-  /// The store has been closed: it is given the last actions of the effects of its state. Each once.
+  /// Gives the store, which has been closed, the last actions of the effects of its state, each once.
   func bidFarewell(on tree: isolated any TreeIsolation) {
     for farewell in self.tree.madeExtras.onExecutor(on: tree).takeFarewells(of: self) { farewell(tree) }
   }

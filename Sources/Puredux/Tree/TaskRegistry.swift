@@ -8,7 +8,7 @@
   /// A store has ended, and with it every store below it.
   @usableFromInline func end(below node: any AnyStoreNode, cancelling: Bool) {}
 
-  /// The commit that has begun tasks is over, and they are to be started. Only on the tree's executor.
+  /// Starts the tasks of the commit that is over. Only on the tree's executor.
   @usableFromInline func startOwed() {}
 
   /// How many tasks are running.

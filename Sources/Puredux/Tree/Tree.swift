@@ -17,7 +17,7 @@ import Synchronization
     @inlinable static var entered: ReentrancyGuard { ReentrancyGuard(rawValue: 1) }
     /// A drain arrived meanwhile, and has still to be run.
     @inlinable static var owesDrain: ReentrancyGuard { ReentrancyGuard(rawValue: 2) }
-    /// The commit in progress begins effects, which are started at its end.
+    /// Whether the commit in progress begins effects, which are started at its end.
     @inlinable static var owesStarts: ReentrancyGuard { ReentrancyGuard(rawValue: 4) }
   }
 
@@ -282,8 +282,8 @@ import Synchronization
     if owesDrain { scheduleDrain() }
   }
 
-  /// The commit in progress begins effects, which the task registry starts at the commit's end. False if the tree is
-  /// not at work. Only on the executor.
+  /// Notes that the commit in progress begins effects, which the task registry starts at the commit's end. False if the
+  /// tree is not at work. Only on the executor.
   @usableFromInline nonisolated func owesStarts() -> Bool {
     let phase = reentrancyGuard.load(ordering: .relaxed)
     if phase.contains(.entered) { reentrancyGuard.store(phase.union(.owesStarts), ordering: .relaxed) }
@@ -293,7 +293,7 @@ import Synchronization
   /// Whether effects are to be started at the end of the commit in progress. Only on the executor.
   @inlinable nonisolated var isOwingStarts: Bool { reentrancyGuard.load(ordering: .relaxed).contains(.owesStarts) }
 
-  /// A commit, or a command, is over: its effects are started. Only on the executor.
+  /// Starts the effects of a commit or a command that is over. Only on the executor.
   @inline(__always) @inlinable nonisolated func startOwed() { if isOwingStarts { startOwedNow() } }
 
   @usableFromInline nonisolated func startOwedNow() {
@@ -637,7 +637,7 @@ import Synchronization
   nonisolated func stopWatching(as number: ObjectIdentifier) {
     let extras = madeExtras
     let order = order
-    // Not behind the commits of earlier actions: nothing of a caller that has gone is to wait for these.
+    // Not behind the commits of earlier actions: a caller that has gone leaves nothing that waits for them.
     let stopping = Command.closure { tree in
       if let waiting = extras.onExecutor(on: tree).stopWatching(as: number) { order?.forget(waiting) }
     }

@@ -17,7 +17,7 @@ extension Tree {
       private var callbacks: CommitCallbacks<Action>?
       /// The work of each store, for as long as the callbacks that were set with it are called.
       private var works: [ObjectIdentifier: TreeWork] = [:]
-      /// The watches that begin when the actions before them are committed, with their numbers in the order.
+      /// The watches that begin when the actions before them are committed, with their closures' numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
       typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void
       /// The closures that are called when a store is closed, by the store and the closure's owner.
@@ -66,7 +66,7 @@ extension Tree {
 
       func waitsToWatch(as number: ObjectIdentifier, _ follower: UInt64) { waitingWatches[number] = follower }
 
-      /// Returns the number in the order if the watch has not begun.
+      /// Returns the number of the watch's closure in the order, if the watch has not begun.
       func stopWatching(as number: ObjectIdentifier) -> UInt64? {
         if let follower = waitingWatches.removeValue(forKey: number) { return follower }
         guard let callbacks = callbacks else { return nil }

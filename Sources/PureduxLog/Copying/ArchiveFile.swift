@@ -85,8 +85,8 @@ final class ArchiveFile: LogDirectory {
 
   /// Makes a file: under a name of its own until it is whole.
   ///
-  /// - Throws: `LogError.refused` where one of the two names has anything but a regular file. A device would be replaced
-  ///   by a file, and through a symbolic link another file would be written.
+  /// - Throws: `LogError.refused` if one of the two names has anything but a regular file. A device would be replaced
+  ///   by a file, and a write through a symbolic link would change another file.
   static func write<Result: Sendable>(
     _ path: String, partLimit: Int = ArchiveFile.partLimit, _ body: (ArchiveFile) async throws -> Result
   ) async throws -> Result {

@@ -37,7 +37,7 @@ struct Comparison {
   private var nextRecent = 0
   /// The positions of the copy that have what was there before, and for each the last one before it that has not.
   private var repetitions: [UInt64: UInt64] = [:]
-  /// The decisions of the log, and the entries that they are about; and those about entries that the copy has not.
+  /// The decisions of the log, with the entries that they are about; and those decisions whose entries the copy lacks.
   private var decisions: [UInt64: UInt64] = [:]
   private var undecided: Set<UInt64> = []
   /// The position in the copy of the last entry that was met.
@@ -86,7 +86,7 @@ struct Comparison {
         let moved = seen < record.position ? places.atMost(seen) : .max
         return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)
       case .decision:
-        // One about what lies ahead decides nothing, there and here; nor does one that was taken back.
+        // A decision about a later entry, or one that was taken back, decides nothing, there and here.
         var moved: UInt64? = .max
         if let skipped = record.skipped {
           decisions[record.position] = skipped

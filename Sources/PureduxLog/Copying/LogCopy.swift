@@ -80,11 +80,11 @@ extension OrderedLog {
 
   /// Copies the log to a file (`LogArchive`), under its key; under "" where it has none.
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. A regular file that is there before is
-  /// replaced. Where the log is truncated meanwhile it begins anew, three times in all.
+  /// The file has its name when it is whole: until then it is `<path>.new`. An earlier regular file is replaced. If the
+  /// log is truncated meanwhile, the export begins anew, three times in all.
   ///
-  /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`; `LogError.refused` if the path, or
-  ///   `<path>.new`, has anything but a regular file: a symbolic link, a device, a pipe or a directory.
+  /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`. `LogError.refused` if the path,
+  ///   or `<path>.new`, has anything but a regular file: a symbolic link, a device, a pipe or a directory.
   @discardableResult
   public func export(
     to path: String, progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -136,9 +136,9 @@ extension LogDirectory {
   ///     let report = try await log.export(to: "backups/monday")
   ///     for failure in report.failures { print(failure) }
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. A regular file that is there before is
-  /// replaced, also where logs are left out: keep it until you have looked at `failures`. A log that is truncated
-  /// meanwhile is read anew, three times in all.
+  /// The file has its name when it is whole: until then it is `<path>.new`. An earlier regular file is replaced, even
+  /// if logs are left out: keep a copy of it until you have looked at `failures`. A log that is truncated meanwhile is
+  /// read anew, three times in all.
   ///
   /// - Throws: As `copy(to:)`; `LogError.refused` if the path, or `<path>.new`, has anything but a regular file: a
   ///   symbolic link, a device, a pipe or a directory.
@@ -274,7 +274,7 @@ struct LogCopy: Sendable {
   // MARK: The beginning
 
   private func newest(of log: any OrderedLog) async throws -> EncodedSnapshot? {
-    // One of position 0 is of nothing: a store that ignores snapshots has been opened on an empty log.
+    // A snapshot at position 0 has nothing: a store that ignores snapshots has been opened on an empty log.
     guard let stored = try await log.snapshots?.newest(), stored.position > 0 else { return nil }
     switch EncodedSnapshot.decode(stored.bytes) {
     case .newer: throw LogCopyError.Reason.newerFormat(position: stored.position)

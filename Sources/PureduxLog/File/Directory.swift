@@ -30,8 +30,8 @@ final class Directory: Sendable {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// A descriptor of a file in it, or a negative number; `errno` says why. Never one of the first three: in a process
-  /// whose standard output was closed, what it prints would be written to the file.
+  /// A descriptor of a file in the directory, or a negative number; `errno` says why. It is never one of the first
+  /// three: in a process whose standard output was closed, the file would receive the standard output.
   func openFile(_ name: String, _ flags: Int32) -> Int32 {
     let file = unsafe openat(descriptor, name, flags, 0o644)
     guard (0...2).contains(file) else { return file }
@@ -99,10 +99,10 @@ final class Directory: Sendable {
     guard unsafe unlinkat(descriptor, name, AT_REMOVEDIR) == 0 || errno == ENOENT else { throw failure("rmdir", name) }
   }
 
-  /// The file that a name has at present; nil where there is none. A symbolic link is a file of its own.
+  /// The file that a name has at present; nil if there is none. A symbolic link counts as a file of its own.
   func place(of name: String) throws(Failure) -> FilePlace? { try status(of: name).map { FilePlace($0) } }
 
-  /// Whether a name has a regular file, and no symbolic link to one; nil where there is none.
+  /// Whether a name has a regular file, and no symbolic link to one; nil if the name has nothing.
   func isRegular(_ name: String) throws(Failure) -> Bool? {
     try status(of: name).map { $0.st_mode & S_IFMT == S_IFREG }
   }

@@ -41,11 +41,11 @@ final class Disk: Sendable {
 
   enum Access {
     case reading, writing
-    /// Reads a file, and no link to one.
+    /// Reads a file, but not through a symbolic link.
     case readingNoLink
-    /// Makes the file unless it is there.
+    /// Makes the file unless it exists.
     case creating
-    /// Makes the file, which is not there yet.
+    /// Makes the file; fails if it exists.
     case makingNew
   }
 
@@ -133,11 +133,11 @@ final class Disk: Sendable {
     return bytes
   }
 
-  /// The same, eight bytes a word in the machine's order, the last word with zeros behind the end of the file. Returns
-  /// the number of bytes as well.
+  /// Reads bytes as words of eight bytes in the machine's order. Zeros fill the last word behind the end of the file.
+  /// Returns the number of bytes as well.
   func words(_ count: Int, at offset: Int) throws(Failure) -> (words: [UInt64], count: Int) {
     var (code, size): (Int32, Int) = (0, 0)
-    // SAFETY: the call writes at most as many bytes as are left of the buffer, which has been filled with zeros.
+    // SAFETY: the call writes at most the bytes that are left of the buffer, which has been filled with zeros.
     let words = unsafe [UInt64](unsafeUninitializedCapacity: count) { buffer, initialized in
       unsafe buffer.initialize(repeating: 0)
       while size < count * 8 {
@@ -199,10 +199,10 @@ final class Disk: Sendable {
     }
   }
 
-  /// Makes a file and locks it. A file that a process has left under the name loses the name, and is not written to: it
-  /// may have another name as well, which somebody else has given it.
+  /// Makes a file and locks it. If a process has left a file under the name, that file loses the name, and is not
+  /// written to: somebody may have given it another name as well.
   ///
-  /// - Throws: where somebody has locked that file.
+  /// - Throws: Also if another process has locked that file.
   static func lockedNew(
     _ name: String, in directory: Directory, whenOpened: () -> Void = {}
   ) throws(Failure) -> Disk {

@@ -290,7 +290,7 @@ public final class FileLog: LogDirectory {
     return names.first ?? name
   }
 
-  /// How many bytes a key may have.
+  /// The largest number of bytes of a key.
   private static let keyLimit = 2000
 
   /// Looked for once: none is made while the log is open.
@@ -310,15 +310,15 @@ public final class FileLog: LogDirectory {
   func lostID(of key: String) -> UInt64? { lost.withLock { $0[key] } }
   func lose(_ key: String, _ id: UInt64) { lost.withLock { $0[key] = id } }
 
-  /// The keys of the trees that something has been written to, in order.
+  /// The keys of the trees that have been written to, in order.
   public func keys() throws(LogError) -> [String] {
     let home = try onDisk { () throws(Disk.Failure) in try Directory(path) }
     return try written(keys(after: nil, prefix: "", batch: .max, in: home), in: home)
   }
 
   /// In their order as texts. At most 200,000 are in memory at a time, and 100,000 of them come from one look at the
-  /// names in the directory: with a million trees it is looked at eleven times, for about a second each. Of each tree
-  /// the first file is looked at, and of one whose key is too long for a file's name the file `tree` with each look.
+  /// names in the directory: with a million trees it is looked at eleven times, for about a second each. The first
+  /// file of each tree is examined. If a key is too long for a file's name, each look reads the tree's file `tree` too.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { keys(prefix: prefix, batch: 100_000) }
 
   func keys(prefix: String, batch: Int) -> AsyncThrowingStream<String, any Error> {
@@ -379,7 +379,7 @@ public final class FileLog: LogDirectory {
     return first()
   }
 
-  /// The key of a tree whose directory is named by a hash; none if nothing has been written there.
+  /// The key of a tree whose directory is named by a hash; nil if nothing has been written there.
   private func key(ofHashed name: String, in home: Directory) throws(LogError) -> String? {
     let directory = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
     guard let directory else { return nil }
@@ -399,7 +399,7 @@ public final class FileLog: LogDirectory {
     return key
   }
 
-  /// Those of some keys under which something has been written: a process that dies before may leave a directory.
+  /// The keys whose trees have been written to: a process that dies before the first write may leave a directory.
   private func written(_ keys: [String], in home: Directory) throws(LogError) -> [String] {
     var written: [String] = []
     for key in keys where try isWritten(FileNames.directory(of: key), in: home) { written.append(key) }
@@ -408,7 +408,7 @@ public final class FileLog: LogDirectory {
 
   private func isWritten(_ name: String, in home: Directory) throws(LogError) -> Bool {
     if try Segments.hasRecords(name + "/" + FileNames.segment(1), in: home) { return true }
-    // Truncated, or by another name: this is rare.
+    // The log was truncated, or has other names: this is rare.
     let names = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name).names() } ?? []
     if names.contains(where: { file in
       FileNames.first(ofSegment: file).map { $0 > 1 } ?? (file == FileNames.snapshot || file == FileNames.summary)

@@ -18,12 +18,12 @@ enum FileNames {
   static let summary = "summary"
   static let newSummary = "summary.new"
 
-  /// How many bytes a name may have on the usual file systems.
+  /// The largest number of bytes of a name on the usual file systems.
   private static let limit = 255
   private static let hashPrefix: Character = "~"
 
-  /// The directory of a tree: its key, with an escape for every byte that a file system may treat in a special way; or,
-  /// if that is longer than a name may be, a hash of the key, which stands in full in the file `tree`.
+  /// The name of a tree's directory: its key, with an escape for every byte that a file system may treat in a special
+  /// way. If that is too long for a name, a hash of the key; the file `tree` has the key in full.
   static func directory(of key: String) -> String {
     var name = "="
     for byte in key.utf8 {
@@ -38,10 +38,10 @@ enum FileNames {
     return String(hashPrefix) + SHA256.hash(Array(key.utf8)).map { hex(UInt64($0), digits: 2) }.joined()
   }
 
-  /// Whether the name does not say the key.
+  /// Whether the name is a hash of the key, and not the key.
   static func isHash(_ name: String) -> Bool { name.first == hashPrefix && name.utf8.count == 65 }
 
-  /// None if the name is no tree's, or a hash.
+  /// Nil if the name is no tree's, or a hash.
   static func key(ofDirectory name: String) -> String? {
     guard name.first == "=" else { return nil }
     var bytes: [UInt8] = []

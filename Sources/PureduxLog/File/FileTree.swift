@@ -151,7 +151,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
         files = nil
         self.owner.openFiles.close(self.files.id)
         try self.owner.setAside(self.key)
-        // Also where there was no directory: a store may follow a tree that has no entry.
+        // Even if there was no directory: a store may follow a tree that has no entry.
         self.waiting.withLock { $0 = Waiting(loss: .removed) }
       }
       self.arrivals.notify()
@@ -283,7 +283,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     try await onQueue { () throws(LogError) in
       try self.withFiles { files throws(LogError) in
         try files.truncate(through: position)
-        // Nor are they read from memory: what the log has is the same for every process.
+        // They are not read from memory either: the log has the same entries for every process.
         let first = files.first
         self.waiting.withLock { waiting in
           waiting.recent.removeAll { $0.position < first }

@@ -142,9 +142,9 @@ final class RecoveryMark: Sendable {
 }
 
 extension RecoveryMark {
-  /// None if nothing can be noted, or nothing tells this program from others.
+  /// Nil if no mark can be written, or if this program cannot be distinguished from others.
   ///
-  /// - Parameter path: The directory of the marks of logs that have no directory of their own on this machine.
+  /// - Parameter path: The directory for the marks of logs that have no directory of their own on this machine.
   static func of(_ log: any OrderedLog, orIn path: String?) async -> RecoveryMark? {
     if let log = log as? any LocalLog, let directory = try? await log.localDirectory() {
       guard let program = await ProgramIdentity.current() else { return nil }

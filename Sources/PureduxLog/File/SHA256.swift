@@ -1,4 +1,4 @@
-/// The hash that names the files of long keys: no two keys that anybody can find have the same.
+/// The hash that names the files of long keys: nobody can find two keys with the same hash.
 enum SHA256 {
   /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
   private static let constants: [UInt32] = [

@@ -93,8 +93,8 @@ struct Segments {
     }
   }
 
-  /// Whether a file of records has any, or is damaged: a process that dies before the first one leaves a header, with
-  /// zeros behind it.
+  /// Whether a file of records has records, or is damaged: a process that dies before the first record leaves a header,
+  /// with zeros behind it.
   static func hasRecords(_ path: String, in home: Directory) throws(LogError) -> Bool {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       try Disk(path, in: home, .reading).read(RecordFormat.headerSize + RecordFormat.recordOverhead, at: 0)

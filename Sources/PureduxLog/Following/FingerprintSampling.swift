@@ -1,5 +1,5 @@
 /// Decides after which entries a state is hashed. All replicas decide alike, by the number of committed actions and the
-/// size of the state. Intervals are powers of two, so that the places of a longer one are among those of a shorter one.
+/// size of the state. Intervals are powers of two: each sample of a longer interval is one of a shorter interval, too.
 struct FingerprintSampling {
   /// How many values may be hashed for each action, on average.
   static let sizePerAction = 32
@@ -16,7 +16,7 @@ struct FingerprintSampling {
 
   init(commits: UInt64) { self.commits = commits }
 
-  /// An entry has been applied, with which so many actions have been committed in all.
+  /// Notes that an entry has been applied, and how many actions have been committed in all.
   mutating func advance(to commits: UInt64) -> Verdict {
     let before = self.commits
     self.commits = commits
@@ -25,7 +25,7 @@ struct FingerprintSampling {
     return isPower || commits / interval != before / interval ? .due : .passed
   }
 
-  /// The state has been hashed, and had that size.
+  /// Notes that the state has been hashed, and its size.
   mutating func hashed(size: Int) {
     let actions = UInt64(max(0, size - 1) / Self.sizePerAction)
     interval = 1 << UInt64(UInt64.bitWidth - actions.leadingZeroBitCount)

@@ -11,7 +11,7 @@ private struct Applying {
   /// The position at which the store is up to date.
   var goal: UInt64
   let start: UInt64
-  /// The position of each decision that is known, and that of the entry that it is about.
+  /// The positions of the known decisions, each with the position of the entry that it is about.
   var found: [UInt64: UInt64] = [:]
   /// The entries that are skipped, as far as is known, and where that was decided.
   private(set) var decisions: [UInt64: UInt64] = [:]
@@ -19,7 +19,7 @@ private struct Applying {
   var searched: UInt64
   /// Whether actions have been applied behind the last entry that says what state they have led to.
   var isUnattested = false
-  /// After which entries the state is hashed.
+  /// Decides after which entries the state is hashed.
   var sampling: FingerprintSampling
   /// The entry whose last action is being applied, with which the store may end.
   var ending: (outline: Outline, isSkipped: Bool)?
@@ -43,7 +43,7 @@ private struct Applying {
   }
 
   /// Whether the state at a position has to be the one that another writer had there: not between a skipped entry and
-  /// its decision, where others had applied the entry; also where the decision was taken back.
+  /// its decision, where others had applied the entry, even if the decision was taken back.
   func compares(stateAt position: UInt64) -> Bool {
     found.isEmpty || !found.contains { $0.value <= position && position < $0.key }
   }
@@ -111,7 +111,7 @@ private struct Sending {
   var seen: LogEntry.Mark
   /// The last hashed state, until an entry of this store carries it, and the number of entries applied since.
   var hashed: (mark: LogEntry.Mark, age: Int)?
-  /// A hashed state older than so many entries is carried no more: the others forget theirs.
+  /// The age in entries beyond which a hash is not carried, because other replicas forget their hashes.
   static let hashedAgeLimit = Fold.markLimit / 4
   var isFingerprintFailureTold = false
   /// The last position that is known to exist.
@@ -301,7 +301,7 @@ private struct Summarizing: Sendable {
 
   private var fingerprintVersion: UInt32? { fingerprint?.version(options.fingerprintVersion) }
 
-  /// Nil if states are not compared, or this one cannot be encoded.
+  /// Nil if states are not compared, or if this state cannot be encoded.
   private func hash(of state: State) -> StateHash? {
     do {
       return try fingerprint?.hash?(state)
@@ -325,7 +325,7 @@ private struct Summarizing: Sendable {
     sending.withLock { $0.seen = mark }
   }
 
-  /// Hashes the present state, unless it has been.
+  /// Hashes the present state, unless it has been hashed.
   private func hashNow(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
     guard fingerprint != nil, applying.withLock({ $0.fold.mark.fingerprint == 0 }),
       let hash = core.withState(on: tree, { self.hash(of: $0) }) ?? nil
@@ -341,7 +341,7 @@ private struct Summarizing: Sendable {
     guard !sequencer.isCommitting, passage.hasMiddleware else {
       return sequencer.process(&action, passage) { self.withdraw($0) }
     }
-    // The number that the entry will carry: it changes on this executor only, and the action keeps it in the outbox.
+    // The rules that the entry will carry: they change on this executor only, and the action keeps them in the outbox.
     return LogRules.$current.withValue(sending.withLock { $0.rules }) {
       sequencer.process(&action, passage) { self.withdraw($0) }
     }
@@ -390,7 +390,7 @@ private struct Summarizing: Sendable {
     return outcome
   }
 
-  /// Withdraws an action that the log has not been given; false if it has been. From anywhere.
+  /// Withdraws an action that the log has not been given; false if the log has been given it. From anywhere.
   private func withdraw(_ id: UInt64) -> Bool {
     let isWithdrawn = sending.withLock { sending in
       guard sending.stop == nil, sending.outbox.withdraw(id) else { return false }
@@ -681,7 +681,7 @@ private struct Summarizing: Sendable {
     if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
   }
 
-  /// The positions of the decisions among records, and those of the entries that they are about.
+  /// The positions of the decisions among records, each with the position of the entry that it is about.
   private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
     var found: [UInt64: UInt64] = [:]
     for record in records { found[record.position] = record.skipped }
@@ -725,7 +725,7 @@ private struct Summarizing: Sendable {
     return .over
   }
 
-  /// Whether an entry is skipped, as far as is known with decisions that were found.
+  /// Whether an entry is skipped, as far as the known decisions and the found ones tell.
   private func find(_ found: [UInt64: UInt64], about position: UInt64) -> Bool {
     let isOpening = sending.withLock { $0.recovered == nil }
     return applying.withLock { applying in
@@ -736,8 +736,8 @@ private struct Summarizing: Sendable {
     }
   }
 
-  /// Whether a decision does not count: it was taken back; or it is now, as no program can carry it out. The order of
-  /// the log decides, so that all replicas go by the same.
+  /// Whether a decision does not count: it has been taken back, or this call takes it back, as no program can carry it
+  /// out. The order of the log decides, so all replicas agree.
   private func takeBack(_ decision: UInt64, about position: UInt64) async throws -> Bool {
     let applied = applying.withLock { $0.fold.position }
     if find(try await decisions(behind: applied), about: decision) { return true }
@@ -746,7 +746,7 @@ private struct Summarizing: Sendable {
     do throws(LogError) {
       try await log.takeBack(decision, reason: reason)
     } catch {
-      // A log that is only read takes nothing.
+      // A read-only log takes no decision.
       if case .refused = error { return false }
       throw error
     }
@@ -994,7 +994,7 @@ private struct Summarizing: Sendable {
     on tree: isolated any TreeIsolation
   ) -> Bool {
     let seen = header.seen
-    // Its writer has hashed the present state, as it ended or was opened there.
+    // The entry's writer has hashed the present state, as it ended or was opened there.
     if attests(header), applying.withLock({ $0.fold.position == seen.position }) { hashNow(of: core, on: tree) }
     let (inOrder, inState, here) = applying.withLock { applying in
       let isComparable =
@@ -1047,7 +1047,7 @@ private struct Summarizing: Sendable {
     switch (action, own) {
     case (let action?, let own?): sequencer.commit(action, own, on: tree)
     case (let action?, nil): if !sequencer.hasEnded { core.commitQuietly(action, on: tree) }
-    // It is in the log: a decision can bring it back, if the seal before it is skipped, or the decision is taken back.
+    // The action is in the log, and counts again if the seal before it is skipped, or the decision is taken back.
     case (nil, let own?): sequencer.giveUp(own, .outcomeUnknown, on: tree)
     case (nil, nil): break
     }

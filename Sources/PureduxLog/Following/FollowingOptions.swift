@@ -10,7 +10,7 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   public var log: LogOptions
   /// How the store and its tree run, as in any other root store.
   public var store: StoreOptions
-  /// How the store finds that it has come to another state than other replicas, or than an earlier version of the
+  /// How the store detects that its state differs from the state of other replicas, or of an earlier version of the
   /// program (`LogStop.diverged`): `.encoded`, `.hashed { … }` or `.unchecked`. Without a choice only the order is
   /// compared, and the store reports that (`LogReport.fingerprintMissing`). States that were hashed under another number
   /// (`LogOptions.fingerprintVersion`) are not compared.

@@ -154,8 +154,8 @@ extension RootStore {
   /// opened anew.
   ///
   /// - Returns: The position of that snapshot.
-  /// - Throws: `LogError.refused` where there is no snapshot, or it cannot be decoded, or has an entry of which it was
-  ///   decided that it is skipped; and otherwise as `saveSnapshot()`.
+  /// - Throws: `LogError.refused` if there is no snapshot, if it cannot be decoded, or if it has an entry that is to be
+  ///   skipped by decision; otherwise as `saveSnapshot()`.
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncateNow() }
 

@@ -29,7 +29,7 @@ enum LogEntry {
     /// When it was decided, in seconds since 1970.
     var time: UInt64
     var reason: String
-    /// Whether that entry is a decision, which is taken back.
+    /// Whether the skipped entry is a decision, which is taken back by this one.
     var takesBack = false
   }
 
@@ -64,8 +64,7 @@ enum LogEntry {
     case beginning = 4
     /// What a copy of a log that was truncated has in place of an entry that its snapshot has.
     case standingIn = 5
-    /// A decision that another decision does not count, which versions from before there was this take for an entry of a
-    /// newer one.
+    /// A decision that takes another decision back. Versions without this sort take it for an entry of a newer version.
     case takingBack = 6
   }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
@@ -146,10 +145,10 @@ enum LogEntry {
       && (bytes[4] == Sort.skipping.rawValue || bytes[4] == Sort.takingBack.rawValue)
   }
 
-  /// The entries that decisions skip, each with the position of the last decision about it. A decision that is skipped
-  /// itself does not count.
+  /// The entries that decisions skip, each with the position of the last decision about it. A decision that is itself
+  /// skipped does not count.
   ///
-  /// - Parameter decisions: The position of each decision, and that of the entry before it that it is about.
+  /// - Parameter decisions: The positions of the decisions, each with the position of the earlier entry it is about.
   static func skipped(by decisions: [UInt64: UInt64]) -> [UInt64: UInt64] {
     var skipped: [UInt64: UInt64] = [:]
     // From the last one on, as only a later decision is about an earlier one.

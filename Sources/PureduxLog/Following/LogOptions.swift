@@ -12,7 +12,7 @@ public struct LogOptions: Sendable {
   /// `.overloaded`. It is no bound on memory: what was taken before and is not encoded yet comes on top, which is why
   /// `dispatch` also answers so while a hundredth of that many actions wait for their turn to be encoded. So there may
   /// be twice so many actions more, of whatever size, where they come faster than they are encoded. A `send` waits, and
-  /// adds its own. An action that is withdrawn is released at once, and counts no more.
+  /// adds its own. An action that is withdrawn is released at once, and no longer counts.
   public var pendingBytes = 16 << 20
   /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits. For a
   /// single one there is `send(_:within:)`.
@@ -21,7 +21,7 @@ public struct LogOptions: Sendable {
   /// that throws. Counted anew when the log has been found, when it has delivered something, and for `atStart`.
   public var openingLimit = Duration.seconds(10)
   /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond. While a NATS
-  /// cluster or a database does not answer, its engine asks for all open stores, and they try again when it answers.
+  /// cluster or a database does not answer, its engine asks for all open stores. They try again when it answers.
   public var retryInterval = Duration.milliseconds(250)
   /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
   public var patience = Duration.seconds(2)
@@ -40,9 +40,9 @@ public struct LogOptions: Sendable {
   /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
   /// replayed has taken the place of that one, and this is not needed any more.
   public var ignoresSnapshots = false
-  /// Which function `FollowingOptions.fingerprint` is: less than 2^31. Raise it when the function changes, when states
-  /// encode something else (`StateFingerprint.encoded`), or when a changed reducer is to reduce the entries of the
-  /// past: states are compared only with those that were hashed under the same number.
+  /// The number of the function `FollowingOptions.fingerprint`: less than 2^31. Raise it when the function changes,
+  /// when states encode other members (`StateFingerprint.encoded`), or when a changed reducer is to reduce the entries
+  /// of the past. States are compared only with states that were hashed under the same number.
   public var fingerprintVersion: UInt32 = 1
   /// The rules that this program reduces by: each entry carries those of its writer. Raise it when a reducer, or the
   /// root's middleware, is to decide otherwise from now on; a reducer asks for those of the entry that is committed

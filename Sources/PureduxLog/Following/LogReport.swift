@@ -23,8 +23,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case cloned(key: String?, position: UInt64)
   /// It was decided at a position that an entry is skipped which this store has applied: it stops (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
-  /// A decision that the entry at a position is skipped is taken back by the store that found it: the snapshot has the
-  /// entry, and the log was truncated, so that no program could carry the decision out. The store goes on.
+  /// The store has taken back the decision to skip the entry at a position: the snapshot has the entry, and the log was
+  /// truncated, so no program could carry the decision out. The store goes on.
   case takenBack(key: String?, position: UInt64, decision: UInt64, snapshot: UInt64)
   /// Its snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure that passes
   /// by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). Its text begins with the
@@ -34,11 +34,11 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   /// reported once until one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not
   /// reported: it is tried again.
   case summariesFail(key: String?, LogError)
-  /// No `FollowingOptions.fingerprint` was chosen, so that nothing finds a state that is not the acknowledged one:
-  /// reported when a store is opened, once for each process and type of state.
+  /// No `FollowingOptions.fingerprint` was chosen, so nothing detects a state that is not the acknowledged one.
+  /// Reported when a store is opened, once for each process and type of state.
   case fingerprintMissing(key: String?, state: String, isEncodable: Bool)
-  /// The state threw while it was encoded for its fingerprint (`StateFingerprint.encoded`), and is not compared:
-  /// reported once for each store, with the error's text.
+  /// The state threw while it was encoded for its fingerprint (`StateFingerprint.encoded`), and is not compared.
+  /// Reported once for each store, with the error's text.
   case fingerprintFails(key: String?, String)
 
   /// Two hashes of what should be one state.
@@ -92,7 +92,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .poisoned(let key, let position):
       "Two processes have died while they replayed the entry of \(Self.name(key)) at position \(position). The store stops "
         + "there, instead of dying once more: nothing behind it is applied, saved or truncated. Bring a version of the "
-        + "program that can apply it; or decide that it is skipped, for all replicas and for good: "
+        + "program that can apply it; or decide that it is skipped, for all replicas: "
         + "`skip(position: \(position), reason:)` of the log."
     case .cloned(let key, let position):
       "The entry of \(Self.name(key)) at position \(position) is under the number of this store as a writer, and none of "

@@ -11,7 +11,7 @@
 ///     }
 public enum LogRules {
   /// The rules of the program that wrote the entry which is being committed (`LogOptions.rules`), for reducers and the
-  /// middleware of the root store. For admission and the middleware of child stores, which decide before the log, the
-  /// rules that the entry will be written under. `UInt32.max` everywhere else.
+  /// middleware of the root store. For admission and the middleware of child stores, which decide before the log, it is
+  /// the rules that the entry will be written under. `UInt32.max` everywhere else.
   @TaskLocal public static var current: UInt32 = .max
 }

@@ -17,7 +17,7 @@ struct Outbox {
     /// Counts all actions that are taken; an action's number in the log is another one.
     let id: UInt64
     var bytes: [UInt8]
-    /// The rules that the action was admitted under, and is written under.
+    /// The rules under which the action was admitted, and is written.
     let rules: UInt32
     /// When it was accepted.
     let time: Duration
@@ -37,11 +37,11 @@ struct Outbox {
   static let overhead = 100
 
   let limits: Limits
-  /// The items that have been given to the log at some time, in the order of their numbers. Those before `head` have
-  /// been applied.
+  /// The items that have been given to the log at some time, in the order of their numbers. The items before `head`
+  /// have been applied.
   private var given: [Item] = []
   private var head = 0
-  /// The items behind those, which have not been given to the log, and so have no numbers yet.
+  /// The later items, which have not been given to the log, and so have no numbers yet.
   private var waiting = WithdrawableQueue<Item>()
   private var firstNumber: UInt64 = 1
   /// How many of the given items, from `head` on, are on their way.
@@ -92,7 +92,7 @@ struct Outbox {
     return lastItem
   }
 
-  /// Removes an action that has never been given to the log; false if it has been.
+  /// Removes an action that has never been given to the log; false if the log has been given it.
   mutating func withdraw(_ id: UInt64) -> Bool {
     guard let item = waiting.remove(id) else { return false }
     bytes -= item.bytes.count + Self.overhead
@@ -110,7 +110,7 @@ struct Outbox {
     var (end, size) = (start, 0)
     var rules: UInt32?
     while end - start < actionLimit, let item = end < given.count ? given[end] : waiting.first {
-      // All actions of an entry are reduced under one number.
+      // All actions of an entry are reduced under the same rules.
       if let rules, item.rules != rules { break }
       size += item.bytes.count + 4
       if size > limits.bytes, end > start { break }
@@ -170,7 +170,7 @@ struct Outbox {
   }
 
   private mutating func removeFirst() {
-    // An action that comes back without having been given to the log is a clone's.
+    // An action that the log delivers without having been given it is a clone's.
     if givenCount == 0, let item = waiting.popFirst() { given.append(item) }
     bytes -= given[head].bytes.count + Self.overhead
     given[head].bytes = []
@@ -270,7 +270,7 @@ struct Outbox {
     return isOverdue || isTrying
   }
 
-  /// The id of the last action that was accepted before a time; nil if there is none since the last call.
+  /// The id of the last action that was accepted before a time; nil if there is no further one since the last call.
   mutating func overdue(before time: Duration) -> UInt64? {
     let before = lastOverdue
     for item in given[head...] where item.id > before {

@@ -22,7 +22,7 @@ private struct CommitFollower {
 /// access is over before anything of the user's is called; an action that an assignment releases cannot come back to
 /// the same variable. It belongs to one tree.
 final class Sequencer<Action: Sendable>: @unchecked Sendable {
-  /// By their ids in the outbox.
+  /// The submitted actions, by their ids in the outbox.
   private var pending = WithdrawableQueue<SubmittedAction>()
   private var followers = WithdrawableQueue<CommitFollower>()
   private var lastFollower: UInt64 = 0
@@ -36,7 +36,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
   private var failure: StoreError?
   /// Whether the action that middleware has passed on more than once has been committed at least once.
   private var isCommittedInPart = false
-  /// Whether such an action is in the log in part, and was not committed: a decision can bring that part back.
+  /// Whether a part of such an action is in the log and was not committed: a decision can bring that part back.
   private var isUnknownInPart = false
   /// Whether the action being committed was in the log when the store was opened.
   var isReplaying = false
@@ -89,8 +89,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Waiting for commits
 
-  /// Has a closure called when all submitted actions are committed, and returns the number by which it is forgotten;
-  /// nil, without calling it, if they already are.
+  /// Calls a closure when all submitted actions are committed. Returns the number by which the closure is forgotten. If
+  /// they are committed already, returns nil, and does not call the closure.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64? {
     guard let last = pending.lastID else { return nil }
     lastFollower += 1
@@ -98,13 +98,13 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     return lastFollower
   }
 
-  /// The closure is not to be called any more.
+  /// Forgets a closure: it is not called any more.
   func forget(_ follower: UInt64) {
     let forgotten = followers.remove(follower)
     withExtendedLifetime(forgotten) {}
   }
 
-  /// Calls the closures that wait for no action any more.
+  /// Calls the closures whose actions have all been committed, given up or withdrawn.
   private func callFollowers(on tree: isolated any TreeIsolation) {
     while let follower = followers.first, follower.last < pending.firstID ?? .max {
       _ = followers.popFirst()
@@ -132,7 +132,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     end(first, on: tree)
   }
 
-  /// A submitted action has been withdrawn: nothing of it is kept.
+  /// Forgets a submitted action that has been withdrawn.
   func withdrawn(_ id: UInt64, on tree: isolated any TreeIsolation) {
     let withdrawn = pending.remove(id)
     withExtendedLifetime(withdrawn) {}

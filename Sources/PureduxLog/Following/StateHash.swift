@@ -13,7 +13,7 @@
 struct StateHash: Equatable, Sendable {
   /// Never 0, which stands for no hash.
   var value: UInt64
-  /// About how many values were encoded. Eight bytes of a text or of data count as one.
+  /// About how many values were encoded. Eight bytes of a text or of data count as one value.
   var size: Int
 
   /// - Throws: The error that the value throws while it is encoded.
@@ -82,9 +82,9 @@ struct StateHash: Equatable, Sendable {
   }
 }
 
-/// The encoder of one value. A class, as several containers may write into it at a time.
+/// The encoder of one value. It is a class, as several containers may write into it at a time.
 private final class HashingEncoder: Encoder {
-  /// Its place, for the errors that encoding throws.
+  /// The place of the value, for the errors that encoding throws.
   private let parent: HashingEncoder?
   private let key: (any CodingKey)?
   /// The sum of the written values, each mixed with its place.
@@ -223,7 +223,7 @@ private struct KeyedHashing<Key: CodingKey>: KeyedEncodingContainerProtocol {
     guard let value else { return }
     encoder.add(StateHash.Part(value: try encoder.hash(of: value, at: key).value), for: key)
   }
-  // The standard library's would call `encode(_:forKey:)`.
+  // The standard library's implementation would call `encode(_:forKey:)`.
   func encodeIfPresent(_ value: Bool?, forKey key: Key) throws { try add(value, for: key) }
   func encodeIfPresent(_ value: Int?, forKey key: Key) throws { try add(value, for: key) }
   func encodeIfPresent(_ value: Int8?, forKey key: Key) throws { try add(value, for: key) }
@@ -332,12 +332,12 @@ extension Data: StablyHashed {
   }
 }
 
-/// Its encoding has the base, which JSON leaves out.
+/// The encoding of a URL has the base, which JSON leaves out.
 extension URL: StablyHashed {
   fileprivate func hash(in encoder: HashingEncoder) -> StateHash.Part { StateHash.Part(absoluteString) }
 }
 
-/// A number has several encodings: with and without trailing zeros.
+/// A decimal number has several encodings: with and without trailing zeros.
 extension Decimal: StablyHashed {
   fileprivate func hash(in encoder: HashingEncoder) -> StateHash.Part {
     var text = Substring(description)

@@ -1,4 +1,4 @@
-/// A queue whose elements have rising ids, and from which any element can be removed by its id.
+/// A queue whose elements have ascending ids, and from which any element can be removed by its id.
 ///
 /// Appending, removing the first element and removing by id take amortized constant time, besides the binary search for
 /// the id. A removed element is released at once; its empty slot is dropped later, together with others.
@@ -9,10 +9,10 @@ struct WithdrawableQueue<Element> {
     var element: Element?
   }
 
-  /// Empty slots that are always tolerated.
+  /// The number of empty slots that are always tolerated.
   private static var toleratedCount: Int { 32 }
 
-  /// The last slot has an element.
+  /// All slots. The last one has an element.
   private var slots: [Slot] = []
   /// The index of the first slot that has an element.
   private var head = 0
@@ -24,7 +24,7 @@ struct WithdrawableQueue<Element> {
   var first: Element? { isEmpty ? nil : slots[head].element }
   var lastID: UInt64? { slots.last?.id }
 
-  /// How many slots there are, with the empty ones.
+  /// How many slots there are, including the empty ones.
   var slotCount: Int { slots.count }
 
   /// - Parameter id: Greater than those of all elements that have been appended.
@@ -56,7 +56,7 @@ struct WithdrawableQueue<Element> {
   private mutating func dropEmptySlots() {
     let emptyCount = slots.count - count
     guard emptyCount > Self.toleratedCount, emptyCount > count else { return }
-    // A new array, as that of a flood is not to outlive it.
+    // A new array, so that the array of a flood does not outlive the flood.
     var kept: [Slot] = []
     kept.reserveCapacity(2 * count)
     for place in head..<slots.count where slots[place].element != nil { kept.append(slots[place]) }
@@ -70,7 +70,7 @@ struct WithdrawableQueue<Element> {
     return change(&slots[place].element!)
   }
 
-  /// Passes the elements with greater ids than one to a closure, in order, until it returns false.
+  /// Passes the elements whose ids are greater than a bound to a closure, in order, until it returns false.
   mutating func update(after id: UInt64, _ change: (UInt64, inout Element) -> Bool) {
     var place = firstPlace(after: id)
     while place < slots.count {

@@ -17,8 +17,8 @@ public import Puredux
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
 /// The holder renews its lease by an action from time to time. A claim or a renewal that is rejected or lost is
-/// repeated. A store that is shut down or released gives its lease up, as its last action, so that another replica takes
-/// over at once. If no renewal has come for so long, by the clock of each
+/// repeated. A store that is shut down or released gives up its lease, as its last action, so that another replica
+/// takes over at once. If no renewal has come for so long, by the clock of each
 /// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
 /// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:
 /// what it reports then comes later in the log than the claim that took the lease, so that a reducer can tell it by
@@ -105,7 +105,7 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// The effects that claim and renew the lease, and these, which run while this replica holds it. For a store that is
   /// made with them; `hold` subscribes them to one that exists.
   ///
-  /// When the store is shut down or released, it gives the lease up, as the last action that it submits to its log.
+  /// When the store is shut down or released, it gives up the lease, as the last action that it submits to its log.
   /// `shutdown(interceptors: .finish(within:))` waits for the work first, and does not wait for renewals.
   ///
   ///     interceptors: .effects(ofState: holding.effects([.forEach({ $0.pending }) { job in .run { … } }]))
@@ -117,13 +117,13 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         if isHeld {
           try await dispatch.pause(for: duration / 3)
         } else if lease.holder != nil || lease.releasedBy == replica {
-          // Each replica at another time, so that they do not all claim the lease at once; and the replica that gave it
-          // up lets others go first.
+          // Each replica claims the lease at another time, so that they do not all do it at once. The replica that gave
+          // the lease up lets the others go first.
           try await dispatch.pause(for: duration * Double.random(in: 1...1.25))
         }
         let claim = Lease.Claim(
           replica: replica, term: isHeld ? lease.term : lease.term &+ 1, renewals: lease.renewals)
-        // Until the lease changes, which ends this work: a claim may be void, or rejected, or lost with a sealed log.
+        // Until the lease changes, which ends this work: a claim may be void, rejected, or lost with a sealed log.
         while try await isAnswered(claim, dispatch) { try await dispatch.pause(for: duration / 3) }
       }
     }
@@ -141,8 +141,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         isRelease: true))
   }
 
-  /// Sends a claim, and returns when it has been committed or refused, so that only one waits for a log that is away.
-  /// False if the store takes no more actions.
+  /// Sends a claim, and returns when it has been committed or refused, so that only one claim waits while the log
+  /// cannot be reached. False if the store takes no more actions.
   private func isAnswered(_ claim: Lease.Claim, _ dispatch: Dispatch<Action>) async throws(StoreError) -> Bool {
     do throws(StoreError) {
       try await dispatch.send(action(claim))
@@ -163,8 +163,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
     self.effects(effects).map { store.subscribe(effect: $0) }
   }
 
-  /// The action by which this replica gives the lease up, if it holds it: to move the work to another replica while the
-  /// store goes on. A store that ends does so by itself.
+  /// The action by which this replica gives up the lease, if it holds it: to move the work to another replica while the
+  /// store goes on. A store that ends gives up its lease by itself.
   public func release(in state: State) -> Action? {
     let lease = lease(state)
     guard lease.holder == replica else { return nil }

@@ -30,8 +30,8 @@ public struct LogCheck: Sendable, Hashable {
     case foreignSnapshot(position: UInt64)
     /// The log is truncated, and there is no snapshot of all that came before its first entry.
     case noSnapshot(first: UInt64)
-    /// The entry decides that another one is skipped, which the snapshot has, or which is not there. A store stops here.
-    /// In a truncated log the first store that comes here takes the decision back, and goes on.
+    /// The entry decides that another entry is skipped, but the snapshot has that entry, or the log lacks it. A store
+    /// stops here. In a truncated log the first store that comes here takes the decision back, and goes on.
     case notSkipped(position: UInt64, entry: UInt64, isTruncated: Bool)
 
     /// Where it was found.
@@ -66,9 +66,9 @@ public struct LogCheck: Sendable, Hashable {
 
 extension OrderedLog {
   /// Reads all that the log has, and looks whether a store could be opened on it, as far as the library knows without
-  /// the program: whether all entries can be read, follow one another as those who wrote them have seen them, and lead
-  /// to the order that the snapshot says, and whether the snapshot is without the entries that are to be skipped. What
-  /// actions and states mean, `verifyReplay` finds out.
+  /// the program. It checks that all entries can be read, follow one another as their writers have seen them, and lead
+  /// to the order of the snapshot. It also checks that the snapshot is without the entries that are to be skipped.
+  /// `verifyReplay` checks the meaning of actions and states.
   ///
   /// It changes nothing, and costs a reading of the log.
   ///
@@ -119,7 +119,7 @@ extension OrderedLog {
     var order = isTruncated ? kept ?? Fold() : Fold()
     var decisions: [UInt64: UInt64] = [:]
     var seals: [(position: UInt64, rules: UInt32)] = [(order.position, order.sealedRules)]
-    // The entries that follow on others than are there, and their rules.
+    // The entries whose writers had applied other entries than the log has, and their rules.
     var diverged: [(problem: LogCheck.Problem, rules: UInt32)] = []
     // What comes before the snapshot of a truncated log is read all the same.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
@@ -149,7 +149,7 @@ extension OrderedLog {
       }
     }
     let skipped = LogEntry.skipped(by: decisions)
-    // An entry behind a seal that its writer had not seen is void, whatever its writer had applied.
+    // An entry behind a seal that its writer had not seen is void, whatever entries the writer had applied.
     seals.removeAll { skipped[$0.position] != nil }
     for (problem, rules) in diverged
     where !seals.contains(where: { $0.position < problem.position && rules < $0.rules }) {

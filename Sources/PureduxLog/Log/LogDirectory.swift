@@ -26,13 +26,13 @@ public protocol LogDirectory: Sendable {
   /// engine keeps no summaries (`.refused`), as one does by default.
   func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error>
 
-  /// Removes a tree: its entries, its snapshot, and whatever else is kept of it. A tree that a store follows is there
-  /// before its first entry. Removing a tree that nobody has used changes nothing, and leaves nothing.
+  /// Removes a tree: its entries, its snapshot, and whatever else is kept of it. A tree exists before its first entry
+  /// if a store follows it. Removing a tree that nobody has used changes nothing, and leaves nothing.
   ///
   /// Stores that follow the tree stop (`LogStop.removed`), whether it has entries or not. An opening or a reading that
   /// is in progress fails (`LogError.removed`). An accepted action that was not in the log is in no log afterwards: if
-  /// the key is used again, an empty one begins. A log that has been used before the removal stays removed, and another
-  /// one has to be asked for (`self[key]`), as a `StoreDirectory` does by itself.
+  /// the key is used again, an empty log begins. A log object that was used before the removal stays removed: get a new
+  /// one (`self[key]`), as a `StoreDirectory` does by itself.
   ///
   /// A removal that is cut short, as the process dies, has not begun, or is completed when the directory, or the tree,
   /// is used again: nothing of the tree is seen in between.

@@ -27,9 +27,9 @@ public protocol OrderedLog: Sendable {
   /// The position of the last entry; 0 where there is none. It counts all whose appends were said to have succeeded
   /// before this call. One whose outcome is not told yet may be missing.
   ///
-  /// A store calls it before it follows the log. From then on this log belongs to one tree: if that is removed, the
-  /// append of the first entry fails with `.removed` as well. An engine that several processes share notes the tree, if
-  /// it is not noted yet.
+  /// A store calls this before it follows the log. From then on this log belongs to one tree: if that tree is removed,
+  /// the append of the first entry fails with `.removed` as well. An engine that several processes share notes the
+  /// tree, if it is not noted yet.
   func head() async throws(LogError) -> UInt64
 
   /// Removes entries up to a position, or fewer: as many as the engine likes.

@@ -16,7 +16,7 @@ package final class Probe: Sendable {
 
   /// - Parameters:
   ///   - interval: The time between two questions.
-  ///   - ask: Whether the servers answer. Called by one task at a time.
+  ///   - ask: Returns whether the servers answer. Called by one task at a time.
   package init(every interval: Duration = .milliseconds(250), _ ask: @escaping @Sendable () async -> Bool) {
     self.interval = interval
     self.ask = ask
@@ -56,8 +56,8 @@ package final class Probe: Sendable {
   }
 }
 
-/// A log that shares a probe with all other logs of its engine. A store that is open waits for the probe before it
-/// tries a log again that was unavailable, and so does not poll.
+/// A log that shares a probe with all other logs of its engine. If the log was unavailable, an open store waits for the
+/// probe before it tries the log again, and so does not poll.
 package protocol ProbedLog: OrderedLog {
   var probe: Probe { get }
 }

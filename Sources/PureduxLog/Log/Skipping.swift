@@ -1,7 +1,7 @@
 import Puredux
 
 extension OrderedLog {
-  /// Decides that an entry is skipped, by every replica. For one that no program can decode any more
+  /// Decides that every replica skips an entry. For an entry that no program can decode any more
   /// (`LogStop.undecodable`), or that must not be applied.
   ///
   ///     try await log["boards/17"].skip(position: 17, reason: "written by the version of Tuesday")
@@ -14,20 +14,19 @@ extension OrderedLog {
   ///
   /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
   ///
-  /// **A decision is taken back** by skipping it: the entry counts again. A version of this library that cannot take one
-  /// back stops there (`LogStop.newerSchema`).
+  /// **A decision is taken back** by skipping it: the entry counts again. A version of this library that cannot take a
+  /// decision back stops there (`LogStop.newerSchema`).
   ///
   /// **A decision that no program can carry out is refused**: the entry is in the snapshot, and the log was truncated, or
-  /// sealed between entries that the snapshot has. Send an action that takes back the effect of the entry instead. Where
-  /// a snapshot is saved, or the log truncated, at the same time, the first store that finds such a decision takes it
+  /// sealed between entries that the snapshot has. Send an action that takes back the effect of the entry instead. If a
+  /// snapshot is saved, or the log is truncated, at the same time, the first store that finds such a decision takes it
   /// back (`LogReport.takenBack`), and goes on.
   ///
   /// Costs a reading of the log if a snapshot has the entry.
   ///
   /// - Returns: The position of the decision.
-  /// - Throws: `LogError.refused` if there is no entry at that position, or one that stands in for another in a copy
-  ///   (`copy(to:)`); if no program can carry the decision out, or no store can be opened on the log; and the log's
-  ///   errors.
+  /// - Throws: `LogError.refused` if there is no entry at that position, or if it stands in for another entry in a copy
+  ///   (`copy(to:)`). Also if no program can carry it out, or no store can be opened on the log. And the log's errors.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
     guard position > 0, try await head() >= position else {
@@ -47,7 +46,7 @@ extension OrderedLog {
     do throws(LogError) {
       try await expectSkippable(position, about: entry.skipped)
     } catch {
-      // A snapshot has been saved, or the log truncated, meanwhile. Of any other error the next store finds out.
+      // A snapshot has been saved, or the log truncated, meanwhile. The next store finds out about any other error.
       guard case .refused = error else { return place }
       try await takeBack(place, reason: "A snapshot was saved, or the log truncated, at the same time.")
       throw error
@@ -63,7 +62,7 @@ extension OrderedLog {
 
   /// Throws `LogError.refused` if no program can replay the log without an entry.
   ///
-  /// - Parameter skipped: The entry that the one at this position decides about, if it is a decision.
+  /// - Parameter skipped: The entry that the decision at this position is about, if it is a decision.
   private func expectSkippable(_ position: UInt64, about skipped: UInt64?) async throws(LogError) {
     let instead = "Send an action that takes back its effect instead, or restore a backup from before it."
     if let (snapshot, first) = try await covering(position) {
@@ -88,15 +87,15 @@ extension OrderedLog {
     }
   }
 
-  /// The snapshot, and the first entry that is left, if that snapshot has an entry which was not skipped in it, and the
-  /// log was truncated: no program can replay the log without the entry.
+  /// The snapshot and the first entry that is left, if the snapshot has the entry at a position, and the log was
+  /// truncated: no program can replay the log without that entry.
   func covering(_ position: UInt64) async throws(LogError) -> (snapshot: UInt64, first: UInt64)? {
     guard let fold = try await snapshotFold(), fold.has(position), let first = try await firstLeft() else { return nil }
     return (fold.position, first)
   }
 
-  /// The snapshot, and a seal, if the snapshot has an entry which was not skipped in it, and entries from before and
-  /// from behind that seal, which no single program knows unless it was made for that.
+  /// The snapshot and a seal, if the snapshot has the entry at a position, and entries from both sides of the seal. No
+  /// single program knows the rules of both sides, unless it was made for that.
   private func straddled(skipping position: UInt64) async throws(LogError) -> (snapshot: UInt64, seal: UInt64)? {
     guard let fold = try await snapshotFold(), fold.has(position), fold.sealedRules > 0 else { return nil }
     let head = try await head()
@@ -127,8 +126,8 @@ extension OrderedLog {
     return found.map { (fold.position, $0) }
   }
 
-  /// Throws `LogError.refused` if it was decided that an entry is skipped which a snapshot has: the log is needed until
-  /// that is carried out.
+  /// Throws `LogError.refused` if a decision skips an entry that the snapshot has: the log is needed until the decision
+  /// is carried out.
   func expectCarriedOut(by fold: Fold) async throws(LogError) {
     var decisions: [UInt64: UInt64] = [:]
     try await read(behind: fold.position, through: head()) { decisions[$0.position] = $0.skipped }
@@ -142,8 +141,8 @@ extension OrderedLog {
     }
   }
 
-  /// The order that a store begins with: that of the newest snapshot, or none. Throws `LogError.refused` if no store can
-  /// be opened on the log, as its beginning is gone.
+  /// The order that a store begins with: that of the newest snapshot, or an empty one. Throws `LogError.refused` if no
+  /// store can be opened on the log, as its beginning is gone.
   private func beginning() async throws(LogError) -> Fold {
     var fold = try await snapshotFold()
     while true {
@@ -169,7 +168,7 @@ extension OrderedLog {
     }
   }
 
-  /// The order that the newest snapshot says, if there is one that can be read.
+  /// The order in the newest snapshot, if there is a snapshot that can be read.
   private func snapshotFold() async throws(LogError) -> Fold? {
     guard let newest = try await snapshots?.newest() else { return nil }
     switch EncodedSnapshot.decode(newest.bytes) {
@@ -181,7 +180,7 @@ extension OrderedLog {
     }
   }
 
-  /// The first entry that is left, if the log was truncated, or is a copy of one that was.
+  /// The first entry that is left, if the log was truncated, or is a copy of a truncated log.
   private func firstLeft() async throws(LogError) -> UInt64? {
     do {
       let end = try await head()
@@ -220,8 +219,8 @@ extension OrderedLog {
   /// this library that knows no epochs stops there (`LogStop.newerSchema`).
   ///
   /// - Returns: The number of the epoch, which is at random.
-  /// - Throws: `LogError.refused` if the log is empty, or no store can be opened on it, as its beginning is gone; and
-  ///   the log's errors: then it has begun or not.
+  /// - Throws: `LogError.refused` if the log is empty, or if no store can be opened on it, as its beginning is gone.
+  ///   And the log's errors: then the epoch may have begun or not.
   @discardableResult
   public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
     guard try await head() > 0 else { throw .refused("There is nothing in the log.") }
@@ -245,8 +244,8 @@ extension OrderedLog {
   /// It reads what the log has behind its newest snapshot.
   ///
   /// - Returns: The position of the seal. A snapshot at that position, or behind it, says that it has been met.
-  /// - Throws: `LogError.refused` if the log is empty, keeps no snapshots, or has entries of these rules or newer
-  ///   ones; if no store can be opened on it, as its beginning is gone; and the log's errors: then it is sealed or not.
+  /// - Throws: `LogError.refused` if the log is empty, keeps no snapshots, or has entries of these rules or newer ones.
+  ///   Also if no store can be opened on it, as its beginning is gone. And the log's errors: then it is sealed or not.
   @discardableResult
   public func seal(forRules rules: UInt32, reason: String) async throws(LogError) -> UInt64 {
     guard snapshots != nil else { throw .refused("The log keeps no snapshots.") }
@@ -254,7 +253,7 @@ extension OrderedLog {
     guard head > 0 else { throw .refused("There is nothing in the log.") }
     let fold = try await beginning()
     var decisions: [UInt64: UInt64] = [:]
-    // The last entry of each rules: whether one is skipped is known at the end.
+    // The last entry under each number of rules: whether it is skipped is known at the end.
     var ruled: [UInt64: UInt32] = [:]
     try await read(behind: fold.position, through: head) { record in
       decisions[record.position] = record.skipped
@@ -302,7 +301,7 @@ extension OrderedLog {
 }
 
 extension LogRecord {
-  /// The position of the entry that this one decides about, if it is a decision about an earlier one.
+  /// The position of the entry that this one decides about, if it is a decision about an earlier entry.
   var skipped: UInt64? {
     guard LogEntry.isDecision(bytes), case .decision(let decision) = LogEntry.decode(bytes), decision.skipped < position
     else { return nil }
@@ -316,7 +315,7 @@ extension Fold {
 }
 
 extension LogError {
-  /// A log is not sealed for rules that it has.
+  /// A log cannot be sealed for rules that it has already.
   static func notSealable(_ rules: UInt32) -> LogError {
     .refused("The log has rules \(rules): it is sealed for newer ones.")
   }

@@ -57,7 +57,7 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
         } catch let error as Violation {
           violation.withLock { $0 = "\(error.guarantee ?? part.guarantee): \(error.text)" }
         } catch let error as StoreError {
-          // The store is open: nothing that it is given is refused.
+          // The store is open: it refuses no action.
           violation.withLock { $0 = "\(Guarantee.nothingLost): it throws \(error)." }
         } catch {
           violation.withLock { $0 = "\(part.guarantee): it throws \(error)." }
@@ -253,8 +253,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       "The first element is not the state after what was dispatched before")
   }
 
-  /// A late first element comes from a late subscription, or from a buffer that keeps too little: only the latter also
-  /// loses states of a subscriber that has read one.
+  /// A late first element comes from a late subscription, or from a buffer that keeps too few states. Only such a
+  /// buffer also loses states of a subscriber that has read one.
   private func checkIsKept(_ subject: Subject, for states: AsyncStream<State>) async throws {
     let before = await prefix(1, of: states)
     let script = script(5)
@@ -420,7 +420,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let (reads, otherCount) = try await withThrowingTaskGroup(of: Int.self) { tasks in
       tasks.addTask {
         var count = 0
-        // A store whose `send` does not wait for its commit would be given actions without end.
+        // A store whose `send` does not wait for its commit would receive actions without end.
         while !isDone.isOpen, !Task.isCancelled, count < 4_000 {
           count += 4
           for _ in 1...3 { try isAccepted(subject.store.dispatch(others)) }

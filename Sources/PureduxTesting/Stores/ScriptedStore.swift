@@ -79,9 +79,9 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   /// Adds states with which the next actions are answered.
   public func answer(with states: State...) { root.dispatch(.script(states)) }
 
-  /// Has the store, and its proxies, scopes and projections, refuse every action that they are given: `send` in all its
-  /// forms and `perform` throw this error, and `dispatch` returns its counterpart. Refused actions are not recorded. With
-  /// nil the store takes actions again.
+  /// Makes the store, and its proxies, scopes and projections, refuse every action. `send` in all its forms and
+  /// `perform` throw this error, and `dispatch` returns its counterpart. Refused actions are not recorded. With nil the
+  /// store accepts actions again.
   public func refuse(with error: StoreError?) { refusal.error.withLock { $0 = error } }
 
   /// Ends the store: its sequences end after their last state, and it takes nothing more. Its actions can still be

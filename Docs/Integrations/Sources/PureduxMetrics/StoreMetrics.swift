@@ -53,7 +53,7 @@ public final class StoreMetrics: StoreInstrument, Service {
   ///   - factory: By default the one that the process has been given.
   ///   - timesCommits: Whether commits are timed, which costs some 700 ns each.
   ///   - namesActions: Whether commits and rejections have the dimension `action`, whose name is found by reflection.
-  ///   - interval: How often `run()` reads the figures that nobody tells, and how long it waits for a tree's answer.
+  ///   - interval: How often `run()` reads the figures of `sample()`, and how long it waits for a tree's answer.
   ///   - group: The dimension `store` of a store: asked when it is made.
   public init(
     factory: (any MetricsFactory)? = nil, timesCommits: Bool = false, namesActions: Bool = true,
@@ -132,7 +132,7 @@ public final class StoreMetrics: StoreInstrument, Service {
 
     private struct Reading {
       var statistics: StoreStatistics?
-      /// Whether its tree is being asked, and has not answered.
+      /// Whether the store's tree has been asked, and has not answered.
       var isAsked = false
     }
 
@@ -142,7 +142,7 @@ public final class StoreMetrics: StoreInstrument, Service {
     var statistics: StoreStatistics? { reading.withLock { $0.statistics } }
     var isSilent: Bool { reading.withLock { $0.isAsked } }
 
-    /// False if its tree still owes an answer: a tree that stands still is visited once.
+    /// False if the store's tree still owes an answer: a tree that stands still is visited once.
     func beginReading() -> Bool {
       reading.withLock { reading in
         defer { reading.isAsked = true }
@@ -239,8 +239,8 @@ public final class StoreMetrics: StoreInstrument, Service {
   // MARK: Read
 
   /// Reads the figures of all open stores, and records them. It visits all trees at the same time, which costs a task
-  /// each: with many, read them seldom. It waits for the interval of `run()` at most. A tree that has not answered by
-  /// then counts as silent, and has the figures of its last answer.
+  /// for each: with many trees, read seldom. It waits for the interval of `run()` at most. A tree that has not answered
+  /// by then counts as silent, and has the figures of its last answer.
   public func sample() async {
     await read(parts.flatMap(\.all))
     let open = Dictionary(grouping: parts.flatMap(\.all)) { $0.value.group.dimension.1 }

@@ -60,7 +60,7 @@ public final class LogService: Service {
 
   private init(_ stores: [StoreService], close: @escaping @Sendable () async -> Void) {
     once = Once {
-      // All at the same time: a store that takes its time does not keep the others from ending.
+      // All at the same time: a slow store does not keep the others from ending.
       await withTaskGroup { tasks in
         for store in stores { tasks.addTask { await store.shutdown() } }
       }

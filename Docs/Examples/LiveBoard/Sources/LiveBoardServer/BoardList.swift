@@ -59,8 +59,8 @@ struct BoardList: Codable, Sendable {
     }
   }
 
-  /// A full list takes no board, and stores no refused one. Of two that take the last place at the same time, the commit
-  /// lets one pass: the same one everywhere.
+  /// A full list takes no board, and a refused board is not stored. If two boards take the last place at the same time,
+  /// the commit lets one of them pass, the same one on every replica.
   static let guarding = Middleware<BoardList, Action>.guarding(atAdmission: true) { action, list in
     if case .add = action, list.isFull { full } else { nil }
   }

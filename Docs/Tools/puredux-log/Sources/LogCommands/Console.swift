@@ -20,17 +20,17 @@ public final class Console: Sendable {
   public var printed: [String] { lines.withLock { $0.printed } }
   public var reported: [String] { lines.withLock { $0.reported } }
 
-  /// Prepares the process for outputs that take nothing. A closed one is replaced by one that refuses every write, so
-  /// that its number is not that of a file or a connection. A pipe that nobody reads is an error and no signal.
+  /// Prepares the process for outputs that cannot be written to. A closed output is replaced by one that refuses every
+  /// write, so that no file or connection gets its number. A pipe that nobody reads causes an error, and no signal.
   public static func prepare() {
     signal(SIGPIPE, SIG_IGN)
     for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {
-      // The lowest free number is this one.
+      // This descriptor is the lowest free number.
       _ = open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY)
     }
   }
 
-  /// - Throws: `Failure` with the exit code 6 if standard output does not take the line.
+  /// - Throws: `Failure` with the exit code 6 if the line cannot be written to standard output.
   func print(_ line: String, terminator: String = "\n") throws(Failure) {
     if isKept { return lines.withLock { $0.printed.append(line) } }
     if let code = Self.write(line + terminator, to: 1) {
@@ -43,7 +43,7 @@ public final class Console: Sendable {
     lines.withLock { $0.passwords = Passwords(in: arguments) }
   }
 
-  /// If standard error does not take it, there is nobody left to tell.
+  /// If standard error cannot be written to, the text is lost: there is no other output.
   func report(_ text: String) {
     let text = visible(lines.withLock { $0.passwords }.hidden(in: text), leaving: ["\n"])
     if isKept { return lines.withLock { $0.reported.append(text) } }
@@ -56,7 +56,7 @@ public final class Console: Sendable {
   /// In place of what it said before.
   func progress(_ text: String) { _ = Self.write("\r\u{1B}[K\(visible(text))", to: 2) }
 
-  /// Returns the number of the error if not all of it is taken.
+  /// Returns the number of the error if the text is not written in full.
   private static func write(_ text: String, to descriptor: Int32) -> Int32? {
     let bytes = Array(text.utf8)
     var done = 0
@@ -75,7 +75,7 @@ public final class Console: Sendable {
   }
 }
 
-/// A text in which nothing acts on a terminal, and whatever would not be seen is written out: `\n`, `\u{202E}`.
+/// A text in which control characters and invisible characters are escaped: `\n`, `\u{202E}`.
 func visible(_ text: String, leaving left: Set<Unicode.Scalar> = []) -> String {
   var result = String.UnicodeScalarView()
   for scalar in text.unicodeScalars {
@@ -88,7 +88,7 @@ func visible(_ text: String, leaving left: Set<Unicode.Scalar> = []) -> String {
   return String(result)
 }
 
-/// A text as one column of a line, from which it can be told: with its backslashes doubled.
+/// A text as one column of a line, with its backslashes doubled, so that the text can be recovered.
 func column(_ text: String) -> String { visible(text.replacing("\\", with: "\\\\")) }
 
 extension Unicode.Scalar {

@@ -77,8 +77,8 @@ public struct LogTool: AsyncParsableCommand {
   }
 }
 
-/// Writes the options that take any text so that the parser does: with `--` behind an equals sign, and with an empty text
-/// as an argument of its own.
+/// Rewrites the options that take any text, so that the parser accepts every value: `--` goes behind an equals sign,
+/// and an empty text becomes an argument of its own.
 private func withAnyText(_ arguments: [String]) -> [String] {
   var result: [String] = []
   var rest = arguments[...]

@@ -225,7 +225,7 @@ private struct ShownEntry: Encodable {
     get throws {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-      // All that is hidden is in texts, where it may be written as numbers.
+      // All hidden characters are in texts, where they may be written as numbers.
       return String(decoding: try encoder.encode(self), as: UTF8.self).unicodeScalars.map { scalar in
         guard scalar.isHidden else { return String(scalar) }
         return String(scalar).utf16.map { "\\u" + String(0x10000 + Int($0), radix: 16).dropFirst() }.joined()
