@@ -418,7 +418,7 @@ private struct Summarizing: Sendable {
         // entry with actions always tells of the last entry that its writer has applied, so that a log which has lost
         // that one is found out.
         var sample: LogEntry.Header?
-        if let mark = sending.hashed.take()?.mark, mark.position < sending.seen.position {
+        if let mark = sending.hashed.take()?.mark, sending.seen.fingerprint == 0 {
           sample = header
           sample?.first = sending.outbox.firstPending
           sample?.seen = mark

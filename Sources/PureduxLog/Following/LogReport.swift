@@ -70,8 +70,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .undecodable(let key, let position, false, let text):
       "The entry of \(Self.name(key)) at position \(position) cannot be decoded: \(text). The store stops there: nothing "
         + "behind it is applied, saved or truncated. Decode it: give new members of the action a default in "
-        + "`init(from:)`, or raise `schema` and bring `upcasting`. Or decide that it is skipped, for all replicas and "
-        + "for good: `skip(position: \(position), reason:)` of the log."
+        + "`init(from:)`, or raise `schema` and bring `upcasting`. Or decide that it is skipped, for all replicas: "
+        + "`skip(position: \(position), reason:)` of the log."
     case .diverged(let key, let position, let entry, let states?):
       "A store of \(Self.name(key)) has come to another state at position \(position), or before, than who wrote the entry "
         + "at \(entry): fingerprint \(states.here) here, \(states.there) there. It stops. Its reducer or middleware is not a "
