@@ -1,5 +1,5 @@
-/// Trees by key, each made when it is asked for, and let go when nobody needs it: one store for each room, device or
-/// document.
+/// Trees by key: one store for each room, device or document. A store is made when its key is first used, and shut down
+/// when nobody needs it.
 ///
 ///     let rooms = StoreDirectory<Room.ID, Room, RoomAction>(idleLimit: .seconds(60)) { id in
 ///       RootStore(initialState: Room(id: id)) { $0.apply($1) }
@@ -7,19 +7,23 @@
 ///     try await rooms.withStore(17) { room in try await room.send(.say("Hello")) }
 ///     for await room in try await rooms.states(of: 17) { show(room) }
 ///
-/// A store is made once, however many ask for it at the same time. If making it fails, the callers that asked get the
-/// error, and a later call tries again. It is held while somebody uses it (`withStore`, `states(of:)`, or a handle of
-/// `open`), while one of its sequences or observers is subscribed, and while it has effects in progress. When that has
-/// not been so for the idle limit, or there are more than the count limit, it is shut down; asked for again, it is made
-/// again. A store that has been shut down otherwise, or that follows a log and has stopped, is made anew, too. A store
-/// whose tree stands still stays open, and does not keep other stores open.
+/// A store is made once, however many callers ask for it at the same time. If making it fails, these callers get the
+/// error, and a later call tries again.
 ///
-/// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that:
-/// unused stores at once, even if they are followed or have effects in progress; a store that a handle keeps, when
-/// nobody holds the handle any more; and one that is just being made, when it has been made, after its task is
-/// cancelled. A maker or an effect that holds the directory keeps it: let it hold it weakly, or call `shutdown`.
+/// A store is used by `withStore`, by a sequence of `states(of:)`, and by a handle of `open`. If it has not been used for
+/// the idle limit, or if there are more stores than the count limit, it is shut down. There is one exception: while
+/// other sequences or observers follow it, or it has effects in progress, it is looked at again after the idle limit.
+/// A store that was shut down, in whichever way, or that follows a log and has stopped, is made anew when it is next
+/// used. A store whose tree stands still stays open, and does not keep other stores open.
 ///
-/// What a store holds only in memory is lost when it is let go: make it from what is stored, or let it follow a log.
+/// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that. An
+/// unused store is shut down at once, even if it is followed or has effects in progress. A store that a handle or a
+/// sequence of `states(of:)` keeps is shut down when nobody holds that any more. If a store is just being made, the task
+/// is cancelled, and the store is shut down when it has been made. A maker or an effect that holds the directory keeps
+/// it: let it hold the directory weakly, or call `shutdown`.
+///
+/// State that is only in memory is lost when its store is shut down: make stores from stored data, or let them follow a
+/// log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
   /// The stores that it makes.
   public typealias Root = RootStore<State, Action>
@@ -27,20 +31,20 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   let table: Table
 
   /// - Parameters:
-  ///   - idleLimit: How long a store is kept that nobody needs. Zero or less keeps none; more than a hundred years
-  ///     counts as a hundred years.
-  ///   - countLimit: If there are more stores than that, the stores that have not been needed for longest go at once:
-  ///     two are looked at whenever a store is made, or is used no more. Stores that are needed stay, however many they
-  ///     are, and are looked at again after the idle limit.
+  ///   - idleLimit: How long a store is kept after its last use. Zero or less keeps no store that nobody needs; more than
+  ///     a hundred years counts as a hundred years.
+  ///   - countLimit: If there are more stores than that, the stores that have not been used for longest are shut down
+  ///     before their idle limit: two are looked at whenever a store is made, or is used no more. Stores that are needed
+  ///     stay, however many they are, and are looked at again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
-  ///   - name: What the directory is called by its instrument; by default the type of the stores' state.
-  ///   - instrument: Told of stores that are made and let go. The stores have one of their own, if they are to have any
-  ///     (`StoreOptions.instrument`).
-  ///   - make: Makes the store of a key. Not called for one key twice at a time, in a task of its own: without the
-  ///     task-local values of the caller, and on to its end if nobody waits any more, as others may ask soon. It may
-  ///     ask for other stores, of this directory or of another one; if these cannot be made without its own, that
-  ///     throws `StoreDirectoryCycle`.
+  ///   - name: The directory's name in the events of its instrument; by default the type of the stores' state.
+  ///   - instrument: Told of stores that are made and shut down. It is not an instrument of the stores: these have their
+  ///     own (`StoreOptions.instrument`).
+  ///   - make: Makes the store of a key, in a task of its own, without the task-local values of the caller. Never called
+  ///     twice at a time for one key. It runs to its end even if its callers no longer wait, as others may ask soon. It
+  ///     may ask for other stores, of this directory or of another one; if these cannot be made without its own store,
+  ///     that throws `StoreDirectoryCycle`.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, name: String? = nil, instrument: (any StoreInstrument)? = nil,
@@ -51,11 +55,11 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
       instrument: instrument.map { Instrument(instrument: $0, directory: name ?? "\(State.self)") }, make: make)
   }
 
-  /// The keys of the stores that there are, those that are being made or shut down included.
+  /// The keys of all stores, including those that are being made or shut down.
   public var keys: [Key] { get async { await table.keys } }
 
-  /// The statistics of the stores that there are, those of stores that have stopped included; not of those that are
-  /// just being made or shut down. It is no use of the stores: it makes none, and keeps none from being let go.
+  /// The statistics of all open stores, including those that have stopped, but not of stores that are just being made or
+  /// shut down. Reading them is no use of the stores: it makes no store, and does not keep one open.
   ///
   /// It visits all trees at the same time, and returns when the last tree has answered. A tree that stands still delays
   /// the result, but not the visits to other trees. So the figures of two stores are not of one moment.
@@ -67,9 +71,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     }
   }
 
-  /// Runs a body with the store of a key if there is one, which is used, and kept, while the body runs. Returns nil,
-  /// and makes none, if there is none: also where it is just being made or shut down, has stopped or ended, or
-  /// `shutdown` was called.
+  /// Runs a body with the store of a key if that is open. The store is kept open while the body runs. Returns nil, and
+  /// makes no store, if there is none. A store that is just being made or shut down, or has stopped or ended, counts as
+  /// none, and so does every store after `shutdown`.
   @discardableResult public func withStoreIfOpen<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: (Root) async throws -> Result
@@ -81,9 +85,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// Runs a body with the store of a key, which is kept open while the body runs. The body can use values of the caller
   /// that are not `Sendable`, such as a response's writer.
   ///
-  /// - Throws: What making the store throws, `StoreError.terminated` after `shutdown`, `CancellationError` if the task
-  ///   is cancelled before there is a store, `StoreDirectoryCycle` if a maker asks for a store that cannot be made
-  ///   before its own, and what the body throws.
+  /// - Throws: The errors of making the store and of the body; `StoreError.terminated` after `shutdown`;
+  ///   `CancellationError` if the task is cancelled before there is a store; `StoreDirectoryCycle` if a maker asks for a
+  ///   store that cannot be made before its own.
   @discardableResult public func withStore<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: (Root) async throws -> Result
@@ -109,8 +113,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   ///
   ///     for await room in try await rooms.states(of: 17) { try await writer.write(room.text) }
   ///
-  /// The store stays open for as long as the sequence is iterated or held (`HeldStates`). This call subscribes (G5), so
-  /// an error of the store's maker is thrown before anything is delivered.
+  /// The store stays open while the sequence is iterated or held, up to the sequence's end (`HeldStates`). This call
+  /// subscribes (G5), so an error of the store's maker is thrown before anything is delivered: a server can answer 404
+  /// for a key that does not exist.
   ///
   /// - Parameters:
   ///   - key: The store's key.
@@ -127,7 +132,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
       handle.store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating), of: handle)
   }
 
-  /// Opens the store of a key; the handle keeps it. Throws as `withStore` does.
+  /// Opens the store of a key, and keeps it open while somebody holds the handle. Throws the errors of opening the store,
+  /// as `withStore` does.
   public func open(
     _ key: Key, isolation: isolated (any Actor)? = #isolation
   ) async throws -> StoreHandle<State, Action> {
@@ -135,8 +141,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return StoreHandle(store) { [table] store in Task { await table.release(store, of: key) } }
   }
 
-  /// Shuts down all stores, those that are used included, and returns when they have ended. The tasks in which stores
-  /// are being made are cancelled, and awaited; called by one of them, or by one that they wait for, this returns at
+  /// Shuts down all stores, including used ones, and returns when they have ended. The tasks in which stores are being
+  /// made are cancelled, and awaited. A call by one of these makers, or by a maker that one of them waits for, returns at
   /// once. Later calls are refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 
@@ -536,7 +542,8 @@ extension RootStore {
 
 /// Keeps the store of a directory for as long as somebody holds it.
 public final class StoreHandle<State: Sendable, Action: Sendable>: Sendable {
-  /// The store. The directory may shut it down when nobody holds the handle any more, whoever holds the store.
+  /// The store. When nobody holds the handle any more, the directory may shut the store down, even if somebody still
+  /// holds the store itself.
   public let store: RootStore<State, Action>
   private let release: @Sendable (RootStore<State, Action>) -> Void
 

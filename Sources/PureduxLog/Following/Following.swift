@@ -267,7 +267,7 @@ private struct Summarizing: Sendable {
           switch error {
           case .newer: throw StoreError.stopped(.newerSchema(position: snapshot.position))
           case .unreadable:
-            throw UndecodableSnapshot(position: snapshot.position, text: "It is none of this library's.")
+            throw UndecodableSnapshot(position: snapshot.position, text: "It was not written by this library.")
           case .undecodable(let error): throw UndecodableSnapshot(position: snapshot.position, text: describe(error))
           }
         }
@@ -786,7 +786,7 @@ private struct Summarizing: Sendable {
       var own: [ArraySlice<UInt8>] = []
       let before = decoded.count
       switch LogEntry.decode(record.bytes) {
-      case .unreadable: failure = .undecodable("It is none of this library's.")
+      case .unreadable: failure = .undecodable("It was not written by this library.")
       case .newerFormat: kind = .newerFormat
       case .decision(let decision): kind = .decision(skipping: decision.skipped)
       case .seal(let seal): kind = .seal(rules: seal.rules)

@@ -1,8 +1,8 @@
-/// What a log was found to be, by `OrderedLog.verifyEntries()`.
+/// The result of `OrderedLog.verifyEntries()`.
 public struct LogCheck: Sendable, Hashable {
-  /// The position of the first entry that is left; 0 where there is none.
+  /// The position of the first entry that is left; 0 if there is none.
   public var first: UInt64 = 0
-  /// The position of the last entry; 0 where there is none.
+  /// The position of the last entry; 0 if there is none.
   public var head: UInt64 = 0
   /// How many entries there are.
   public var entries: UInt64 = 0
@@ -10,31 +10,31 @@ public struct LogCheck: Sendable, Hashable {
   public var actions: UInt64 = 0
   /// The position of the newest snapshot, if there is one.
   public var snapshot: UInt64?
-  /// What a store would stop at, or must not begin with, in the order of their positions.
+  /// The entries and snapshots that a store would stop at, or must not begin with, in the order of their positions.
   public var problems: [Problem] = []
 
   /// Of an empty log.
   public init() {}
 
-  /// What is wrong at a position.
+  /// A fault at a position.
   public enum Problem: Sendable, Hashable, CustomStringConvertible {
     /// The entry, or the snapshot, was written by a newer version of this library.
     case newer(position: UInt64)
-    /// The entry is none of this library's, and it was not decided that it is skipped.
+    /// The entry was not written by this library, and is not skipped by a decision.
     case unreadable(position: UInt64)
-    /// Who wrote the entry had applied others, up to the position that it has seen, than those that are there.
+    /// The writer of the entry had applied other entries, up to the position `seen`, than the log has.
     case diverged(position: UInt64, seen: UInt64)
-    /// The snapshot is none of this library's.
+    /// The snapshot was not written by this library.
     case unreadableSnapshot(position: UInt64)
-    /// The snapshot is not of the entries that are there.
+    /// The snapshot belongs to other entries than the log has.
     case foreignSnapshot(position: UInt64)
     /// The log is truncated, and there is no snapshot of all that came before its first entry.
     case noSnapshot(first: UInt64)
     /// The entry decides that another entry is skipped, but the snapshot has that entry, or the log lacks it. A store
-    /// stops here. In a truncated log the first store that comes here takes the decision back, and goes on.
+    /// stops at the decision. In a truncated log the first store that comes to it takes the decision back, and goes on.
     case notSkipped(position: UInt64, entry: UInt64, isTruncated: Bool)
 
-    /// Where it was found.
+    /// The position of the fault.
     public var position: UInt64 {
       switch self {
       case .newer(let position), .unreadable(let position), .diverged(let position, _),
@@ -46,33 +46,37 @@ public struct LogCheck: Sendable, Hashable {
 
     public var description: String {
       switch self {
-      case .newer(let position): "At position \(position) is something of a newer version of this library."
-      case .unreadable(let position): "The entry at position \(position) is none of this library's."
+      case .newer(let position):
+        "The entry, or the snapshot, at position \(position) was written by a newer version of this library."
+      case .unreadable(let position): "The entry at position \(position) was not written by this library."
       case .diverged(let position, let seen):
-        "Who wrote the entry at position \(position) had applied others, up to position \(seen), than those that are there."
+        "The writer of the entry at position \(position) had applied other entries, up to position \(seen), than the log has."
       case .unreadableSnapshot(let position): "The snapshot at position \(position) cannot be read."
       case .foreignSnapshot(let position):
-        "The snapshot at position \(position) is not of the entries that are there."
-      case .noSnapshot(let first): "The first entry left is \(first), and there is no snapshot of all that came before."
+        "The snapshot at position \(position) belongs to other entries than the log has."
+      case .noSnapshot(let first):
+        "The first entry left is \(first), and there is no snapshot of all entries before it."
       case .notSkipped(let position, let entry, let isTruncated):
-        "At position \(position) it was decided that the entry at position \(entry) is skipped, which the snapshot has. "
+        "The decision at position \(position) skips the entry at position \(entry), but the snapshot has that entry"
           + (isTruncated
-            ? "The log was truncated: the next store takes the decision back. Or skip the entry at position \(position)."
-            : "Open a store once with `LogOptions.ignoresSnapshots`, or skip the entry at position \(position).")
+            ? ", and the log was truncated: the next store takes the decision back. Or skip the entry at position "
+              + "\(position)."
+            : ", or the log lacks it. Open a store once with `LogOptions.ignoresSnapshots`, or skip the entry at position "
+              + "\(position).")
       }
     }
   }
 }
 
 extension OrderedLog {
-  /// Reads all that the log has, and looks whether a store could be opened on it, as far as the library knows without
-  /// the program. It checks that all entries can be read, follow one another as their writers have seen them, and lead
-  /// to the order of the snapshot. It also checks that the snapshot is without the entries that are to be skipped.
-  /// `verifyReplay` checks the meaning of actions and states.
+  /// Reads the whole log, and checks whether a store could be opened on it, as far as the library knows without the
+  /// program. It checks that all entries can be read, that they follow one another as their writers have seen them, and
+  /// that they lead to the order of the snapshot. It also checks that the snapshot is without the entries that are to be
+  /// skipped. `verifyReplay` checks the meaning of actions and states.
   ///
   /// It changes nothing, and costs a reading of the log.
   ///
-  /// - Throws: What the log throws: `LogError.damaged`, where an entry is not as it was written.
+  /// - Throws: The log's errors: `LogError.damaged` if an entry is not as it was written.
   public func verifyEntries() async throws(LogError) -> LogCheck {
     do {
       return try await checked()
@@ -111,7 +115,7 @@ extension OrderedLog {
       return check
     }
     if isTruncated, let kept, let first = try await firstLeft(behind: kept.position, through: check.head) {
-      // Who follows the log may have saved one, and truncated it, meanwhile.
+      // A store that follows the log may have saved a snapshot, and truncated the log, meanwhile.
       guard try await snapshots?.newest()?.position == check.snapshot else { return try await checked() }
       check.problems.append(.noSnapshot(first: first))
       return check
@@ -121,7 +125,7 @@ extension OrderedLog {
     var seals: [(position: UInt64, rules: UInt32)] = [(order.position, order.sealedRules)]
     // The entries whose writers had applied other entries than the log has, and their rules.
     var diverged: [(problem: LogCheck.Problem, rules: UInt32)] = []
-    // What comes before the snapshot of a truncated log is read all the same.
+    // The entries before the snapshot of a truncated log are read all the same.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
     var reader = RecordReader(self, after: start, through: check.head)
     while let record = try await reader.next() {
@@ -182,7 +186,7 @@ extension OrderedLog {
     return try await reader.next() != nil
   }
 
-  /// The first entry that is left, where those behind a position are not.
+  /// The first entry that is left, if the entries right behind a position were removed.
   private func firstLeft(behind position: UInt64, through head: UInt64) async throws -> UInt64? {
     do {
       var reader = RecordReader(self, after: position, through: head)

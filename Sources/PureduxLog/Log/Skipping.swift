@@ -1,32 +1,34 @@
 import Puredux
 
 extension OrderedLog {
-  /// Decides that every replica skips an entry. For an entry that no program can decode any more
+  /// Decides that every replica skips an entry: an entry that no program can decode any more
   /// (`LogStop.undecodable`), or that must not be applied.
   ///
   ///     try await log["boards/17"].skip(position: 17, reason: "written by the version of Tuesday")
   ///
-  /// The decision is an entry of the log itself, behind the others: whoever reads the log finds it, with its reason and
-  /// time. Stores that stopped at the entry go on when they are opened anew. One that is open and has applied the
-  /// entry stops (`LogStop.diverged`), and replays without it when it is opened anew; where a snapshot has the entry
-  /// already, that takes `LogOptions.ignoresSnapshots`, and a program that knows the rules of the whole log. A version of
-  /// this library that knows no decisions stops at the decision (`LogStop.newerSchema`).
+  /// The decision is an entry at the end of the log, with its reason and time. A store that stopped at the skipped
+  /// entry goes on when it is opened anew. A store that is open and has applied the entry stops (`LogStop.diverged`),
+  /// and replays without it when it is opened anew. If a snapshot has the entry, that needs
+  /// `LogOptions.ignoresSnapshots`, and a program that knows the rules of the whole log. A version of this library that
+  /// knows no decisions stops at the decision (`LogStop.newerSchema`).
   ///
   /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
   ///
   /// **A decision is taken back** by skipping it: the entry counts again. A version of this library that cannot take a
   /// decision back stops there (`LogStop.newerSchema`).
   ///
-  /// **A decision that no program can carry out is refused**: the entry is in the snapshot, and the log was truncated, or
-  /// sealed between entries that the snapshot has. Send an action that takes back the effect of the entry instead. If a
-  /// snapshot is saved, or the log is truncated, at the same time, the first store that finds such a decision takes it
-  /// back (`LogReport.takenBack`), and goes on.
+  /// **A decision that no program can carry out is refused**: the entry is in the snapshot, and the log was truncated,
+  /// or sealed between entries that the snapshot has. Send an action that takes back the effect of the entry instead.
+  /// The condition is checked before and after the decision is written; a decision that is then refused is taken back.
+  /// If the log is truncated later, the first store that comes to the decision takes it back (`LogReport.takenBack`),
+  /// and goes on.
   ///
   /// Costs a reading of the log if a snapshot has the entry.
   ///
   /// - Returns: The position of the decision.
   /// - Throws: `LogError.refused` if there is no entry at that position, or if it stands in for another entry in a copy
-  ///   (`copy(to:)`). Also if no program can carry it out, or no store can be opened on the log. And the log's errors.
+  ///   (`copy(to:)`). Also if no program can carry out the decision, or no store can be opened on the log. And the log's
+  ///   errors: then the decision may be in the log or not.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
     guard position > 0, try await head() >= position else {
@@ -37,7 +39,7 @@ extension OrderedLog {
       throw .refused("There is no entry at position \(position).")
     }
     if case .standIn = LogEntry.decode(entry.bytes) {
-      throw .refused("The entry at position \(position) stands in for one that the snapshot has.")
+      throw .refused("The entry at position \(position) stands in for an entry of the snapshot.")
     }
     try await expectSkippable(position, about: entry.skipped)
     let decision = LogEntry.Decision(
@@ -68,7 +70,7 @@ extension OrderedLog {
     if let (snapshot, first) = try await covering(position) {
       throw .refused(
         "The snapshot at position \(snapshot) has the entry at position \(position), and the log was truncated: the first "
-          + "entry left is \(first). No program can replay it without the entry. \(instead)")
+          + "entry left is \(first). No program can replay the log without the entry. \(instead)")
     }
     // Behind a seal the old program saves its snapshot before decisions that it knows, and has carried out.
     if let skipped, let fold = try await snapshotFold(), skipped <= fold.position, fold.position < position,
@@ -80,10 +82,10 @@ extension OrderedLog {
     }
     if let (snapshot, seal) = try await straddled(skipping: position) {
       throw .refused(
-        "The snapshot at position \(snapshot) has the entry at position \(position), and entries from before and from "
-          + "behind the seal at position \(seal): a program that knows the rules of one side alone cannot replay it "
-          + "without the entry. \(instead) If your program knows both rules, or is to go back to the old ones, skip the "
-          + "seal first.")
+        "The snapshot at position \(snapshot) has the entry at position \(position), and entries from before and behind "
+          + "the seal at position \(seal). A program that knows the rules of one side only cannot replay the log without "
+          + "the entry. \(instead) If your program knows both rules, or if you go back to the old rules, skip the seal "
+          + "first.")
     }
   }
 
@@ -135,9 +137,9 @@ extension OrderedLog {
       LogEntry.skipped(by: decisions).filter { fold.has($0.key) }.min { $0.key < $1.key } ?? (0, 0)
     guard position == 0 else {
       throw .refused(
-        "At position \(decision) it was decided that the entry at position \(position) is skipped, which the snapshot at "
-          + "position \(fold.position) has. The log is needed until that is carried out: open a store once with "
-          + "`LogOptions.ignoresSnapshots`, or take the decision back: `skip(position: \(decision), reason:)`.")
+        "The decision at position \(decision) skips the entry at position \(position), but the snapshot at position "
+          + "\(fold.position) has that entry. The log is needed until the decision is carried out: open a store once with "
+          + "`LogOptions.ignoresSnapshots`. Or take the decision back: `skip(position: \(decision), reason:)`.")
     }
   }
 
@@ -161,7 +163,7 @@ extension OrderedLog {
       let newest = try await snapshotFold()
       guard newest?.position != fold?.position else {
         throw .refused(
-          "The log was truncated, and has no snapshot of all that is gone: no store can be opened on it. Restore a "
+          "The log was truncated, and has no snapshot of all removed entries: no store can be opened on it. Restore a "
             + "backup.")
       }
       fold = newest
@@ -176,7 +178,7 @@ extension OrderedLog {
     case .snapshot, .unreadable: return nil
     case .newer:
       throw .refused(
-        "The snapshot at position \(newest.position) was saved by a newer version of this library: use that.")
+        "The snapshot at position \(newest.position) was saved by a newer version of this library: use that version.")
     }
   }
 
@@ -209,17 +211,17 @@ extension OrderedLog {
     }
   }
 
-  /// Begins an epoch: from here on positions are said to be of another past than before. For operators who have restored
-  /// a backup by other means than this library's: a copy, and an import, begin one by themselves.
+  /// Begins an epoch: from here on, positions belong to another past than before. For operators who have restored a
+  /// backup by other means than this library's: a copy and an import begin an epoch by themselves.
   ///
-  /// A client that has been told a position by one past is not to be taken to have seen what another one has there. So
-  /// give it the epoch with the position (`LogStatistics.epoch`), and the whole state where the epoch is another one.
+  /// A client that knows a position of one past has not seen the entry that another past has there. So give it the epoch
+  /// with the position (`LogStatistics.epoch`), and the whole state if the client's epoch is another one.
   ///
-  /// It is an entry of the log, behind the others, which every replica applies; the state stays as it is. A version of
+  /// The epoch is an entry at the end of the log, which every replica applies; the state does not change. A version of
   /// this library that knows no epochs stops there (`LogStop.newerSchema`).
   ///
-  /// - Returns: The number of the epoch, which is at random.
-  /// - Throws: `LogError.refused` if the log is empty, or if no store can be opened on it, as its beginning is gone.
+  /// - Returns: The number of the epoch, which is random.
+  /// - Throws: `LogError.refused` if the log is empty, or if no store can be opened on it because its beginning is gone.
   ///   And the log's errors: then the epoch may have begun or not.
   @discardableResult
   public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
@@ -235,17 +237,19 @@ extension OrderedLog {
     return epoch.number
   }
 
-  /// Seals the log for newer rules, as `RootStore.sealLog` does, from outside of the old program, which runs. Each of
-  /// its stores saves a snapshot when it comes to the seal, and stops there (`LogStop.newerRules`). Where none is open,
-  /// the old program has to be started once more: the new one begins with that snapshot.
+  /// Seals the log for newer rules, as `RootStore.sealLog` does, from outside of the old program, while that runs. Each
+  /// of its stores saves a snapshot when it comes to the seal, and stops there (`LogStop.newerRules`). If no store of the
+  /// log is open, start the old program once more: the new program begins with that snapshot.
   ///
   ///     try await cluster["boards/17"].seal(forRules: 2, reason: "bids by tens")
   ///
-  /// It reads what the log has behind its newest snapshot.
+  /// Costs a reading of the entries behind the newest snapshot.
   ///
-  /// - Returns: The position of the seal. A snapshot at that position, or behind it, says that it has been met.
+  /// - Returns: The position of the seal. The new program can begin when there is a snapshot at that position, or behind
+  ///   it.
   /// - Throws: `LogError.refused` if the log is empty, keeps no snapshots, or has entries of these rules or newer ones.
-  ///   Also if no store can be opened on it, as its beginning is gone. And the log's errors: then it is sealed or not.
+  ///   Also if no store can be opened on it because its beginning is gone. And the log's errors: then it is sealed or
+  ///   not.
   @discardableResult
   public func seal(forRules rules: UInt32, reason: String) async throws(LogError) -> UInt64 {
     guard snapshots != nil else { throw .refused("The log keeps no snapshots.") }
@@ -292,8 +296,8 @@ extension OrderedLog {
       throw LogError.unavailable("The log's entries have come to an end.")
     } catch LogError.truncated(let first) {
       throw .refused(
-        "The entry at position \(position) was removed: the first entry left is \(first). The snapshot at position "
-          + "\(snapshot) has its effect: send an action that takes it back instead.")
+        "The entry at position \(position) was removed by a truncation: the first entry left is \(first). The snapshot at "
+          + "position \(snapshot) has its effect. Send an action that takes back this effect instead.")
     } catch {
       throw (error as? LogError) ?? .unavailable("\(error)")
     }
@@ -317,7 +321,7 @@ extension Fold {
 extension LogError {
   /// A log cannot be sealed for rules that it has already.
   static func notSealable(_ rules: UInt32) -> LogError {
-    .refused("The log has rules \(rules): it is sealed for newer ones.")
+    .refused("The log has rules \(rules) already: it can be sealed only for newer rules.")
   }
 }
 

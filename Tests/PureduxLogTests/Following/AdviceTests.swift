@@ -141,7 +141,7 @@ import Testing
         try await sealedAndLost(log)
         await #expect(throws: StoreError.self) { try await old.open(log) }
         try await new.send(["b"], to: log, saves: true)
-      }, program: new, ignoresSnapshots: true, text: "open it without `LogOptions.ignoresSnapshots`",
+      }, program: new, ignoresSnapshots: true, text: "open the log without `LogOptions.ignoresSnapshots`",
       follow: { log, _ in try await new.open(log) }, entries: ["a", "b!"]),
     Advice(
       name: "a decision before a seal is carried out by the version before, and by the new one behind it",
@@ -165,7 +165,7 @@ import Testing
       follow: { log, _ in try await Program(schema: 2).open(log) }, entries: ["a"]),
     Advice(
       name: "the reducer that was is brought back", fill: { try await Program().send(["a", "b"], to: $0) },
-      program: Program(suffix: "!"), text: "bring back the one that was",
+      program: Program(suffix: "!"), text: "bring back the earlier one",
       follow: { log, _ in try await Program().open(log) }, entries: ["a", "b"]),
     Advice(
       name: "the past is to become something else", fill: { try await Program().send(["a", "b"], to: $0) },
@@ -177,7 +177,7 @@ import Testing
         try await Program().send(["a"], to: log)
         let header = LogEntry.Header(writer: 7, first: 1, seen: .init(position: 9, chain: 5), schema: 1)
         _ = try await log.append(LogEntry.encode(header, actions: [Array("\"ahead\"".utf8)]))
-      }, text: "decide that what that store wrote is skipped", follow: skip, entries: ["a"]),
+      }, text: "decide that the writer's entry is skipped", follow: skip, entries: ["a"]),
   ]
 
   @Test("the advice of a report leads to a store that goes on", arguments: all)

@@ -133,13 +133,13 @@ import Testing
       options.rules = 1
       let store = try await ledger(log, options: options)
       try await store.send("a")
-      await #expect(throws: LogError.refused("The log has rules 1: it is sealed for newer ones.")) {
+      await #expect(throws: LogError.refused("The log has rules 1 already: it can be sealed only for newer rules.")) {
         try await log.seal(forRules: 1, reason: "no others")
       }
       let position = try await log.seal(forRules: 2, reason: "other rules")
       for await phase in store.logPhases() { if case .stopped(.newerRules) = phase { break } }
       #expect(try await log.snapshots?.newest()?.position == position)
-      await #expect(throws: LogError.refused("The log has rules 2: it is sealed for newer ones.")) {
+      await #expect(throws: LogError.refused("The log has rules 2 already: it can be sealed only for newer rules.")) {
         try await log.seal(forRules: 2, reason: "again")
       }
       await store.shutdown()

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Where the tool writes: standard output and error, or what a test reads.
+/// The tool's output: standard output and error, or memory, for tests.
 public final class Console: Sendable {
   @TaskLocal static var current = Console()
 
@@ -14,7 +14,7 @@ public final class Console: Sendable {
   private let isKept: Bool
   private let lines = Mutex(Lines())
 
-  /// - Parameter isKept: Whether what is written is kept, and not written.
+  /// - Parameter isKept: Whether lines are kept in memory instead of being written.
   public init(isKept: Bool = false) { self.isKept = isKept }
 
   public var printed: [String] { lines.withLock { $0.printed } }
@@ -34,11 +34,11 @@ public final class Console: Sendable {
   func print(_ line: String, terminator: String = "\n") throws(Failure) {
     if isKept { return lines.withLock { $0.printed.append(line) } }
     if let code = Self.write(line + terminator, to: 1) {
-      throw Failure.unwritten("Standard output takes nothing: \(String(cString: strerror(code))).")
+      throw Failure.unwritten("Standard output cannot be written to: \(String(cString: strerror(code))).")
     }
   }
 
-  /// What is reported from now on has none of the passwords in these arguments.
+  /// From now on, reports contain none of the passwords in these arguments.
   func hide(passwordsIn arguments: [String]) {
     lines.withLock { $0.passwords = Passwords(in: arguments) }
   }
@@ -50,10 +50,10 @@ public final class Console: Sendable {
     _ = Self.write(text + "\n", to: 2)
   }
 
-  /// Whether somebody looks who wants to know how far something is.
+  /// Whether progress is shown: standard error is a terminal.
   var showsProgress: Bool { !isKept && isatty(2) == 1 }
 
-  /// In place of what it said before.
+  /// Replaces the progress that was shown before.
   func progress(_ text: String) { _ = Self.write("\r\u{1B}[K\(visible(text))", to: 2) }
 
   /// Returns the number of the error if the text is not written in full.

@@ -2,12 +2,12 @@ import ArgumentParser
 import Foundation
 import PureduxLog
 
-/// Which of the logs are copied.
+/// The logs that are copied.
 struct Selection: ParsableArguments {
-  @Option(parsing: .unconditional, help: "Only those that begin with this text.")
+  @Option(parsing: .unconditional, help: "Only keys that begin with this text.")
   var prefix = ""
 
-  @Option(parsing: .unconditional, help: "Only the one of this key.")
+  @Option(parsing: .unconditional, help: "Only the log under this key.")
   var key: String?
 
   func validate() throws {
@@ -30,7 +30,7 @@ struct Selection: ParsableArguments {
 
   func report(_ report: LogCopyReport) throws {
     if Console.current.showsProgress { Console.current.progress("") }
-    Console.current.report("Logs: \(report.logs), entries: \(report.entries), of which were added: \(report.added).")
+    Console.current.report("Logs: \(report.logs), entries: \(report.entries), added: \(report.added).")
     for failure in report.failures { Console.current.report(visible(failure.description)) }
     if !report.failures.isEmpty { throw Failure.wrong("Logs that were left out: \(report.failures.count).") }
   }
@@ -40,7 +40,7 @@ struct Export: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Copies logs to a file.")
   @OptionGroup var source: Source
 
-  @Argument(help: "The file, which is replaced when the new one is whole.")
+  @Argument(help: "The file. An existing file is replaced when the new file is complete.")
   var file: String
 
   @OptionGroup var selection: Selection
@@ -61,25 +61,27 @@ struct Export: AsyncParsableCommand {
 
 struct Import: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Copies the logs of a file that `export` has made.",
-    discussion: "As `copy` does: it can be repeated, and a log that is there with anything else is refused.")
+    abstract: "Copies the logs of a file made by `export`.",
+    discussion: """
+      An import that was cut short goes on when it is called again. A log of the target that has other entries is refused.
+      """)
   @Argument(help: "The file.")
   var file: String
 
-  @Argument(help: "The directory, the cluster, or the database. A directory is made where there is none.")
+  @Argument(help: "The directory, the cluster, or the database. A missing directory is made.")
   var log: Place
 
   @Option(
     name: [.long, .customLong("schema")],
-    help: "On a cluster, the stream; in a database, the schema. It is made where it is not there.")
+    help: "On a cluster, the stream; in a database, the schema. It is made if it is missing.")
   var stream: String?
 
-  @Option(help: "On how many servers of a cluster the stream is that is made: 1 to 5.")
+  @Option(help: "The number of servers for a new stream of a cluster: 1 to 5.")
   var replicas = 3
 
   @OptionGroup var selection: Selection
 
-  @Option(parsing: .unconditional, help: "Why, for who reads the epoch that begins.")
+  @Option(parsing: .unconditional, help: "The reason, in the entry that begins the copy's epoch.")
   var reason = "imported"
 
   func run() async throws {
@@ -98,25 +100,25 @@ struct Copy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copies logs to another place.",
     discussion: """
-      A copy that was cut short goes on when it is called again; one of a log that has grown is completed. What is there \
-      under a key, and is no copy, is refused and not changed. No store may follow the copies meanwhile.
+      A copy that was cut short goes on when it is called again. If the source has grown, its new entries are added. A \
+      log of the target that is no copy is refused, and not changed. No store may follow the target meanwhile.
       """)
   @OptionGroup var source: Source
 
-  @Argument(help: "The directory, the cluster, or the database to copy to. A directory is made where there is none.")
+  @Argument(help: "The directory, the cluster, or the database to copy to. A missing directory is made.")
   var target: Place
 
   @Option(
     name: [.long, .customLong("target-schema")],
-    help: "On a cluster, the stream to copy to; in a database, the schema. It is made where it is not there.")
+    help: "On a cluster, the stream to copy to; in a database, the schema. It is made if it is missing.")
   var targetStream: String?
 
-  @Option(help: "On how many servers of a cluster the stream is that is made: 1 to 5.")
+  @Option(help: "The number of servers for a new stream of a cluster: 1 to 5.")
   var replicas = 3
 
   @OptionGroup var selection: Selection
 
-  @Option(parsing: .unconditional, help: "Why, for who reads the epoch that begins.")
+  @Option(parsing: .unconditional, help: "The reason, in the entry that begins the copy's epoch.")
   var reason = "copied"
 
   func validate() throws {

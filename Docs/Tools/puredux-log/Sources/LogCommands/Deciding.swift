@@ -5,15 +5,16 @@ struct Skip: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Decides that an entry is skipped, by every replica.",
     discussion: """
-      Prints the position of the decision. Skipping that takes the decision back. An entry that no version of the program \
-      can do without is refused, with the reason: one that the snapshot of a truncated log has.
+      Prints the position of the decision. To take the decision back, skip the entry at that position. A decision that \
+      no version of the program can carry out is refused, with the reason: for instance, if the log is truncated, and \
+      its snapshot has the entry.
       """)
   @OptionGroup var tree: Tree
 
   @Argument(help: "The position of the entry.")
   var position: UInt64
 
-  @Option(parsing: .unconditional, help: "Why, for who reads the log.")
+  @Option(parsing: .unconditional, help: "The reason, for readers of the log.")
   var reason: String
 
   func run() async throws {
@@ -25,15 +26,15 @@ struct Seal: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Seals a log for a program with newer rules.",
     discussion: """
-      Prints the position of the seal. Each store of the old program saves a snapshot there, and stops. Where none is \
-      open, the old program has to be started once more before the new one.
+      Prints the position of the seal. Each store of the old program saves a snapshot there, and stops. If no store of \
+      the log is open, start the old program once more before the new program.
       """)
   @OptionGroup var tree: Tree
 
   @Argument(help: "The rules that hold from here on.")
   var rules: UInt32
 
-  @Option(parsing: .unconditional, help: "Why, for who reads the log.")
+  @Option(parsing: .unconditional, help: "The reason, for readers of the log.")
   var reason: String
 
   func run() async throws {
@@ -43,11 +44,13 @@ struct Seal: AsyncParsableCommand {
 
 struct Epoch: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Begins an epoch: positions are of another past from here on.",
-    discussion: "For a log that was restored by other means than `import` and `copy`. Prints the epoch's number.")
+    abstract: "Begins an epoch: from here on, positions belong to another past.",
+    discussion: """
+      For a log that was restored by other means than `import` and `copy`. Prints the epoch's number, in hexadecimal.
+      """)
   @OptionGroup var tree: Tree
 
-  @Option(parsing: .unconditional, help: "Why, for who reads the log.")
+  @Option(parsing: .unconditional, help: "The reason, for readers of the log.")
   var reason: String
 
   func run() async throws {
@@ -57,11 +60,11 @@ struct Epoch: AsyncParsableCommand {
 
 struct Truncate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Removes the entries that the newest snapshot has, as far as the log does.",
+    abstract: "Removes the entries that the newest snapshot has.",
     discussion: """
-      They can be replayed no more. That the program can decode the snapshot is not known here: let its stores do this, \
-      if they can. Reads the log, and refuses while an entry of the snapshot is to be skipped. Prints the position of the \
-      snapshot.
+      Some of these entries may stay: a directory removes whole files. Removed entries can no longer be replayed. The \
+      tool cannot check that the program can decode the snapshot, so prefer `truncateLog()` of a store. Reads the whole \
+      log. Refused while an entry of the snapshot is to be skipped. Prints the position of the snapshot.
       """)
   @OptionGroup var tree: Tree
 
@@ -69,7 +72,7 @@ struct Truncate: AsyncParsableCommand {
     try await tree.withLog { log in
       guard let newest = try await log.snapshots?.newest() else { throw Failure.refused("There is no snapshot.") }
       guard case .state = newest.content, try await newest.position <= log.head() else {
-        throw Failure.refused("The snapshot at position \(newest.position) is not one to begin with.")
+        throw Failure.refused("No store can begin with the snapshot at position \(newest.position).")
       }
       for problem in try await log.verifyEntries().problems {
         switch problem {
@@ -81,21 +84,21 @@ struct Truncate: AsyncParsableCommand {
       try Console.current.print("\(newest.position)")
       guard tree.source.log.isCluster || tree.source.log.isDatabase else { return }
       // That is when `NATSLog` and `PostgreSQLLog` remove them, as long as their process lives.
-      Console.current.report("The entries go ten seconds later.")
+      Console.current.report("The entries are removed ten seconds later.")
       try await Task.sleep(for: .seconds(11))
     }
   }
 }
 
 struct Remove: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "Removes a log: its entries, its snapshot, all of it.")
+  static let configuration = CommandConfiguration(abstract: "Removes a log: its entries, its snapshot and its summary.")
   @OptionGroup var tree: Tree
 
-  @Flag(help: "It is meant.")
+  @Flag(help: "Confirms the removal.")
   var yes = false
 
   func validate() throws {
-    if !yes { throw ValidationError("What is removed is gone: add --yes.") }
+    if !yes { throw ValidationError("A removal cannot be undone: add --yes.") }
   }
 
   func run() async throws {

@@ -7,23 +7,24 @@ public struct LogTool: AsyncParsableCommand {
     commandName: "puredux-log",
     abstract: "Looks at the logs that stores follow, copies them, and decides about their entries.",
     discussion: """
-      A log is at a place: the directory of a FileLog, a file that `export` has made, which is only read, a cluster, \
-      nats://a:4222,nats://b:4222 (where the tool is built with the trait NATS), or a database, \
-      postgresql://boards@db/boards or "host=db dbname=boards" (with the trait PostgreSQL). A password in it is never \
-      shown; who looks at the processes of this machine sees it, but not one in a file of libpq's.
+      A log is at a place: the directory of a FileLog; a file made by `export`, which is read-only; a cluster, \
+      nats://a:4222,nats://b:4222 (if the tool is built with the trait NATS); or a database, \
+      postgresql://boards@db/boards or "host=db dbname=boards" (with the trait PostgreSQL). The tool never shows a \
+      password in it, but the list of processes of this machine does. A password in a file of libpq's is in neither.
 
-      A directory that a process has open is refused, also to be read: end the process, or let it export its logs. \
-      To open one sets a tail aside that a crash has left, as every process does.
+      A directory that a process has open is refused, even for reading: end the process, or let it export its logs. \
+      Opening a directory sets an incomplete tail aside that a crash has left, as every process does.
 
-      What is asked for goes to standard output, a line for each thing; all else to standard error. A character that \
-      acts on a terminal, or is not seen, is written out in a line, as \\n or \\u{202E}, and a backslash as two. \
-      `keys --null` prints keys as they are.
+      Results go to standard output, one per line; everything else goes to standard error. In a line, a character that \
+      controls a terminal or is invisible is escaped, as \\n or \\u{202E}, and a backslash is doubled. `keys --null` \
+      prints keys as they are.
 
       Options end at --, so that a key behind it may be any text: puredux-log show -- data --help
 
-      Exit codes: 0 done; 1 something is wrong with a log, or with a copy; 2 wrong usage; 3 the log is open elsewhere; \
-      4 it cannot be reached, or is full; 5 refused: there is no such log, entry or snapshot, or it is only read; 6 \
-      standard output takes nothing: it is full or closed. A decision is made all the same.
+      Exit codes: 0 done; 1 a log, a file or a copy has a fault; 2 wrong usage; 3 the directory is open in another \
+      process; 4 the log cannot be reached, or is full; 5 refused: there is no such log, entry or snapshot, the place is \
+      read-only, or the target of `export` is no regular file; 6 standard output is full or closed. With 6, a decision \
+      or a removal is made all the same.
       """,
     subcommands: [
       Keys.self, Show.self, Stat.self, Verify.self, Export.self, Import.self, Copy.self, Skip.self, Seal.self,
@@ -110,11 +111,13 @@ struct Failure: Error {
 
   init(_ error: LogError) {
     switch error {
-    case .inUse(let text): self.init(code: 3, text: text + " End the process that has it, or let that export its logs.")
+    case .inUse(let text):
+      self.init(code: 3, text: text + " End the process that has it open, or let that process export its logs.")
     case .unavailable(let text), .full(let text): self.init(code: 4, text: text)
     case .refused(let text): self.init(code: 5, text: text)
     case .removed: self.init(code: 5, text: "The log was removed.")
-    case .truncated(let first): self.init(code: 1, text: "Entries were removed; the first one left is \(first).")
+    case .truncated(let first):
+      self.init(code: 1, text: "Entries were removed by a truncation: the first entry left is \(first).")
     case .damaged(let position, let text): self.init(code: 1, text: "At position \(position): \(text)")
     }
   }

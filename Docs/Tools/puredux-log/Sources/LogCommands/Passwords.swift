@@ -1,6 +1,6 @@
 /// The passwords in the places that the tool was called with, which are not shown.
 struct Passwords: Sendable {
-  /// As they are written, with what is around them.
+  /// The passwords as they are written, with the text around them, and the texts that replace them.
   private var texts: [(text: String, shown: String)] = []
 
   init(in arguments: [String]) {

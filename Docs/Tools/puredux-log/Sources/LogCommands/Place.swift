@@ -19,7 +19,7 @@ struct Place: ExpressibleByArgument {
     text = argument
   }
 
-  /// In either of the forms that libpq takes; what is there as a file is none.
+  /// Whether it has either of the forms that libpq takes. An existing file is no database.
   var isDatabase: Bool {
     if ["postgresql://", "postgres://"].contains(where: { text.hasPrefix($0) }) { return true }
     return text.prefixMatch(of: /\s*[a-z_]+\s*=/) != nil && !FileManager.default.fileExists(atPath: text)
@@ -89,7 +89,7 @@ struct Place: ExpressibleByArgument {
     var isDirectory: ObjCBool = false
     let isThere = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
     if isThere, !isDirectory.boolValue { return try await LogArchive(path: text) }
-    // A `FileLog` makes its directory: what somebody has misspelt is not to be made.
+    // A `FileLog` makes its directory: a misspelt directory is not to be made.
     let isLog = FileManager.default.fileExists(atPath: text + "/lock")
     let isEmpty = isThere && (try? FileManager.default.contentsOfDirectory(atPath: text).isEmpty) == true
     let isMade = if case .new = use { !isThere || isEmpty } else { false }

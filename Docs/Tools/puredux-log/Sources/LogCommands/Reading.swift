@@ -7,10 +7,10 @@ struct Keys: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Lists the keys of the logs.")
   @OptionGroup var source: Source
 
-  @Option(parsing: .unconditional, help: "Only those that begin with this text.")
+  @Option(parsing: .unconditional, help: "Only keys that begin with this text.")
   var prefix = ""
 
-  @Flag(help: "Each as it is, with a zero byte behind it, for a loop that reads until that.")
+  @Flag(help: "Prints each key as it is, followed by a zero byte, for loops of a shell.")
   var null = false
 
   func run() async throws {
@@ -35,16 +35,16 @@ struct Keys: AsyncParsableCommand {
 struct Show: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Shows the entries of a log.",
-    discussion: "Position, sort and what it says, with tabs between: actions as text where they are, or in base 64.")
+    discussion: "Prints position, sort, details and actions, with tabs between. An action that is no text is in base 64.")
   @OptionGroup var tree: Tree
 
-  @Option(help: "Only those behind this position.")
+  @Option(help: "Only entries behind this position.")
   var after: UInt64 = 0
 
-  @Flag(help: "Each as an object of JSON.")
+  @Flag(help: "Prints each entry as a JSON object.")
   var json = false
 
-  @Flag(help: "Waits for those that come, until it is interrupted.")
+  @Flag(help: "Waits for further entries, until it is interrupted.")
   var follow = false
 
   func run() async throws {
@@ -76,14 +76,14 @@ struct Show: AsyncParsableCommand {
 
 struct Stat: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Says of each log where it ends, and what its snapshot is of.",
+    abstract: "Prints the last position of each log, and its snapshot.",
     discussion: """
-      Key, last position, and of the snapshot position, bytes, actions, skipped, rules, and epoch in hexadecimal; - for \
-      none.
+      Prints the key and the last position, and the snapshot's position, bytes, actions, skipped actions, rules, and \
+      epoch in hexadecimal, separated by tabs. Without a snapshot, it prints - instead.
       """)
   @OptionGroup var source: Source
 
-  @Option(parsing: .unconditional, help: "Only those that begin with this text.")
+  @Option(parsing: .unconditional, help: "Only keys that begin with this text.")
   var prefix = ""
 
   func run() async throws {
@@ -106,7 +106,7 @@ struct Stat: AsyncParsableCommand {
       }
       return (count, wrong)
     }
-    if wrong > 0 { throw Failure.wrong("Logs: \(count), of which cannot be read: \(wrong).") }
+    if wrong > 0 { throw Failure.wrong("Logs: \(count). Logs that cannot be read: \(wrong).") }
   }
 
   private func line(_ key: String, _ log: any OrderedLog) async throws(LogError) -> String {
@@ -128,10 +128,11 @@ struct Stat: AsyncParsableCommand {
 
 struct Verify: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Reads all that logs have, and says what a store would stop at.",
+    abstract: "Reads logs as a whole, and prints the faults at which a store would stop.",
     discussion: """
-      Checksums, the form of entries and snapshots, whether entries follow one another as those who wrote them have \
-      seen them, and whether what was decided can be carried out. What actions and states mean only their program knows: try it with `verifyReplay`.
+      Checks checksums, the form of entries and snapshots, whether entries follow one another as their writers have seen \
+      them, and whether decisions can be carried out. Only the program knows the meaning of actions and states: check \
+      that with `verifyReplay`.
       """)
   @OptionGroup var source: Source
 
@@ -171,8 +172,8 @@ struct Verify: AsyncParsableCommand {
       for key in missing { Console.current.report("There is no log under the key \(column(key)).") }
       return (count, wrong)
     }
-    guard wrong == 0 else { throw Failure.wrong("Logs: \(count), of which are not as they should be: \(wrong).") }
-    Console.current.report("Logs: \(count), all as they should be.")
+    guard wrong == 0 else { throw Failure.wrong("Logs: \(count). Logs with faults: \(wrong).") }
+    Console.current.report("Logs: \(count), without a fault.")
   }
 }
 
