@@ -35,7 +35,9 @@ struct Keys: AsyncParsableCommand {
 struct Show: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Shows the entries of a log.",
-    discussion: "Prints position, sort, details and actions, with tabs between. Actions without text form are in base 64.")
+    discussion: """
+      Prints position, sort, details and actions, with tabs between. An action that is no text is in base 64.
+      """)
   @OptionGroup var tree: Tree
 
   @Option(help: "Only entries behind this position.")
