@@ -2,8 +2,8 @@ public import Puredux
 public import PureduxLog
 public import ServiceLifecycle
 
-/// Shuts down a store or a directory of stores when the process is asked to terminate: what was accepted is committed,
-/// sequences end after their last state, and effects get the time to finish that they are given.
+/// Shuts down a store or a directory of stores when the process is asked to terminate: accepted actions are committed,
+/// sequences end after their last state, and effects have a limited time to finish.
 ///
 ///     let stores = StoreService(directory)
 ///     let group = ServiceGroup(
@@ -11,21 +11,21 @@ public import ServiceLifecycle
 ///       logger: logger)
 ///     try await group.run()
 ///
-/// A service group shuts its services down one after the other, from the last to the first. What is shut down first
-/// does not matter here: a log is closed when the stores that follow it have ended, whichever comes first in the array.
-/// The server's streams end with their stores; where the server is shut down first, have them end by themselves
-/// (`states().cancelOnGracefulShutdown()`), as it waits for them.
+/// A service group shuts its services down one after the other, from the last to the first. The order of stores and logs
+/// in the array does not matter: a log is closed when the stores that follow it have ended. A stream of the server ends
+/// with its store. If the server comes after the store in the array, it is shut down first, and waits for its streams:
+/// end these by `states().cancelOnGracefulShutdown()`.
 public final class StoreService: Service {
   private let end: @Sendable () async -> Void
 
-  /// - Parameter interceptors: What becomes of the effects that run: by default they have ten seconds to finish.
+  /// - Parameter interceptors: How the running effects end: by default they have ten seconds to finish.
   public init<State: Sendable, Action: Sendable>(
     _ store: RootStore<State, Action>, interceptors: InterceptorShutdown = .finish(within: .seconds(10))
   ) {
     end = { await store.shutdown(interceptors: interceptors) }
   }
 
-  /// The directory says what becomes of the effects of its stores.
+  /// The `interceptors:` of the directory decide how the effects of its stores end.
   public init<Key: Hashable & Sendable, State: Sendable, Action: Sendable>(
     _ directory: StoreDirectory<Key, State, Action>
   ) {
@@ -37,12 +37,12 @@ public final class StoreService: Service {
     await shutdown()
   }
 
-  /// What `run()` does in the end, and on to its end even if the caller is cancelled. Can be called at any time, and
-  /// more than once; returns when it is done, except for an effect of the store that calls this.
+  /// Shuts the stores down, as `run()` does at its end, even if the caller is cancelled. Can be called at any time, and
+  /// more than once. Returns when the stores have ended, or earlier if an effect of the store calls it.
   public func shutdown() async { await Task { [end] in await end() }.value }
 }
 
-/// Closes a log when the stores that follow it have ended: it shuts these down itself if they have not been.
+/// Closes a log when the stores that follow it have ended. It shuts down the stores that are still open.
 public final class LogService: Service {
   private let once: Once
 
@@ -77,7 +77,7 @@ public final class LogService: Service {
   public func shutdown() async { await once.run() }
 }
 
-/// Something that is done once, however many ask for it, and on to its end even if they are cancelled.
+/// Work that is done once, however many callers request it, even if they are cancelled.
 private actor Once {
   private let body: @Sendable () async -> Void
   private var task: Task<Void, Never>?

@@ -181,7 +181,7 @@ import Testing
       let redirection = sink == .full ? " >/dev/full" : sink == .closed ? " >&-" : ""
       for command in [
         #"keys "$1""#, #"keys --null "$1""#, #"stat "$1""#, #"show "$1" boards/1"#, #"show --json "$1" boards/1"#,
-        "--help", "help copy", #"skip "$1" boards/1 1 --reason none"#, #"seal "$1" boards/1 1 --reason none"#,
+        "--help", "help copy", #"skip "$1" boards/1 3 --reason none"#, #"seal "$1" boards/1 1 --reason none"#,
         #"epoch "$1" boards/1 --reason none"#, #"truncate "$1" rooms/1"#,
       ] {
         let result = try shell("puredux-log " + command + redirection, path, hasClosedPipe: sink == .closedPipe)
