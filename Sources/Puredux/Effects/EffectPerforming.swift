@@ -127,14 +127,13 @@ extension TreeEffects {
     carryOut(slot.scheduler.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
-  /// - Parameter isAtOnce: Whether effects are started now, and not at the end of the commit in progress. If so, this
-  ///   can be called from anywhere.
+  /// Starts effects at the end of the commit in progress, and so only on the tree's executor. Cancelling and leaving out
+  /// can be done from anywhere.
   fileprivate func carryOut(
     _ steps: [EffectScheduler<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
-    isAtOnce: Bool = false, turnedAway: () -> Void = {}
+    turnedAway: () -> Void = {}
   ) {
     func start(_ body: @escaping ClosureEffect.Body) {
-      if isAtOnce { return self.start(body, of: node) }
       startLater(of: node, making: { ClosureEffect(of: $0, body) })
     }
     for step in steps {
@@ -152,11 +151,12 @@ extension TreeEffects {
   private func run(
     _ effect: IdentifiedEffect, in slot: EffectSlots.Slot, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
-    await effect.run(within: running, of: node) { [self] in
+    await effect.run(within: running, of: node) {
+      slot.scheduler.withLock { !$0.endedAlone(effect) }
+    } ended: { [self] in
       // Nothing begins behind it when the store has closed, even if its end has not come to the effects yet.
       let isLast = node.hasEnded
-      let steps = slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }
-      carryOut(steps, in: slot, of: node, isAtOnce: true)
+      carryOut(slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
     }
   }
 
@@ -170,7 +170,12 @@ extension TreeEffects {
       let now = max(settings.clock.now, reached)
       switch slot.scheduler.withLock({ $0.timerWoke(timer, at: now) }) {
       case .end: return
-      case .run(let effect): return await run(effect, in: slot, within: running, of: node)
+      case .begin:
+        let effect = await Waiter<IdentifiedEffect?>.wait { waiter in
+          node.place(
+            .closure { _ in waiter.resume(returning: slot.scheduler.withLock { $0.begin(timer, at: now) }) })
+        }
+        if let effect { return await run(effect, in: slot, within: running, of: node) }
       case .sleep(let time):
         await settings.clock.wait(until: time, in: running)
         if Task.isCancelled { return }
@@ -200,8 +205,11 @@ extension IdentifiedEffect {
   /// Does the work, and reports its end in its turn: what the work has dispatched can be revoked until it is committed,
   /// so the end takes its place behind those actions. The effect leaves its id before its runner counts it as ended,
   /// and before a caller that waits for it goes on.
+  ///
+  /// - Parameter needsTurn: Whether the end has to have a place in the order even if nothing was dispatched.
   func run(
-    within running: RunningEffect, of node: any AnyStoreNode, ended: @escaping @Sendable () -> Void
+    within running: RunningEffect, of node: any AnyStoreNode, needsTurn: () -> Bool = { false },
+    ended: @escaping @Sendable () -> Void
   ) async {
     running.endIsTaken()
     await run(within: running)
@@ -214,7 +222,7 @@ extension IdentifiedEffect {
     // The actions that the effect dispatched may still have to be committed, or to be revoked. Also, an effect that
     // performs an action rests while the action's effects work. If the end has a place in the order, there is no moment
     // at which none of them seems to work.
-    if hasDispatched || part != nil { node.place(.closure { _ in end() }) } else { end() }
+    if hasDispatched || part != nil || needsTurn() { node.place(.closure { _ in end() }) } else { end() }
   }
 }
 

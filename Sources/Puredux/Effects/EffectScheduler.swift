@@ -25,7 +25,8 @@ struct EffectScheduler<Work: ScheduledWork> {
   /// What a timer does next.
   enum TimerStep {
     case sleep(until: Duration)
-    case run(Work)
+    /// Call `begin`, in the commit order.
+    case begin
     case end
   }
 
@@ -189,7 +190,15 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps + startWaiting()
   }
 
+  /// Work has ended. In the commit order: a commit in progress may cancel the effects that it has added.
   mutating func ended(_ work: Work) -> [Step] { removeRunning(work.place) != nil ? startWaiting() : [] }
+
+  /// Forgets work that has ended, unless other work waits: then `ended` is to be called.
+  mutating func endedAlone(_ work: Work) -> Bool {
+    guard waiting.isEmpty else { return false }
+    _ = removeRunning(work.place)
+    return true
+  }
 
   private mutating func removeRunning(_ place: Int) -> Work? {
     guard let work = running.removeValue(forKey: place) else { return nil }
@@ -234,22 +243,28 @@ struct EffectScheduler<Work: ScheduledWork> {
   /// What a timer is to do, when it starts and whenever it wakes.
   mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {
     if let held = debounced, held.timer.task === timer {
-      guard held.time <= now else {
-        debounced?.timer.wakes = held.time
-        return .sleep(until: held.time)
-      }
-      debounced = nil
-      begin(held.work)
-      return .run(held.work)
-    }
-    guard let (held, interval) = throttled, held.timer.task === timer else { return .end }
-    guard held.time <= now else {
-      throttled?.held.timer.wakes = held.time
+      if held.time <= now { return .begin }
+      debounced?.timer.wakes = held.time
       return .sleep(until: held.time)
     }
+    guard let held = throttled?.held, held.timer.task === timer else { return .end }
+    if held.time <= now { return .begin }
+    throttled?.held.timer.wakes = held.time
+    return .sleep(until: held.time)
+  }
+
+  /// Begins a timer's effect. In the commit order: a commit in progress may cancel the effects that it has added.
+  /// Nil if there is none any more, or its time has not come.
+  mutating func begin(_ timer: Work, at now: Duration) -> Work? {
+    if let held = debounced, held.timer.task === timer, held.time <= now {
+      debounced = nil
+      begin(held.work)
+      return held.work
+    }
+    guard let (held, interval) = throttled, held.timer.task === timer, held.time <= now else { return nil }
     throttled = nil
     begin(held.work, throttling: interval, at: now)
-    return .run(held.work)
+    return held.work
   }
 
   private mutating func begin(_ work: Work) {

@@ -64,7 +64,7 @@ private struct Jobs {
   private mutating func wake(_ timer: Job) {
     switch machine.timerWoke(timer, at: now) {
     case .sleep(let until): timers.append((timer, until))
-    case .run(let job): begin(job)
+    case .begin: if let job = machine.begin(timer, at: now) { begin(job) }
     case .end: break
     }
   }
@@ -100,6 +100,42 @@ private struct Jobs {
     #expect(jobs.begun == [1])
     #expect(jobs.leftOut == [2, 3])
     #expect(jobs.machine.count == 0)
+  }
+
+  @Test(arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1)])
+  func `an end behind which another waits has a place in the order, where the other may have been cancelled`(
+    policy: EffectPolicy
+  ) throws {
+    var jobs = Jobs()
+    jobs.add(1, policy)
+    jobs.add(2, policy)
+    let firstEndedAlone = try jobs.machine.endedAlone(#require(jobs.running[1]))
+    #expect(!firstEndedAlone)
+    #expect(jobs.begun == [1])
+    // The commit that has added the second cancels it.
+    jobs.add(3, .latest)
+    jobs.end(1)
+    #expect(jobs.begun == [1, 3])
+    let thirdEndedAlone = try jobs.machine.endedAlone(#require(jobs.running[3]))
+    #expect(thirdEndedAlone)
+    #expect(jobs.machine.count == 0)
+  }
+
+  @Test(arguments: [
+    EffectPolicy.debounced(for: .seconds(1)), .throttled(for: .seconds(1), latest: true),
+  ])
+  func `a timer's effect begins in its place in the order, where it may have been cancelled`(policy: EffectPolicy) {
+    let (first, second, timer) = (Job(1), Job(2), Job(-1))
+    var machine = EffectScheduler<Job>()
+    if case .throttled = policy { _ = machine.add(first, policy, at: .zero) { timer } }
+    _ = machine.add(second, policy, at: .zero) { timer }
+    var hasTurn = false
+    if case .begin = machine.timerWoke(timer, at: .seconds(1)) { hasTurn = true }
+    #expect(hasTurn)
+    _ = machine.cancelAll()
+    let begun = machine.begin(timer, at: .seconds(1))
+    #expect(begun == nil)
+    #expect(machine.count == 0)
   }
 
   @Test func `an earlier time takes the place of a later one`() {

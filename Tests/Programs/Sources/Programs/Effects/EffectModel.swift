@@ -96,6 +96,8 @@ struct EffectModel {
     var isCancelled = false
     /// How many commits of this phase there were when all was over.
     var overAt: Int?
+    /// Whether its caller still waited then.
+    var wasAwaited = false
     /// Whether its caller has gone on.
     var isDone = false
   }
@@ -121,6 +123,8 @@ struct EffectModel {
   private var performances: [Performance] = []
   /// The tasks that are cancelled, by their steps.
   private var cancelledTasks: Set<Int> = []
+  /// Whether an effect gives its next action as soon as its last one is committed.
+  private var someoneGoesOn = false
   /// Whether a commit is in progress, and the performance that it belongs to.
   private var isCommitting = false
   private var committedPerformance: Int?
@@ -331,7 +335,19 @@ struct EffectModel {
   private mutating func noteWhatIsOver() {
     for place in performances.indices where performances[place].overAt == nil && isOver(place) {
       performances[place].overAt = phase.commits.count
+      performances[place].wasAwaited = isAwaited(place)
+      // Its caller goes on, and so does the effect whose action or end this results from.
+      let isAnotherEnding = queue.contains { item in
+        if case .end(let effect) = item { effects[effect].slot != nil } else { false }
+      }
+      if performances[place].wasAwaited, someoneGoesOn || isAnotherEnding { isAmbiguous = true }
     }
+  }
+
+  private func isAwaited(_ performance: Int) -> Bool {
+    guard case .effect(let effect) = performances[performance].caller else { return true }
+    if case .performing(performance, _) = effects[effect].status { return true }
+    return false
   }
 
   /// Lets the callers go on whose performances are over. False if there are none.
@@ -349,6 +365,8 @@ struct EffectModel {
         perform(step: step, gift: gift + 1)
         if performances.count == count { continue }
       case .effect(let effect):
+        // One that a later commit has cancelled may have gone on before that.
+        if isLate, performances[place].wasAwaited { isAmbiguous = true }
         guard case .performing(place, let next) = effects[effect].status else { continue }
         work(effect, from: next, isAlone: true)
       }
@@ -543,34 +561,68 @@ struct EffectModel {
         effects[effect].status = .following(count, next: place + 1)
         return
       case .dispatch(let action):
+        noteRace(of: effect)
         queue.append(
           .action(
             commit(of: action, to: store, by: effect, place), by: effect, of: effects[effect].performance))
       case .send(let action, let target):
         if !isAlone { isAmbiguous = true }
-        drain()
-        if effects[effect].status == .over { return }
+        guard drain(before: parts[place...], by: effect) else { return }
         if isAlive[target] || isFinishing[target] && isFinishing[store] {
-          commit(commit(of: action, to: target, by: effect, place))
-          drain()
+          let action = commit(of: action, to: target, by: effect, place)
+          guard drain(action, before: parts[(place + 1)...], by: effect) else { return }
         }
-        if effects[effect].status == .over { return }
       case .perform(let action, let target):
         if !isAlone { isAmbiguous = true }
-        drain()
-        if effects[effect].status == .over { return }
+        guard drain(before: parts[place...], by: effect) else { return }
         guard isAlive[target] || isFinishing[target] && isFinishing[store] else { continue }
         performances.append(Performance(caller: .effect(effect)))
         effects[effect].status = .performing(performances.count - 1, next: place + 1)
-        commit(commit(of: action, to: target, by: effect, place), of: performances.count - 1)
-        drain()
+        let action = commit(of: action, to: target, by: effect, place)
+        _ = drain(action, of: performances.count - 1, before: parts[(place + 1)...], by: effect)
         return
       case .fail: return fail(effect, key)
       case .linger: break
       }
     }
+    if effects[effect].slot != nil { noteRace(of: effect) }
     effects[effect].status = .ending
     queue.append(.end(effect))
+  }
+
+  /// Commits an effect's action, if it gives one, and the queued ones. Returns whether the effect goes on.
+  ///
+  /// An effect goes on at once with its next part. If a place behind its last commit cancels it, that part may come
+  /// before the place or behind it.
+  private mutating func drain(
+    _ action: EffectCommit? = nil, of performance: Int? = nil, before parts: ArraySlice<EffectProgram.Part>,
+    by effect: Int
+  ) -> Bool {
+    if effects[effect].status == .over { return false }
+    let outer = someoneGoesOn
+    defer { someoneGoesOn = outer }
+    switch parts.first(where: { if case .linger = $0 { false } else { true } }) {
+    case .dispatch, .send, .perform, .fail: someoneGoesOn = true
+    case nil: if effects[effect].slot != nil { someoneGoesOn = true }
+    case .sleep, .follow, .linger: break
+    }
+    if let action { commit(action, of: performance) }
+    drain()
+    guard effects[effect].status == .over else { return true }
+    if someoneGoesOn, !parts.isEmpty { isAmbiguous = true }
+    return false
+  }
+
+  /// An effect, or a caller that goes on, gives an action while others do: any of them may be first.
+  private mutating func noteRace(of effect: Int?) {
+    let others = queue.contains { item in
+      switch item {
+      case .action(_, by: let other, of: _): other != effect || other == nil
+      case .end(let other): other != effect && effects[other].slot != nil
+      case .withdraw: false
+      }
+    }
+    if someoneGoesOn || others { isAmbiguous = true }
   }
 
   private func commit(of action: Int, to store: Int, by effect: Int, _ place: Int) -> EffectCommit {
@@ -588,6 +640,7 @@ struct EffectModel {
       return
     }
     if let action = work.catching {
+      noteRace(of: effect)
       let commit = EffectCommit(
         store: effects[effect].store, action: action, cause: .caught(key), carried: effects[effect].carried)
       queue.append(.action(commit, by: effect, of: effects[effect].performance))
@@ -620,7 +673,10 @@ struct EffectModel {
       phase.entries[key] = count > 1 ? count - 1 : nil
       if !isCommitting || effects[effect].beganAt != position { phase.maybe.insert(key) }
     }
-    if case .performing(let performance, _) = effects[effect].status { queue.append(.withdraw(performance)) }
+    if case .performing(let performance, _) = effects[effect].status {
+      noteRace(of: nil)
+      queue.append(.withdraw(performance))
+    }
     effects[effect].status = .over
     if let key = effects[effect].slot { slots[key]?.unfinished.removeAll { $0 == effect } }
   }
