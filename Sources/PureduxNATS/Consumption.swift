@@ -30,14 +30,17 @@
     /// Since when nothing has come though there is more.
     private var behind: ContinuousClock.Instant?
 
-    /// How many consumers in a row were alive, but sent none of the existing entries.
+    /// How many consumers in a row were alive, and said that they had sent everything, but sent none of the existing
+    /// entries.
     private(set) var starvations = 0
+    /// Whether the present consumer has said that it has sent everything, though more is known.
+    private var isIdle = false
     /// Whether the servers have said that the present consumer is made.
     private var isMade = false
     /// How long what is there may take to come: twice as long with each consumer that has sent nothing, as a slow
     /// connection is no reason to begin anew again and again.
     private var arrivalLimit = Consumption.shortestArrival
-    static let shortestArrival = Duration.seconds(1)
+    private static let shortestArrival = Duration.seconds(1)
 
     /// After how many entries, or bytes, who waits is woken though more is right behind.
     private static let batchCount = 256
@@ -56,7 +59,7 @@
       question = nil
       heard = now
       behind = nil
-      isMade = false
+      (isMade, isIdle) = (false, false)
     }
 
     /// The servers have made it. From now on it is to be heard.
@@ -93,12 +96,8 @@
         }
         guard let reply else {
           // The heartbeat of an idle consumer. All its messages have arrived, as they keep their order.
-          guard lastSent == number, records.isEmpty, let behind, now - behind >= Self.shortestArrival else {
-            return .nothing
-          }
-          starvations += 1
-          lose()
-          return .isLost
+          if lastSent == number, behind != nil { isIdle = true }
+          return .nothing
         }
         question = reply
         // The server sends no more until what waits has been handed out.
@@ -110,7 +109,7 @@
         }
         number = place.number
         behind = nil
-        starvations = 0
+        (starvations, isIdle) = (0, false)
         arrivalLimit = Self.shortestArrival
         guard place.position > position else { return .nothing }
         position = place.position
@@ -156,6 +155,7 @@
       let isLate = behind.map { now - $0 > arrivalLimit } ?? false
       guard isLate || now - heard > silence else { return false }
       if isLate { arrivalLimit = min(arrivalLimit * 2, .seconds(60)) }
+      if isLate, isIdle { starvations += 1 }
       lose()
       return true
     }

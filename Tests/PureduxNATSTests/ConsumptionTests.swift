@@ -124,29 +124,47 @@
       #expect(last == .hasRecords)
     }
 
-    @Test("a consumer whose heartbeats say that it has sent everything is replaced, though entries are there")
-    func starved() {
+    /// What becomes of consumers that each send the entry at position 9 so long after they are made, with a heartbeat
+    /// every two seconds until then.
+    private func consume(each delay: Duration) -> (consumption: Consumption, arrival: Duration?, starved: Duration?) {
       var consumption = Consumption(after: 0)
-      var (begun, longest) = (Duration.zero, Duration.zero)
+      var begun = Duration.zero
+      var starved: Duration?
       for tick in 0..<1200 {
         let time = Duration.milliseconds(250) * tick
         let now = Self.start + time
         if consumption.token == nil {
-          longest = max(longest, time - begun)
           begun = time
           consumption.begin(UInt64(tick + 1), at: now)
           consumption.made(UInt64(tick + 1), at: now)
-        }
-        // One every two seconds.
-        if let token = consumption.token, (time - begun) / .milliseconds(250) > 0, tick % 8 == 0 {
+        } else if let token = consumption.token, time - begun >= delay {
+          if consumption.take(Self.entry(9, 1), under: token, at: now) == .hasRecords {
+            return (consumption, time, starved)
+          }
+        } else if let token = consumption.token, (time - begun).components.seconds % 2 == 0, tick % 4 == 0 {
           _ = consumption.take(Inbox.Message(kind: .status(100, reply: nil, lastSent: 0)), under: token, at: now)
         }
         _ = consumption.look(at: now, known: 9, silence: .seconds(5))
+        if consumption.starvations > 2 { starved = starved ?? time }
       }
-      #expect(max(longest, .milliseconds(250) * 1200 - begun) <= .seconds(4))
-      #expect(consumption.starvations > 2)
-      _ = consumption.take(Self.entry(9, 1), under: consumption.token ?? 0, at: Self.start + .seconds(300))
+      return (consumption, nil, starved)
+    }
+
+    @Test("a consumer that lives and sends nothing is replaced, though entries are there, and the third one is told")
+    func starved() throws {
+      var (consumption, arrival, starved) = consume(each: .seconds(1000))
+      #expect(arrival == nil)
+      #expect(try #require(starved) <= .seconds(20))
+      let token = try #require(consumption.token)
+      _ = consumption.take(Self.entry(9, 1), under: token, at: Self.start + .seconds(300))
       #expect(consumption.starvations == 0)
+    }
+
+    @Test("a consumer that is slower than a heartbeat gets to send", arguments: [0, 1, 2, 3, 5, 7])
+    func slow(seconds: Int) throws {
+      let (_, arrival, starved) = consume(each: .seconds(seconds))
+      #expect(try #require(arrival) <= .seconds(20))
+      #expect(starved == nil)
     }
 
     @Test("silence, and an entry that is there and does not come, need a new consumer")
