@@ -101,6 +101,7 @@ private func report<State, Action>(
   let found = LockedValue((position: start, rejected: UInt64(0), first: UInt64?.none, reports: [String]()))
   var options = program.options
   options.opensWhereStopped = true
+  options.isTrial = true
   options.ignoresSnapshots = false
   options.snapshotBytes = nil
   options.recoveryDirectory = nil

@@ -30,6 +30,13 @@ private struct Applying {
     decisions = LogEntry.skipped(by: self.found)
   }
 
+  /// As if the decision were taken back at the end of the log.
+  mutating func disregard(_ decision: UInt64) {
+    var end = UInt64.max
+    while found[end] != nil { end -= 1 }
+    find([end: decision])
+  }
+
   /// Whether a snapshot of the present state may be begun with: it lies behind the decisions that it obeys, as states
   /// before them are not compared.
   var canSave: Bool { canSave(at: fold.position) }
@@ -743,6 +750,13 @@ private struct Summarizing: Sendable {
     if find(try await decisions(behind: applied), about: decision) { return true }
     guard let covering = try await log.covering(position) else { return false }
     let reason = "The snapshot at position \(covering.snapshot) has the entry, and the log was truncated."
+    let report = LogReport.takenBack(
+      key: log.name, position: position, decision: decision, snapshot: covering.snapshot)
+    if options.isTrial {
+      options.reporting(report)
+      applying.withLock { $0.disregard(decision) }
+      return true
+    }
     do throws(LogError) {
       try await log.takeBack(decision, reason: reason)
     } catch {
@@ -750,8 +764,7 @@ private struct Summarizing: Sendable {
       if case .refused = error { return false }
       throw error
     }
-    options.reporting(
-      .takenBack(key: log.name, position: position, decision: decision, snapshot: covering.snapshot))
+    options.reporting(report)
     return find(try await decisions(behind: applied), about: decision)
   }
 

@@ -389,7 +389,7 @@ import Testing
     for isNewer in [false, true] {
       let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
       let entries = try await Self.fill(log, truncates: true)
-      await #expect(throws: LogCopyError.self) { try await log.copy(to: SavingNothingLog(copy)) }
+      await #expect(throws: LogCopyError.self) { try await log.copy(to: SavingNothingLog(log: copy)) }
       let head = try await copy.head()
       #expect(head > 1)
       if isNewer {
@@ -984,7 +984,7 @@ final class GappedLog: OrderedLog, SnapshotStore {
 }
 
 /// A log that takes some entries and no more, as it goes away.
-final class CutLog: OrderedLog {
+final class CutLog: LogAround {
   enum Fault: CaseIterable, Sendable {
     /// The last entry is not there.
     case lost
@@ -994,7 +994,7 @@ final class CutLog: OrderedLog {
     case repeated
   }
 
-  private let log: any OrderedLog
+  let log: any OrderedLog
   private let left: LockedValue<Int>
   private let fault: Fault
 
@@ -1003,9 +1003,6 @@ final class CutLog: OrderedLog {
     self.fault = fault
     left = LockedValue(fault == .repeated ? count + 1 : count)
   }
-
-  var name: String? { log.name }
-  var snapshots: (any SnapshotStore)? { log.snapshots }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let isLast = left.withLock { left in
@@ -1021,25 +1018,16 @@ final class CutLog: OrderedLog {
     case (true, _): Task { outcome(.failure(.unavailable("It is away."))) }
     }
   }
-
-  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
 /// Logs, one of which is removed when its entries are read.
 private struct RemovedLogs: LogDirectory {
-  private struct Removed: OrderedLog {
+  private struct Removed: LogAround {
     let log: any OrderedLog
 
-    func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-      log.append(entry, outcome: outcome)
-    }
     func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
       AsyncThrowingStream { throw LogError.removed }
     }
-    func head() async throws(LogError) -> UInt64 { try await log.head() }
-    func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
   }
 
   private let logs: MemoryLogs
@@ -1054,27 +1042,19 @@ private struct RemovedLogs: LogDirectory {
 }
 
 /// A log whose snapshots are away.
-private struct SavingNothingLog: OrderedLog, SnapshotStore {
-  private let log: any OrderedLog
-
-  init(_ log: any OrderedLog) { self.log = log }
+private struct SavingNothingLog: LogAround, SnapshotStore {
+  let log: any OrderedLog
 
   var snapshots: (any SnapshotStore)? { self }
 
-  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    log.append(entry, outcome: outcome)
-  }
-  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
   func newest() async throws(LogError) -> LogSnapshot? { nil }
   func save(_ snapshot: LogSnapshot) async throws(LogError) { throw .unavailable("They are away.") }
   func replace(with snapshot: LogSnapshot) async throws(LogError) { try await save(snapshot) }
 }
 
 /// A log that something is done with before its entries are read, the first time, the second, and so on.
-private final class MeanwhileLog: OrderedLog {
-  private let log: any OrderedLog
+private final class MeanwhileLog: LogAround {
+  let log: any OrderedLog
   private let body: @Sendable (Int) async throws -> Void
   private let readings = LockedValue(0)
 
@@ -1082,12 +1062,6 @@ private final class MeanwhileLog: OrderedLog {
     (self.log, self.body) = (log, body)
   }
 
-  var name: String? { log.name }
-  var snapshots: (any SnapshotStore)? { log.snapshots }
-
-  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    log.append(entry, outcome: outcome)
-  }
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
     let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
     let reading = readings.withLock { readings in
@@ -1106,8 +1080,6 @@ private final class MeanwhileLog: OrderedLog {
     continuation.onTermination = { _ in task.cancel() }
     return stream
   }
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
 /// A log that takes small entries only.

@@ -79,36 +79,25 @@ import Testing
 }
 
 /// A log in memory that has others' entries before and behind the next one that it is given, and refuses some.
-private final class SurroundingLog: OrderedLog, SnapshotStore {
+private final class SurroundingLog: LogAround {
   typealias Neighbors = @Sendable (_ position: UInt64) -> (before: [[UInt8]], behind: [[UInt8]])
 
-  private let memory = MemoryLog()
+  let log: any OrderedLog = MemoryLog()
   private let next = LockedValue<Neighbors?>(nil)
   /// An entry with this text is refused.
   let refusal = LockedValue<String?>(nil)
 
   func surround(_ neighbors: @escaping Neighbors) { next.withLock { $0 = neighbors } }
 
-  var snapshots: (any SnapshotStore)? { self }
-
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     if let text = refusal.withLock({ $0 }), String(decoding: entry, as: UTF8.self).contains(text) {
       Task { outcome(.failure(.refused("It is not taken."))) }
       return
     }
-    guard let neighbors = next.withLock({ $0.take() }) else { return memory.append(entry, outcome: outcome) }
+    guard let neighbors = next.withLock({ $0.take() }) else { return log.append(entry, outcome: outcome) }
     let (before, behind) = neighbors(1)
-    for entry in before { memory.append(entry) { _ in } }
-    memory.append(entry, outcome: outcome)
-    for entry in behind { memory.append(entry) { _ in } }
+    for entry in before { log.append(entry) { _ in } }
+    log.append(entry, outcome: outcome)
+    for entry in behind { log.append(entry) { _ in } }
   }
-
-  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    memory.records(after: position)
-  }
-  func head() async throws(LogError) -> UInt64 { try await memory.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
-  func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
-  func save(_ snapshot: LogSnapshot) async throws(LogError) { try await memory.save(snapshot) }
-  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
 }

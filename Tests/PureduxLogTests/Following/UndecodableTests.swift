@@ -266,13 +266,13 @@ import Testing
     var options = LogOptions.once
     options.snapshotBytes = 1
     let store = try await Self.next(log, options)
-    log.hold()
+    log.holding.hold()
     try await Self.bid(2...2, in: log.memory)
     #expect(store.dispatch(NextBid(amount: 3)) == .enqueued)
     // It has not seen the first entry when it writes the second.
     while try await log.head() < 2 { await Task.yield() }
     try await log.memory.skip(position: 1, reason: "a mistake")
-    log.release()
+    log.holding.release()
     for await auction in store.states() where auction.amounts == [3] { break }
     try await store.send(NextBid(amount: 4))
     #expect(await store.state.amounts == [3, 4])
@@ -383,55 +383,26 @@ private final class Told: Sendable {
 }
 
 /// A log that delivers one entry at a time, and none while it is held; and notes which snapshots are saved.
-private final class StepwiseLog: OrderedLog, SnapshotStore {
+private final class StepwiseLog: LogAround, SnapshotStore {
   let memory = MemoryLog()
-  private let held = LockedValue(false)
+  var log: any OrderedLog { memory }
+  let holding = RecordHold()
   private let positions = LockedValue<[UInt64]>([])
-  private let releases = Arrivals()
   /// What it answers once in place of how far it goes.
   let oldHead = LockedValue<UInt64?>(nil)
 
   var saved: [UInt64] { positions.withLock { $0 } }
   var snapshots: (any SnapshotStore)? { self }
 
-  func hold() { held.withLock { $0 = true } }
-
-  func release() {
-    held.withLock { $0 = false }
-    releases.notify()
-  }
-
-  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    memory.append(entry, outcome: outcome)
-  }
-
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
-    let task = Task { [self] in
-      do {
-        for try await records in memory.records(after: position) {
-          for record in records {
-            while held.withLock({ $0 }), !Task.isCancelled {
-              let count = releases.count
-              if held.withLock({ $0 }) { await releases.wait(after: count) }
-            }
-            continuation.yield([record])
-          }
-        }
-        continuation.finish()
-      } catch {
-        continuation.finish(throwing: error)
-      }
-    }
-    continuation.onTermination = { _ in task.cancel() }
-    return stream
+    holding.records(log, after: position, singly: true)
   }
 
   func head() async throws(LogError) -> UInt64 {
     if let old = oldHead.withLock({ $0.take() }) { return old }
-    return try await memory.head()
+    return try await log.head()
   }
-  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
+
   func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
 
   func save(_ snapshot: LogSnapshot) async throws(LogError) {

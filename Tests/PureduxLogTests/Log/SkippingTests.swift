@@ -208,7 +208,7 @@ import Testing
       await #expect(throws: LogError.self) { try await log.skip(position: 3, reason: "a mistake") }
     case .savedLater:
       try await log.skip(position: 3, reason: "a mistake")
-      try await log.save(snapshot)
+      try await log.memory.save(snapshot)
     }
     let told = Record<LogReport>()
     for _ in 0..<2 {
@@ -260,16 +260,27 @@ import Testing
     #expect(LogEntry.decode(bytes) == .newerFormat)
   }
 
-  @Test("where nothing can be written a log with such a decision stops its readers, and says why")
+  @Test("a replay in a test judges such a decision as a store does, and where nothing can be written stores stop")
   func lostAndReadOnly() async throws {
     let log = MemoryLog()
     try await Self.fill(log, through: 15, snapshot: 14, first: 12)
     _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 13, time: 7, reason: "back")))
-    #expect(try await log.verifyEntries().problems == [.notSkipped(position: 16, entry: 13, isTruncated: true)])
+    _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 3, time: 7, reason: "back")))
+    _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 14, time: 7, reason: "back")))
+    #expect(try await !log.verifyEntries().problems.isEmpty)
     let program = ReplayedProgram<Ledger, String>(initialState: Ledger()) { $0.entries.append($1) }
     let report = try await verifyReplay(of: log, by: program)
-    #expect(report.stop == .diverged(position: 13))
-    #expect(try await log.head() == 16)
+    #expect(report.stop == nil && report.start == 14 && report.position == 18)
+    #expect(report.reports.count == 3)
+    #expect(try await log.head() == 18)
+    // The log of a process that may only read.
+    let told = Record<LogReport>()
+    await #expect(throws: StoreError.stopped(.diverged(position: 13))) {
+      try await Self.entries(ReadOnlyLog(log: log), told: told)
+    }
+    #expect(try await log.head() == 18)
+    #expect(try await Self.entries(log) == Self.names(1...15))
+    #expect(try await verifyReplay(of: log, by: program).stop == nil)
   }
 
   @Test(
@@ -278,15 +289,15 @@ import Testing
   func spared(place: SmallPlace) async throws {
     try await place.withLog { log in
       try await Self.fill(log, through: 3, snapshot: 2, first: 1)
-      let holding = HeldRecords(log)
-      let store = try await ledger(holding, options: Self.options())
-      holding.hold()
+      let held = HeldRecords(log: log)
+      let store = try await ledger(held, options: Self.options())
+      held.holding.hold()
       try await log.skip(position: 2, reason: "a mistake")
       for body in [{ try await store.truncateLog() }, { try await store.eraseLog() }] as [() async throws -> UInt64] {
         let text = try await Self.refusal { _ = try await body() }
         #expect(text.contains("position 2"), "\(text)")
       }
-      holding.release()
+      held.holding.release()
       await store.shutdown()
       #expect(try await log.verifyEntries().first == 1)
       // What is printed leads out.
@@ -316,77 +327,38 @@ enum SmallPlace: CaseIterable, Sendable {
   }
 }
 
+/// A log of which a process may only read.
+private struct ReadOnlyLog: LogAround {
+  let log: any OrderedLog
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    Task { outcome(.failure(.refused("This process may only read."))) }
+  }
+}
+
 /// A log in memory to which something happens before the next entry is appended.
-private final class RacingLog: OrderedLog, SnapshotStore {
+private final class RacingLog: LogAround {
   let memory = MemoryLog()
+  var log: any OrderedLog { memory }
   private let next = LockedValue<(@Sendable (MemoryLog) async throws -> Void)?>(nil)
 
   func beforeAppend(_ body: @escaping @Sendable (MemoryLog) async throws -> Void) { next.withLock { $0 = body } }
 
-  var snapshots: (any SnapshotStore)? { self }
-
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    guard let body = next.withLock({ $0.take() }) else { return memory.append(entry, outcome: outcome) }
+    guard let body = next.withLock({ $0.take() }) else { return log.append(entry, outcome: outcome) }
     Task {
       do { try await body(memory) } catch { Issue.record(error) }
-      memory.append(entry, outcome: outcome)
+      log.append(entry, outcome: outcome)
     }
   }
-
-  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    memory.records(after: position)
-  }
-  func head() async throws(LogError) -> UInt64 { try await memory.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
-  func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
-  func save(_ snapshot: LogSnapshot) async throws(LogError) { try await memory.save(snapshot) }
-  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
 }
 
-/// A log whose entries do not come to the store that follows it already while they are held; all else goes to the log.
-private final class HeldRecords: OrderedLog {
-  private let log: any OrderedLog
-  private let isHolding = LockedValue(false)
-  private let releases = Arrivals()
-
-  init(_ log: any OrderedLog) { self.log = log }
-
-  func hold() { isHolding.withLock { $0 = true } }
-
-  func release() {
-    isHolding.withLock { $0 = false }
-    releases.notify()
-  }
-
-  var name: String? { log.name }
-  var snapshots: (any SnapshotStore)? { log.snapshots }
-
-  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    log.append(entry, outcome: outcome)
-  }
+/// A log whose entries do not come to a store that was opened before, while they are held; all else goes to the log.
+private struct HeldRecords: LogAround {
+  let log: any OrderedLog
+  let holding = RecordHold()
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    if isHolding.withLock({ $0 }) { return log.records(after: position) }
-    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
-    let task = Task { [self] in
-      do {
-        for try await records in log.records(after: position) {
-          while isHolding.withLock({ $0 }), !Task.isCancelled {
-            let count = releases.count
-            if isHolding.withLock({ $0 }) { await releases.wait(after: count) }
-          }
-          continuation.yield(records)
-        }
-        continuation.finish()
-      } catch {
-        continuation.finish(throwing: error)
-      }
-    }
-    continuation.onTermination = { _ in task.cancel() }
-    return stream
+    holding.isHeld ? log.records(after: position) : holding.records(log, after: position)
   }
-
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
-  func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
 }
