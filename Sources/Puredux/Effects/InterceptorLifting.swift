@@ -102,7 +102,7 @@ extension Interceptor {
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
     findAll: @escaping @Sendable (Whole, LiftedParts<ID>) -> Void
-  ) -> Interceptor<Whole, WholeAction> where All.Element == (ID, State) {
+  ) -> Interceptor<Whole, WholeAction> where All: SendableMetatype, All.Element == (ID, State) {
     var lifted: (@Sendable () -> Interceptor<Whole, WholeAction>.Asked)?
     if let makeAsked {
       lifted = {
@@ -266,15 +266,15 @@ extension StateEffect {
       }
     }
     guard let atEnd else { return lifted }
-    return lifted.atEnd { toPart($0).flatMap(atEnd).map(toWholeAction) }
+    return lifted.atEnd { (toPart($0).map(atEnd) ?? []).map(toWholeAction) }
   }
 }
 
 extension StateEffect {
   fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
     all: @escaping @Sendable (Whole) -> All, into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
-  ) -> StateEffect<Whole, WholeAction> where All.Element == (ID, State) {
-    StateEffect<Whole, WholeAction> { [makeFollowing] sink in
+  ) -> StateEffect<Whole, WholeAction> where All: SendableMetatype, All.Element == (ID, State) {
+    let lifted = StateEffect<Whole, WholeAction> { [makeFollowing] sink in
       let current = Box<[ID: StateFollowing<State>]>()
       return StateFollowing { whole in
         let last = current.value.take() ?? [:]
@@ -289,6 +289,13 @@ extension StateEffect {
         current.value = new
       } vanish: {
         for following in (current.value.take() ?? [:]).values { following.vanish() }
+      }
+    }
+    guard let atEnd else { return lifted }
+    return lifted.atEnd { whole in
+      var ended: Set<ID> = []
+      return all(whole).flatMap { id, state in
+        ended.insert(id).inserted ? atEnd(state).map { toWholeAction(id, $0) } : []
       }
     }
   }

@@ -19,8 +19,8 @@
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
-  /// Makes the store's last action when the store is closed, from the state at that place in the order.
-  @usableFromInline let atEnd: (@Sendable (State) -> Action?)?
+  /// Makes the store's last actions when the store is closed, from the state at that place in the order.
+  @usableFromInline let atEnd: (@Sendable (State) -> [Action])?
 
   @inlinable init(_ makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>) {
     self.init(makeFollowing: makeFollowing, atEnd: nil)
@@ -28,16 +28,15 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
 
   @usableFromInline init(
     makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>,
-    atEnd: (@Sendable (State) -> Action?)?
+    atEnd: (@Sendable (State) -> [Action])?
   ) {
     self.makeFollowing = makeFollowing
     self.atEnd = atEnd
   }
 
-  /// The same effect, with a last action for the store when the store is closed, if the state asks for one. Only for a
-  /// store that follows a log.
-  package func atEnd(_ action: @escaping @Sendable (State) -> Action?) -> StateEffect {
-    StateEffect(makeFollowing: makeFollowing, atEnd: action)
+  /// The same effect, with last actions for the store when the store is closed. Only for a store that follows a log.
+  package func atEnd(_ actions: @escaping @Sendable (State) -> [Action]) -> StateEffect {
+    StateEffect(makeFollowing: makeFollowing, atEnd: actions)
   }
 
   /// Runs for as long as a condition holds.

@@ -17,13 +17,14 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     self.dispatch = dispatch
   }
 
-  /// Sets the action that the store is given when it is closed; nil removes it.
-  func setFarewell(_ action: (@Sendable (isolated any TreeIsolation) -> Action?)?, on tree: isolated any TreeIsolation)
-  {
-    guard let action else { return node.setFarewell(nil, of: ObjectIdentifier(self), on: tree) }
+  /// Sets the actions that the store is given when it is closed; nil removes them.
+  func setFarewell(
+    _ actions: (@Sendable (isolated any TreeIsolation) -> [Action])?, on tree: isolated any TreeIsolation
+  ) {
+    guard let actions else { return node.setFarewell(nil, of: ObjectIdentifier(self), on: tree) }
     node.setFarewell(
       { [commit] tree in
-        if let action = action(tree) { try? commit(action)?(tree, true) }
+        for action in actions(tree) { try? commit(action)?(tree, true) }
       }, of: ObjectIdentifier(self), on: tree)
   }
 
@@ -108,9 +109,9 @@ extension StateEffect {
       guard let atEnd else { return }
       runner.setFarewell(
         { tree in
-          var action: Action?
-          states.withValue(on: tree) { $0.withState { action = atEnd($0) } }
-          return action
+          var actions: [Action] = []
+          states.withValue(on: tree) { $0.withState { actions = atEnd($0) } }
+          return actions
         }, on: tree)
     } end: { [atEnd] tree in
       runner.endAll()

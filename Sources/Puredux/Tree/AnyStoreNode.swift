@@ -50,8 +50,8 @@
   /// How many actions the tree has committed.
   var commitCount: Int { get }
 
-  /// Sets a closure that gives the store a last action when the store is closed, behind everything that it has
-  /// accepted; nil removes it. Only if the order comes from elsewhere. On the executor.
+  /// Sets a closure that gives the store its last actions when the store, or one above it, is closed, behind everything
+  /// that it has accepted; nil removes it. Only if the order comes from elsewhere. On the executor.
   func setFarewell(
     _ farewell: (@Sendable (isolated any TreeIsolation) -> Void)?, of owner: ObjectIdentifier,
     on tree: isolated any TreeIsolation)

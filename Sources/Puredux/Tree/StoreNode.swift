@@ -252,7 +252,8 @@ extension StoreNode {
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
 
-  /// Gives the store, which has been closed, the last actions of the effects of its state, each once.
+  /// Gives the store, which has been closed, and those below it the last actions of the effects of their states, each
+  /// once.
   func bidFarewell(on tree: isolated any TreeIsolation) {
     for farewell in self.tree.madeExtras.onExecutor(on: tree).takeFarewells(of: self) { farewell(tree) }
   }

@@ -20,8 +20,8 @@ extension Tree {
       /// The watches that begin when the actions before them are committed, with their closures' numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
       typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void
-      /// The closures that are called when a store is closed, by the store and the closure's owner.
-      private var farewells: [ObjectIdentifier: [ObjectIdentifier: Farewell]] = [:]
+      /// The closures that are called when a store or one above it is closed, by the store and the closure's owner.
+      private var farewells: [ObjectIdentifier: (node: StoreNode<Action>, all: [ObjectIdentifier: Farewell])] = [:]
 
       init() {}
 
@@ -77,15 +77,18 @@ extension Tree {
       }
 
       func setFarewell(_ farewell: Farewell?, of owner: ObjectIdentifier, in node: StoreNode<Action>) {
-        var all = farewells.removeValue(forKey: ObjectIdentifier(node)) ?? [:]
+        var all = farewells.removeValue(forKey: ObjectIdentifier(node))?.all ?? [:]
         let replaced = all.removeValue(forKey: owner)
         all[owner] = farewell
-        if !all.isEmpty { farewells[ObjectIdentifier(node)] = all }
+        if !all.isEmpty { farewells[ObjectIdentifier(node)] = (node, all) }
         withExtendedLifetime(replaced) {}
       }
 
+      /// The closures of a store and of those below it, which end with it: the lowest store's first.
       func takeFarewells(of node: StoreNode<Action>) -> [Farewell] {
-        (farewells.removeValue(forKey: ObjectIdentifier(node)) ?? [:]).map(\.value)
+        let taken = farewells.values.filter { $0.node.isAt(orBelow: node) }.sorted { $0.node.depth > $1.node.depth }
+        for (below, _) in taken { farewells[ObjectIdentifier(below)] = nil }
+        return taken.flatMap(\.all.values)
       }
 
       /// Returns the work that it replaces.

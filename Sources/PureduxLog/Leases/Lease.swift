@@ -17,8 +17,8 @@ public import Puredux
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
 /// The holder renews its lease by an action from time to time. A claim or a renewal that is rejected or lost is
-/// repeated. A store that is shut down or released gives up its lease, as its last action, so that another replica
-/// takes over at once. If no renewal has come for so long, by the clock of each
+/// repeated. A store that is shut down or released, or whose parent is, gives up its lease, as its last action, so that
+/// another replica takes over at once. If no renewal has come for so long, by the clock of each
 /// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
 /// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:
 /// what it reports then comes later in the log than the claim that took the lease, so that a reducer can tell it by
@@ -105,7 +105,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// The effects that claim and renew the lease, and these, which run while this replica holds it. For a store that is
   /// made with them; `hold` subscribes them to one that exists.
   ///
-  /// When the store is shut down or released, it gives up the lease, as the last action that it submits to its log.
+  /// When the store, or one above it, is shut down or released, it gives up the lease, as the last action that it
+  /// submits to its log. A lifted interceptor or effect does so for each part.
   /// `shutdown(interceptors: .finish(within:))` waits for the work first, and does not wait for renewals.
   ///
   ///     interceptors: .effects(ofState: holding.effects([.forEach({ $0.pending }) { job in .run { … } }]))
@@ -127,7 +128,7 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         while try await isAnswered(claim, dispatch) { try await dispatch.pause(for: duration / 3) }
       }
     }
-    return [claiming.atEnd { farewell(in: $0) }]
+    return [claiming.atEnd { [farewell(in: $0)] }]
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
   }
 

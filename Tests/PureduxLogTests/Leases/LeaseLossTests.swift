@@ -7,7 +7,8 @@ import Testing
 
 /// Leases whose claims are lost, and leases of stores that end.
 @Suite(.timeLimit(.minutes(15))) struct LeaseLossTests {
-  struct Shop: Codable, Sendable {
+  struct Shop: Codable, Sendable, Identifiable {
+    var id: Int { 1 }
     var lease = Lease()
     var jobs: [Int] = []
     var done: [Int] = []
@@ -133,7 +134,9 @@ import Testing
 
   enum End: CaseIterable, Sendable { case cancelled, finished, released }
 
-  enum Way: CaseIterable, Sendable { case held, made, lifted, projection }
+  enum Way: CaseIterable, Sendable {
+    case held, made, projection, lifted, liftedEffect, dictionary, keyed, array, nested
+  }
 
   @Test(
     "a store that ends gives its lease up, and the next replica need not wait", arguments: End.allCases, Way.allCases)
@@ -149,12 +152,25 @@ import Testing
         reducer: Self.reduce)
     }
     let effects = firstHolding.effects([])
+    let made = Interceptor<Shop, ShopAction>.effects(ofState: effects[0])
+    func byKey(_ interceptor: Interceptor<Shop, ShopAction>) -> Interceptor<Shop, ShopAction> {
+      interceptor.lifted(
+        elements: { (shop: Shop) in [1: shop] }, action: { (action: ShopAction) in (1, action) }, into: { $1 })
+    }
     let interceptor: Interceptor<Shop, ShopAction> =
       switch way {
-      case .made: .effects(ofState: effects[0])
-      case .lifted:
-        Interceptor<Shop, ShopAction>.effects(ofState: effects[0])
-          .lifted(state: { $0 }, action: { (action: ShopAction) in action }, into: { $0 })
+      case .made: made
+      case .lifted: made.lifted(state: { $0 }, action: { (action: ShopAction) in action }, into: { $0 })
+      case .liftedEffect: .effects(ofState: effects[0].lifted(state: { (shop: Shop) in shop }, into: { $0 }))
+      case .dictionary: byKey(made)
+      case .keyed:
+        made.lifted(
+          elements: { (shop: Shop) -> Keyed<Int, Shop> in [1: shop] }, action: { (action: ShopAction) in (1, action) },
+          into: { $1 })
+      case .array:
+        made.lifted(
+          elements: { (shop: Shop) in [shop, shop] }, action: { (action: ShopAction) in (1, action) }, into: { $1 })
+      case .nested: byKey(byKey(made))
       case .held, .projection: Interceptor(combining: [])
       }
     var first: ShopStore? = try await open(firstHolding, interceptor)
@@ -162,7 +178,7 @@ import Testing
     case .held: firstHolding.hold(first!, effects: [])
     case .projection:
       firstHolding.hold(first!.projection(action: { (action: ShopAction) in action }, state: { $0 }), effects: [])
-    case .made, .lifted: break
+    default: break
     }
     await first!.settled()
     #expect(firstHolding.holds(await first!.state))
@@ -177,11 +193,73 @@ import Testing
       first = nil
       for await _ in states {}
     }
-    while try await log.head() > second.statistics.log?.position ?? 0 { await Task.yield() }
-    await second.settled()
-    let state = await second.state
-    #expect(secondHolding.holds(state) && state.lease.term == 2)
-    await second.shutdown()
+    try await expectHeld(by: secondHolding, second, log)
+  }
+
+  /// Expects that a replica has taken a lease over at once, and shuts its store down.
+  private func expectHeld(
+    by holding: Leaseholder<Shop, ShopAction>, _ store: ShopStore, _ log: MemoryLog
+  ) async throws {
+    while try await log.head() > store.statistics.log?.position ?? 0 { await Task.yield() }
+    await store.settled()
+    let state = await store.state
+    #expect(holding.holds(state) && state.lease.term == 2)
+    await store.shutdown()
+  }
+
+  @Test(
+    "a lease that a store holds is given up, whichever store on its path ends", arguments: [false, true], [0, 1, 2])
+  func above(isFinished: Bool, level: Int) async throws {
+    let log = MemoryLog()
+    let (firstHolding, secondHolding) = (leaseholder(), leaseholder())
+    func open() async throws -> ShopStore {
+      try await ShopStore(
+        following: log, initialState: Shop(),
+        options: FollowingOptions(log: .once, store: StoreOptions(clock: ManualClock())), reducer: Self.reduce)
+    }
+    let root = try await open()
+    let child = root.childStore(initialState: 0, stateMapping: { shop, _ in shop }) { _, _ in }
+    let grandchild = child.childStore(initialState: 0, stateMapping: { shop, _ in shop }) { _, _ in }
+    firstHolding.hold(grandchild, effects: [])
+    await grandchild.settled()
+    #expect(firstHolding.holds(await root.state))
+    let second = try await open()
+    secondHolding.hold(second, effects: [])
+    let ending: any OwningStore<Shop, ShopAction> = [root, child, grandchild][level]
+    if isFinished {
+      await ending.shutdown(interceptors: .finish(within: .seconds(5)), clock: ManualClock())
+    } else {
+      await ending.shutdown()
+    }
+    try await expectHeld(by: secondHolding, second, log)
+    await root.shutdown()
+  }
+
+  struct ElementAction: Codable, Sendable {
+    let id: Int
+    let action: ShopAction
+  }
+
+  @Test("each element whose interceptor holds a lease gives its own up, once")
+  func elements() async throws {
+    let log = MemoryLog()
+    let holding = leaseholder()
+    let interceptor: Interceptor<[Int: Shop], ElementAction> =
+      Interceptor.effects(ofState: holding.effects([]))
+      .lifted(elements: { $0 }, action: { ($0.id, $0.action) }, into: { .init(id: $0, action: $1) })
+    let store = try await RootStore<[Int: Shop], ElementAction>(
+      following: log, initialState: [1: Shop(), 2: Shop()],
+      options: FollowingOptions(log: .once, store: StoreOptions(clock: ManualClock())), interceptors: interceptor
+    ) { shops, action in
+      if var shop = shops[action.id] {
+        Self.reduce(&shop, action.action)
+        shops[action.id] = shop
+      }
+    }
+    await store.settled()
+    #expect(await store.state.values.allSatisfy(holding.holds))
+    await store.shutdown()
+    #expect(await store.state.values.allSatisfy { $0.lease.releasedBy == holding.replica && $0.lease.term == 1 })
   }
 
   @Test("what a finishing store has begun under its lease is done before the lease is given up")
@@ -220,8 +298,8 @@ import Testing
 }
 
 /// A log that loses one entry when it is told to: it refuses the entry, or is sealed before it.
-private final class LosingLog: OrderedLog {
-  private let log = MemoryLog()
+private final class LosingLog: LogAround {
+  let log: any OrderedLog = MemoryLog()
   private let losing = LockedValue<(bySeal: Bool, isLost: Gate)?>(nil)
 
   func lose(bySeal: Bool, _ isLost: Gate) { losing.withLock { $0 = (bySeal, isLost) } }
@@ -236,8 +314,4 @@ private final class LosingLog: OrderedLog {
     }
     losing.isLost.open()
   }
-
-  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
-  func head() async throws(LogError) -> UInt64 { try await log.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
