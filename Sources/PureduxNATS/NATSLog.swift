@@ -221,6 +221,8 @@
         var keys: [String] = []
         /// The names of the keys of which a tree has been removed.
         var removed: Set<String>?
+        /// The names of the listed keys whose notes of removals are damaged.
+        var damaged: Set<String> = []
         var isWhole = false
       }
       let found = LockedValue(Found())
@@ -237,11 +239,13 @@
             return (subjects, total)
           }
           var keys: [String] = []
+          var damaged = found.withLock { $0.damaged }
           for token in tokens {
             let name = token.dropFirst(jetStream.prefix.count)
-            if let key = try await key(of: name, removed, prefix) { keys.append(key) }
+            if let key = try await key(of: name, removed, prefix, &damaged) { keys.append(key) }
           }
-          let next = Found(pages: pages, keys: keys.reversed(), removed: removed, isWhole: tokens.isEmpty)
+          let next = Found(
+            pages: pages, keys: keys.reversed(), removed: removed, damaged: damaged, isWhole: tokens.isEmpty)
           found.withLock { $0 = next }
         }
       }
@@ -286,7 +290,13 @@
     /// Whether the tree of a summary has not been removed.
     private func isThere(_ stored: Bucket.StoredSummary, _ removed: Set<String>) async throws(LogError) -> Bool {
       guard let name = Subjects.token(of: stored.key), removed.contains(name) else { return stored.number == 0 }
-      return try await Bucket(jetStream, token: name).removals().removed == stored.number
+      do throws(LogError) {
+        return try await Bucket(jetStream, token: name).removals().removed == stored.number
+      } catch {
+        // As in the list of keys.
+        guard error.isDamage else { throw error }
+        return true
+      }
     }
 
     /// The names of the keys of which a tree has been removed.
@@ -310,7 +320,7 @@
 
     /// The key of a tree that there is, if it begins with a text.
     private func key(
-      of token: some StringProtocol, _ removed: Set<String>, _ prefix: String
+      of token: some StringProtocol, _ removed: Set<String>, _ prefix: String, _ damaged: inout Set<String>
     ) async throws(LogError) -> String? {
       guard let (base, number) = Subjects.parts(ofToken: token), let key = Subjects.key(ofToken: base),
         key.isKey(beginningWith: prefix)
@@ -318,7 +328,13 @@
       // What is left of one that is removed goes later. An older version's name may be that of another spelling.
       let name = Subjects.token(of: key.composed) ?? base
       guard removed.contains(name) else { return number == 0 ? key : nil }
-      return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
+      do throws(LogError) {
+        return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
+      } catch {
+        // Whoever opens the log learns of that.
+        guard error.isDamage else { throw error }
+        return damaged.insert(name).inserted ? key : nil
+      }
     }
 
     /// Notes in the bucket that the tree is removed, unless nobody has used it. From then on the key names a new tree,
@@ -357,6 +373,8 @@
     }
 
     var isFull: Bool { if case .full = self { true } else { false } }
+
+    var isDamage: Bool { if case .damaged = self { true } else { false } }
   }
 #else
   @available(

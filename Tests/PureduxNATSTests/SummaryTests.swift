@@ -2,6 +2,7 @@
   import Puredux
   import PureduxLog
   import PureduxLogTesting
+  import PureduxTestSupport
   import PureduxTesting
   import Testing
 
@@ -15,12 +16,6 @@
         following: log, initialState: [],
         options: FollowingOptions(log: .silent, store: StoreOptions(clock: ManualClock()), summary: { $0.count })
       ) { $0.append($1) }
-    }
-
-    func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
-      var all: [Element] = []
-      for try await element in elements { all.append(element) }
-      return all
     }
 
     @Test("what stores have written at their end is listed by another process")

@@ -28,12 +28,6 @@
       }
     }
 
-    private func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
-      var all: [Element] = []
-      for try await element in elements { all.append(element) }
-      return all
-    }
-
     // MARK: From files to a database, and back
 
     @Test(

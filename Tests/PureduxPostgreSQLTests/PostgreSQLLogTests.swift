@@ -73,10 +73,7 @@
     func removals() async throws {
       let server = try PostgreSQLServer()
       let processes = [try await open(server), try await open(server)]
-      for seed in 0..<10 as Range<UInt64> {
-        var program = RandomRemovals(seed: seed, in: processes)
-        try await program.run()
-      }
+      try await RandomRemovals.run(0..<10, in: processes)
       for process in processes { await process.close() }
     }
 
@@ -84,28 +81,14 @@
     func empty() async throws {
       let server = try PostgreSQLServer()
       let (here, there) = (try await open(server), try await open(server))
-      for number in 0..<3 { try await here.remove("\(number)") }
-      #expect(try server.execute("SELECT count(*) FROM puredux.trees") == "0\n")
-      #expect(try server.execute("SELECT count(*) FROM puredux.removals") == "0\n")
-      let store = try await list(there["list"])
-      let (tree, unaware) = (there["list"], there["list"])
-      #expect(try await tree.head() == 0)
-      #expect(try await unaware.head() == 0)
-      #expect(try await all(here.keys(prefix: "")) == [])
-      try await here.remove("list")
-      #expect(await failure { try await unaware.append([1]) } == .removed)
-      #expect(await failure { for try await _ in tree.records(after: 0) {} } == .removed)
-      for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
-      await #expect(throws: StoreError.stopped(.removed)) { try await store.send("late") }
-      await store.shutdown()
-      #expect(try await all(there.keys(prefix: "")) == [])
-      #expect(try await there["list"].head() == 0)
+      try await checkRemovalWithoutEntries(in: here, followedIn: there) {
+        let counts = "(SELECT count(*) FROM puredux.trees) + (SELECT count(*) FROM puredux.removals)"
+        return try server.execute("SELECT \(counts)") == "0\n"
+      } whenRemoved: { unaware in
+        #expect(await failure { try await unaware.append([1]) } == .removed)
+      }
       await here.close()
       await there.close()
-    }
-
-    private func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
-      try await keys.reduce(into: []) { $0.append($1) }
     }
 
     @Test(

@@ -40,6 +40,14 @@ package struct RandomRemovals {
     random = SeededGenerator(seed: seed)
   }
 
+  /// Runs the programs of several seeds, one after the other.
+  package static func run(_ seeds: Range<UInt64>, in processes: [any LogDirectory]) async throws {
+    for seed in seeds {
+      var program = RandomRemovals(seed: seed, in: processes)
+      try await program.run()
+    }
+  }
+
   package mutating func run(steps count: Int = 25) async throws {
     for _ in 0..<count { try await step() }
     for opened in stores { try await checkEnd(of: opened) }
@@ -124,4 +132,42 @@ package struct RandomRemovals {
     }
     await opened.store.shutdown()
   }
+}
+
+/// Removes a tree without entries in one process, while a store and two readers of another process follow it.
+///
+/// - Parameters:
+///   - isEmpty: Whether nothing is left of trees that were removed, and that nobody had used.
+///   - whenRemoved: Called when the store has stopped, with a log object that has not noticed the removal.
+package func checkRemovalWithoutEntries(
+  in here: any LogDirectory, followedIn there: any LogDirectory, isEmpty: () async throws -> Bool,
+  whenRemoved: (_ unaware: any OrderedLog) async throws -> Void
+) async throws {
+  func expect(_ holds: Bool, _ text: String) throws {
+    if !holds { throw RemovalProblem(description: text) }
+  }
+  func failure(of body: () async throws -> Void) async -> (any Error)? {
+    do { try await body() } catch { return error }
+    return nil
+  }
+  for number in 0..<3 { try await here.remove("\(number)") }
+  try expect(try await isEmpty(), "the removal of trees that nobody uses leaves something")
+  let store = try await RootStore<[String], String>(
+    following: there["list"], initialState: [], options: FollowingOptions(log: .quick, fingerprint: .unchecked)
+  ) { $0.append($1) }
+  let (tree, unaware) = (there["list"], there["list"])
+  for log in [tree, unaware] { try expect(try await log.head() == 0, "the tree has an entry") }
+  try expect(try await all(here.keys(prefix: "")).isEmpty, "a tree without entries is in the list")
+  try await here.remove("list")
+  for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
+  let sending = await failure { try await store.send("late") }
+  try expect(sending as? StoreError == .stopped(.removed), "a send in a removed tree: \(String(describing: sending))")
+  await store.shutdown()
+  try await whenRemoved(unaware)
+  let reading = await failure { for try await _ in tree.records(after: 0) {} }
+  try expect(reading as? LogError == .removed, "a reading of a removed tree: \(String(describing: reading))")
+  let asking = await failure { _ = try await tree.head() }
+  try expect(asking as? LogError == .removed, "the head of a removed tree: \(String(describing: asking))")
+  try expect(try await all(there.keys(prefix: "")).isEmpty, "a removed tree is in the list")
+  try expect(try await there["list"].head() == 0, "the next tree has an entry")
 }

@@ -21,7 +21,8 @@ public struct LogCopyReport: Sendable, Hashable {
   public var entries: UInt64
   /// How many of those were not there before.
   public var added: UInt64
-  /// Why logs of a directory were not copied to their end, by their keys. A file has nothing of them.
+  /// Why logs of a directory were not copied to their end, by their keys; without a key if a log is damaged in such a
+  /// way that its key cannot be read. A file has nothing of them.
   public var failures: [LogCopyError]
 
   /// For tests of what reads a report: copies make their own.
@@ -117,7 +118,17 @@ extension LogDirectory {
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
     var report = LogCopyReport()
-    for try await key in keys(prefix: prefix) {
+    var keys = keys(prefix: prefix).makeAsyncIterator()
+    while true {
+      let key: String
+      do {
+        guard let next = try await keys.next() else { return report }
+        key = next
+      } catch LogError.damaged(let position, let text) {
+        // A tree whose key cannot be read. All others have come.
+        report.failures.append(LogCopyError(key: nil, reason: .log(.damaged(position: position, text))))
+        return report
+      }
       do {
         report += try await LogCopy(
           source: self[key], target: target[key], key: key, reason: reason, progress: progress
@@ -127,7 +138,6 @@ extension LogDirectory {
         if error.reason != .log(.removed) { report.failures.append(error) }
       }
     }
-    return report
   }
 
   /// Copies logs to a file, which can be kept as a backup, read (`LogArchive`), and imported: also while stores follow

@@ -68,8 +68,6 @@ public final class FileLog: LogDirectory {
 
   /// Where the files are, as it was given.
   public let directory: String
-  /// From the root on.
-  private let path: String
   let options: Options
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
@@ -150,7 +148,6 @@ public final class FileLog: LogDirectory {
     faults: DiskFaults?
   ) {
     self.directory = directory
-    path = opened.home.path
     self.opened = LockedValue(opened)
     self.options = options
     self.faults = faults
@@ -310,15 +307,12 @@ public final class FileLog: LogDirectory {
   func lostID(of key: String) -> UInt64? { lost.withLock { $0[key] } }
   func lose(_ key: String, _ id: UInt64) { lost.withLock { $0[key] = id } }
 
-  /// The keys of the trees that have been written to, in order.
-  public func keys() throws(LogError) -> [String] {
-    let home = try onDisk { () throws(Disk.Failure) in try Directory(path) }
-    return try written(keys(after: nil, prefix: "", batch: .max, in: home), in: home)
-  }
-
   /// In their order as texts. At most 200,000 are in memory at a time, and 100,000 of them come from one look at the
   /// names in the directory: with a million trees it is looked at eleven times, for about a second each. The first
   /// file of each tree is examined. If a key is too long for a file's name, each look reads the tree's file `tree` too.
+  ///
+  /// - Throws: `LogError.damaged`, behind all other keys, if such a file `tree` is missing or damaged. A damaged tree
+  ///   with a shorter key is in the list.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { keys(prefix: prefix, batch: 100_000) }
 
   func keys(prefix: String, batch: Int) -> AsyncThrowingStream<String, any Error> {
@@ -327,21 +321,27 @@ public final class FileLog: LogDirectory {
       var keys: [String] = []
       var last: String?
       var isWhole = false
+      var problem: LogError?
     }
     let found = LockedValue(Found())
     let queue = lane()
     return AsyncThrowingStream { [self] in
       while true {
         let (key, isWhole, last) = found.withLock { ($0.keys.popLast(), $0.isWhole, $0.last) }
-        if key != nil || isWhole { return key }
+        if key != nil { return key }
+        if isWhole {
+          if let problem = found.withLock({ $0.problem }) { throw problem }
+          return nil
+        }
         let next: Result<Found, LogError> = await withCheckedContinuation { continuation in
           queue.async {
             continuation.resume(
               returning: Result { () throws(LogError) -> Found in
                 let home = try self.home()
-                let keys = try self.keys(after: last, prefix: prefix, batch: batch, in: home)
-                let written = try self.written(keys, in: home)
-                return Found(keys: written.reversed(), last: keys.last, isWhole: keys.count < batch)
+                let (keys, problem) = try self.keys(after: last, prefix: prefix, batch: batch, in: home)
+                let written = keys.filter { self.isWritten(FileNames.directory(of: $0), in: home) }
+                return Found(
+                  keys: written.reversed(), last: keys.last, isWhole: keys.count < batch, problem: problem)
               })
           }
         }
@@ -351,10 +351,11 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// The next keys in order, of all trees that have a directory: fewer than a batch only if there are no more.
+  /// The next keys in order, of all trees that have a directory: fewer than a batch only if there are no more. And the
+  /// problem of the directories whose keys cannot be read.
   private func keys(
     after last: String?, prefix: String, batch: Int, in home: Directory
-  ) throws(LogError) -> [String] {
+  ) throws(LogError) -> (keys: [String], problem: LogError?) {
     var keys: Set<String> = []
     var problem: LogError?
     func first() -> [String] { Array(keys.sorted().prefix(batch)) }
@@ -367,16 +368,15 @@ public final class FileLog: LogDirectory {
     try onDisk { () throws(Disk.Failure) in
       try home.forEachName { name in
         if let key = FileNames.key(ofDirectory: name) { return add(key) }
-        guard FileNames.isHash(name), problem == nil else { return }
+        guard FileNames.isHash(name) else { return }
         do throws(LogError) {
           if let key = try self.key(ofHashed: name, in: home) { add(key) }
         } catch {
-          problem = error
+          problem = problem.map { $0.joined(with: error) } ?? error
         }
       }
     }
-    if let problem { throw problem }
-    return first()
+    return (first(), problem)
   }
 
   /// The key of a tree whose directory is named by a hash; nil if nothing has been written there.
@@ -384,7 +384,7 @@ public final class FileLog: LogDirectory {
     let directory = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
     guard let directory else { return nil }
     guard let key = try TreeIdentity.read(in: directory)?.key.composed else {
-      guard try isWritten(name, in: home) else { return nil }
+      guard isWritten(name, in: home) else { return nil }
       throw .damaged(
         position: 1,
         "The file \(FileNames.identity), which says the key of the log in \(directory.path), is missing there. Put it "
@@ -399,14 +399,13 @@ public final class FileLog: LogDirectory {
     return key
   }
 
-  /// The keys whose trees have been written to: a process that dies before the first write may leave a directory.
-  private func written(_ keys: [String], in home: Directory) throws(LogError) -> [String] {
-    var written: [String] = []
-    for key in keys where try isWritten(FileNames.directory(of: key), in: home) { written.append(key) }
-    return written
+  /// Whether a tree has been written to: a process that dies before the first write may leave a directory. If its files
+  /// cannot be read, it has been: whoever opens the log learns of that.
+  private func isWritten(_ name: String, in home: Directory) -> Bool {
+    (try? hasBeenWritten(name, in: home)) ?? true
   }
 
-  private func isWritten(_ name: String, in home: Directory) throws(LogError) -> Bool {
+  private func hasBeenWritten(_ name: String, in home: Directory) throws(LogError) -> Bool {
     if try Segments.hasRecords(name + "/" + FileNames.segment(1), in: home) { return true }
     // The log was truncated, or has other names: this is rare.
     let names = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name).names() } ?? []
@@ -427,6 +426,8 @@ public final class FileLog: LogDirectory {
 
   /// In the order of their keys. Each is a file of its own, of which 1,024 are read at a time, on four
   /// threads; beside what `keys(prefix:)` has in memory, those are.
+  ///
+  /// - Throws: As `keys(prefix:)`, behind all other summaries; so does a summary that a newer version has written.
   public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
     summaries(prefix: prefix, batch: 1024)
   }
@@ -436,33 +437,45 @@ public final class FileLog: LogDirectory {
       /// The last one first.
       var summaries: [LogSummary] = []
       var isWhole = false
+      var problem: LogError?
     }
     let found = LockedValue(Found())
     let keys = keys(prefix: prefix)
     return AsyncThrowingStream { [self] in
       while true {
         let (summary, isWhole) = found.withLock { ($0.summaries.popLast(), $0.isWhole) }
-        if summary != nil || isWhole { return summary }
+        if summary != nil { return summary }
+        var problem = found.withLock { $0.problem }
+        if isWhole {
+          if let problem { throw problem }
+          return nil
+        }
         var next: [String] = []
         var iterator = keys.makeAsyncIterator()
-        while next.count < batch, let key = try await iterator.next() { next.append(key) }
+        do {
+          while next.count < batch, let key = try await iterator.next() { next.append(key) }
+        } catch let error as LogError {
+          problem = problem.map { $0.joined(with: error) } ?? error
+        }
         let summaries = try await readSummaries(of: next)
-        found.withLock { [isWhole = next.isEmpty] in
-          $0 = Found(summaries: summaries.reversed(), isWhole: isWhole)
+        for case .failure(let error) in summaries { problem = problem.map { $0.joined(with: error) } ?? error }
+        found.withLock { [isWhole = next.isEmpty, problem] in
+          $0 = Found(
+            summaries: summaries.reversed().compactMap { try? $0.get() }, isWhole: isWhole, problem: problem)
         }
       }
     }
   }
 
   /// What there is of some trees, in their order.
-  private func readSummaries(of keys: [String]) async throws -> [LogSummary] {
+  private func readSummaries(of keys: [String]) async throws -> [Result<LogSummary, LogError>] {
     let size = (keys.count + listing.count - 1) / listing.count
-    return try await withThrowingTaskGroup(of: (Int, [LogSummary]).self) { tasks in
+    return try await withThrowingTaskGroup(of: (Int, [Result<LogSummary, LogError>]).self) { tasks in
       for (number, lane) in listing.enumerated() {
         let some = keys.dropFirst(number * size).prefix(size)
         if some.isEmpty { break }
         tasks.addTask {
-          let read: Result<[LogSummary], LogError> = await withCheckedContinuation { continuation in
+          let read: Result<[Result<LogSummary, LogError>], LogError> = await withCheckedContinuation { continuation in
             lane.async {
               continuation.resume(returning: Result { () throws(LogError) in try self.summaries(of: some) })
             }
@@ -470,24 +483,25 @@ public final class FileLog: LogDirectory {
           return (number, try read.get())
         }
       }
-      var parts: [Int: [LogSummary]] = [:]
+      var parts: [Int: [Result<LogSummary, LogError>]] = [:]
       for try await (number, part) in tasks { parts[number] = part }
       return listing.indices.flatMap { parts[$0] ?? [] }
     }
   }
 
   /// Blocks. Which tree a file is of is not looked up: it says which key.
-  private func summaries(of keys: ArraySlice<String>) throws(LogError) -> [LogSummary] {
+  private func summaries(of keys: ArraySlice<String>) throws(LogError) -> [Result<LogSummary, LogError>] {
     let home = try home()
-    var summaries: [LogSummary] = []
-    for key in keys {
+    return keys.compactMap { key in
       let path = FileNames.directory(of: key) + "/" + FileNames.summary
-      guard var summary = try SummaryFile.stored(path, in: home)?.summary, summary.key == key
-      else { continue }
-      summary.key = key
-      summaries.append(summary)
+      do throws(LogError) {
+        guard var summary = try SummaryFile.stored(path, in: home)?.summary, summary.key == key else { return nil }
+        summary.key = key
+        return .success(summary)
+      } catch {
+        return .failure(error)
+      }
     }
-    return summaries
   }
 
   // MARK: Removing
@@ -540,6 +554,15 @@ public final class FileLog: LogDirectory {
     } catch {
       throw error.logError
     }
+  }
+}
+
+extension LogError {
+  /// One error for two trees that cannot be read. A disk that fails may be better later, and comes first.
+  fileprivate func joined(with other: LogError) -> LogError {
+    guard case .damaged(let position, let text) = self else { return self }
+    guard case .damaged(_, let more) = other else { return other }
+    return .damaged(position: position, text + " " + more)
   }
 }
 

@@ -15,7 +15,8 @@ public protocol LogDirectory: Sendable {
   /// not. Keys and the text are compared with their accents composed, so that `e` does not begin `é`.
   ///
   /// The engine documents the order of the keys, and how many of them it reads ahead. Nothing is read before the first
-  /// key is requested. Throws a `LogError`.
+  /// key is requested. Throws a `LogError`. A damaged tree hides no other tree: it is listed, or the error that names it
+  /// is thrown after the other keys.
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error>
 
   /// The summaries of the trees whose keys begin with a text, or of all trees with `""`: of the trees for which a store
@@ -24,7 +25,7 @@ public protocol LogDirectory: Sendable {
   /// not.
   ///
   /// A summary that cannot be read is left out: a store with a `summary` that opens the tree writes it again. A summary
-  /// in a newer format of this library ends the list with an error. Throws a `LogError`; by default, and if the engine
+  /// in a newer format of this library is an error, thrown after the other summaries. Throws a `LogError`; by default, and if the engine
   /// keeps no summaries, `.refused` at once.
   func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error>
 

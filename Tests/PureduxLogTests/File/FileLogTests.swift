@@ -277,10 +277,6 @@ import Testing
     #expect(done.all == ["[0]", "other", "[1]", "[2]", "[3]"])
   }
 
-  private func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
-    try await keys.reduce(into: []) { $0.append($1) }
-  }
-
   @Test("every key has a directory of its own, however long, up to 2,000 bytes")
   func keys() async throws {
     let directory = try TemporaryDirectory()
@@ -293,7 +289,6 @@ import Testing
     ]
     for (number, key) in keys.enumerated() { _ = try await append([UInt8(number)], to: log[key]) }
     for (number, key) in keys.enumerated() { #expect(try await read(log[key]) == [[UInt8(number)]], "\(key)") }
-    #expect(try log.keys() == keys.sorted())
     #expect(try await all(log.keys(prefix: "", batch: 2)) == keys.sorted())
     #expect(try await all(log.keys(prefix: "KKK")) == keys.filter { $0.hasPrefix("KKK") })
     let (long, other) = (keys[keys.count - 4], keys[keys.count - 2])
@@ -305,7 +300,7 @@ import Testing
     #expect(summaries == [LogSummary(key: long, position: 1, bytes: [7])])
     #expect(try await log[other.composed].head() == 1)
     try await log.remove(other)
-    #expect(try log.keys() == keys.filter { $0 != other }.sorted())
+    #expect(try await all(log.keys(prefix: "")) == keys.filter { $0 != other }.sorted())
     for key in [String(repeating: "k", count: 2001), String(repeating: "あ", count: 667)] {
       await #expect(throws: LogError.self) { _ = try await append([1], to: log[key]) }
       await #expect(throws: LogError.self) { _ = try await log[key].head() }
@@ -320,9 +315,6 @@ import Testing
       atPath: directory.path + "/" + names[0], toPath: directory.path + "/~" + String(repeating: "0", count: 64))
     let failure = await #expect(throws: LogError.self) { _ = try await all(again.keys(prefix: "")) }
     guard case .damaged? = failure else { return _ = Issue.record("\(String(describing: failure))") }
-    try FileManager.default.removeItem(atPath: directory.path + "/~" + String(repeating: "0", count: 64))
-    try FileManager.default.removeItem(atPath: directory.path + "/" + names[1] + "/tree")
-    #expect(throws: LogError.self) { try again.keys() }
     await again.close()
   }
 
@@ -346,7 +338,7 @@ import Testing
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
     #expect(try await log["other"].head() == 0)
-    #expect(try log.keys().contains("other") == false)
+    #expect(try await all(log.keys(prefix: "")) == [])
   }
 
   @Test(

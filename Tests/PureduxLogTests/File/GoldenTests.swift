@@ -16,11 +16,25 @@ import Testing
     ledger.entries.reduce(0) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
   }
 
+  /// A log whose files are as small as they can be.
+  private static func smallLog(_ directory: String, segmentBytes: Int? = nil) throws -> FileLog {
+    var small = FileLog.Options()
+    small.preallocatedBytes = 0
+    if let segmentBytes { small.segmentBytes = segmentBytes }
+    return try FileLog(directory: directory, options: small)
+  }
+
+  /// Gives a body the path of a copy of what a version has left.
+  private static func withGolden(_ version: String, _ body: (_ path: String) async throws -> Void) async throws {
+    let copy = try TemporaryDirectory()
+    let path = copy.path + "/golden"
+    try FileManager.default.copyItem(at: folder.appending(path: version), to: URL(fileURLWithPath: path))
+    try await body(path)
+  }
+
   /// Rules, a decision, a seal, and a snapshot of all that.
   private static func writeSealed(to directory: String) async throws {
-    var small = FileLog.Options()
-    (small.segmentBytes, small.preallocatedBytes) = (1, 0)
-    let log = try FileLog(directory: directory, options: small)
+    let log = try smallLog(directory, segmentBytes: 1)
     let tree = log["sealed"]
     for (rules, actions) in [(1, ["a", "a mistake"]), (2, ["c"])] as [(UInt32, [String])] {
       var options = LogOptions.once
@@ -42,22 +56,21 @@ import Testing
 
   @Test("a log with rules and a seal, as an earlier version has left it, is read")
   func readSealed() async throws {
-    let copy = try TemporaryDirectory()
-    let path = copy.path + "/log"
-    try FileManager.default.copyItem(at: Self.folder.appending(path: "2"), to: URL(fileURLWithPath: path))
-    let log = try FileLog(directory: path)
-    #expect(try await log["sealed"].snapshots?.newest()?.position == 5)
-    for ignoring in [false, true] {
-      var options = LogOptions.once
-      (options.rules, options.ignoresSnapshots) = (2, ignoring)
-      let store = try await ledger(log["sealed"], options: options, fingerprint: Self.fingerprint)
-      #expect(await store.state.entries == ["a", "c", "d"])
-      await store.shutdown()
+    try await Self.withGolden("2") { path in
+      let log = try FileLog(directory: path)
+      #expect(try await log["sealed"].snapshots?.newest()?.position == 5)
+      for ignoring in [false, true] {
+        var options = LogOptions.once
+        (options.rules, options.ignoresSnapshots) = (2, ignoring)
+        let store = try await ledger(log["sealed"], options: options, fingerprint: Self.fingerprint)
+        #expect(await store.state.entries == ["a", "c", "d"])
+        await store.shutdown()
+      }
+      await #expect(throws: StoreError.stopped(.newerRules(position: 7))) {
+        try await ledger(log["sealed"], options: .once)
+      }
+      await log.close()
     }
-    await #expect(throws: StoreError.stopped(.newerRules(position: 7))) {
-      try await ledger(log["sealed"], options: .once)
-    }
-    await log.close()
   }
 
   /// A file of logs, one of them truncated, and what became of it where it was imported: with an epoch, and a snapshot
@@ -66,9 +79,7 @@ import Testing
     let source = MemoryLogs()
     for key in ["truncated", "whole"] { try await CopyTests.fill(source[key], truncates: key == "truncated") }
     _ = try await source.export(to: directory + "/backup")
-    var plain = FileLog.Options()
-    plain.preallocatedBytes = 0
-    let log = try FileLog(directory: directory + "/log", options: plain)
+    let log = try smallLog(directory + "/log")
     _ = try await log.import(from: directory + "/backup")
     for key in ["truncated", "whole"] {
       let store = try await ledger(log[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
@@ -81,26 +92,25 @@ import Testing
 
   @Test("a file of logs, as an earlier version has left it, is imported, and leads to the state that it led to")
   func readExported() async throws {
-    let copy = try TemporaryDirectory()
-    let path = copy.path + "/golden"
-    try FileManager.default.copyItem(at: Self.folder.appending(path: "3"), to: URL(fileURLWithPath: path))
-    let (log, imported) = (try FileLog(directory: path + "/log"), MemoryLogs())
-    #expect(try await imported.import(from: path + "/backup").logs == 2)
-    #expect(try log.keys() == ["truncated", "whole"])
-    for key in ["truncated", "whole"] {
-      let then = try await fold(of: log[key])
-      let store = try await ledger(imported[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
-      #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f", "g", "h", "i"])
-      try await store.saveSnapshot()
-      await store.shutdown()
-      let now = try await fold(of: imported[key])
-      #expect(now.chain == then.chain && now.commits == then.commits && now.skipped == then.skipped)
-      let kept = try await ledger(log[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
-      #expect(await kept.state.entries == ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"])
-      #expect(await kept.statistics.log?.epoch == then.epoch && then.epoch != 0)
-      await kept.shutdown()
+    try await Self.withGolden("3") { path in
+      let (log, imported) = (try FileLog(directory: path + "/log"), MemoryLogs())
+      #expect(try await imported.import(from: path + "/backup").logs == 2)
+      #expect(try await all(log.keys(prefix: "")) == ["truncated", "whole"])
+      for key in ["truncated", "whole"] {
+        let then = try await fold(of: log[key])
+        let store = try await ledger(imported[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
+        #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f", "g", "h", "i"])
+        try await store.saveSnapshot()
+        await store.shutdown()
+        let now = try await fold(of: imported[key])
+        #expect(now.chain == then.chain && now.commits == then.commits && now.skipped == then.skipped)
+        let kept = try await ledger(log[key], options: CopyTests.ruled, fingerprint: CopyTests.fingerprint)
+        #expect(await kept.state.entries == ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"])
+        #expect(await kept.statistics.log?.epoch == then.epoch && then.epoch != 0)
+        await kept.shutdown()
+      }
+      await log.close()
     }
-    await log.close()
   }
 
   private func fold(of log: any OrderedLog) async throws -> Fold {
@@ -114,9 +124,7 @@ import Testing
 
   /// An entry, and the summary of it.
   private static func writeSummarized(to directory: String) async throws {
-    var small = FileLog.Options()
-    small.preallocatedBytes = 0
-    let log = try FileLog(directory: directory, options: small)
+    let log = try smallLog(directory)
     let store = try await LedgerStore(
       following: log["caf\u{E9}/1"], initialState: Ledger(),
       options: FollowingOptions(log: .once, summary: { $0.entries.count })
@@ -128,44 +136,38 @@ import Testing
 
   @Test("a summary, as an earlier version has left it, is listed")
   func readSummarized() async throws {
-    let copy = try TemporaryDirectory()
-    let path = copy.path + "/log"
-    try FileManager.default.copyItem(at: Self.folder.appending(path: "4"), to: URL(fileURLWithPath: path))
-    let log = try FileLog(directory: path)
-    var found: [DecodedSummary<Int>] = []
-    for try await summary in log.summaries(of: Int.self, prefix: "") { found.append(summary) }
-    #expect(found == [DecodedSummary(key: "caf\u{E9}/1", position: 1, value: 1)])
-    #expect(try await log["caf\u{E9}/1"].summaries?.kept()?.position == 1)
-    await log.close()
+    try await Self.withGolden("4") { path in
+      let log = try FileLog(directory: path)
+      var found: [DecodedSummary<Int>] = []
+      for try await summary in log.summaries(of: Int.self, prefix: "") { found.append(summary) }
+      #expect(found == [DecodedSummary(key: "caf\u{E9}/1", position: 1, value: 1)])
+      #expect(try await log["caf\u{E9}/1"].summaries?.kept()?.position == 1)
+      await log.close()
+    }
   }
 
   private static let longKey = "boards/" + String(repeating: "caf\u{E9}", count: 50)
 
   /// Trees whose keys are as long as the name of a directory, and longer.
   private static func writeLong(to directory: String) async throws {
-    var small = FileLog.Options()
-    small.preallocatedBytes = 0
-    let log = try FileLog(directory: directory, options: small)
+    let log = try smallLog(directory)
     for key in [longKey, String(repeating: "k", count: 254)] { _ = try await log[key].append([1]) }
     await log.close()
   }
 
   @Test("a tree whose key is too long for a file's name, as an earlier version has left it, is listed and read")
   func readLong() async throws {
-    let copy = try TemporaryDirectory()
-    let path = copy.path + "/log"
-    try FileManager.default.copyItem(at: Self.folder.appending(path: "5"), to: URL(fileURLWithPath: path))
-    let log = try FileLog(directory: path)
-    #expect(try log.keys() == [Self.longKey, String(repeating: "k", count: 254)])
-    for key in try log.keys() { #expect(try await log[key].head() == 1) }
-    await log.close()
+    try await Self.withGolden("5") { path in
+      let log = try FileLog(directory: path)
+      #expect(try await all(log.keys(prefix: "")) == [Self.longKey, String(repeating: "k", count: 254)])
+      for key in try await all(log.keys(prefix: "")) { #expect(try await log[key].head() == 1) }
+      await log.close()
+    }
   }
 
   /// Entries of a program without rules, a snapshot, and a file of entries that is not the last.
   private static func write(to directory: String) async throws {
-    var small = FileLog.Options()
-    (small.segmentBytes, small.preallocatedBytes) = (1, 0)
-    let log = try FileLog(directory: directory, options: small)
+    let log = try smallLog(directory, segmentBytes: 1)
     let tree = log["caf\u{E9}/1"]
     let plain = try await ledger(tree, options: .once)
     try await plain.send("a")
@@ -188,27 +190,26 @@ import Testing
 
   @Test("what earlier versions have written is read, to the last byte", arguments: ["1"])
   func read(version: String) async throws {
-    let copy = try TemporaryDirectory()
-    let path = copy.path + "/log"
-    try FileManager.default.copyItem(at: Self.folder.appending(path: version), to: URL(fileURLWithPath: path))
-    let log = try FileLog(directory: path)
-    #expect(try log.keys() == ["caf\u{E9}/1"])
-    let tree = log["caf\u{E9}/1"]
-    #expect(try await tree.snapshots?.newest()?.position == 3)
-    for ignoring in [false, true] {
-      var options = LogOptions.once
-      options.ignoresSnapshots = ignoring
-      let store = try await ledger(tree, options: options, fingerprint: Self.fingerprint)
-      #expect(await store.state.entries == ["a", "b", "c", "d", "e"])
-      #expect(await store.statistics.log?.skipped == 1)
+    try await Self.withGolden(version) { path in
+      let log = try FileLog(directory: path)
+      #expect(try await all(log.keys(prefix: "")) == ["caf\u{E9}/1"])
+      let tree = log["caf\u{E9}/1"]
+      #expect(try await tree.snapshots?.newest()?.position == 3)
+      for ignoring in [false, true] {
+        var options = LogOptions.once
+        options.ignoresSnapshots = ignoring
+        let store = try await ledger(tree, options: options, fingerprint: Self.fingerprint)
+        #expect(await store.state.entries == ["a", "b", "c", "d", "e"])
+        #expect(await store.statistics.log?.skipped == 1)
+        await store.shutdown()
+      }
+      // It goes on from there.
+      let store = try await ledger(tree, options: .once, fingerprint: Self.fingerprint)
+      try await store.send("f")
+      #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f"])
       await store.shutdown()
+      await log.close()
     }
-    // It goes on from there.
-    let store = try await ledger(tree, options: .once, fingerprint: Self.fingerprint)
-    try await store.send("f")
-    #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f"])
-    await store.shutdown()
-    await log.close()
   }
 
   @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3", "4", "5"])
@@ -239,21 +240,20 @@ import Testing
 
   @Test("a snapshot's file of a newer version is not taken for none")
   func newerSnapshot() async throws {
-    let copy = try TemporaryDirectory()
-    let path = copy.path + "/log"
-    try FileManager.default.copyItem(at: Self.folder.appending(path: "1"), to: URL(fileURLWithPath: path))
-    let file = URL(fileURLWithPath: path + "/=caf%c3%a9%2f1/snapshot")
-    var bytes = try Data(contentsOf: file)
-    bytes[7] += 1
-    try bytes.write(to: file)
-    let log = try FileLog(directory: path)
-    do {
-      _ = try await ledger(log["caf\u{E9}/1"], options: .once)
-      Issue.record("It was opened.")
-    } catch LogError.damaged(_, let text) {
-      #expect(text.hasSuffix("was written by a newer version of this library, which is to open it."))
+    try await Self.withGolden("1") { path in
+      let file = URL(fileURLWithPath: path + "/=caf%c3%a9%2f1/snapshot")
+      var bytes = try Data(contentsOf: file)
+      bytes[7] += 1
+      try bytes.write(to: file)
+      let log = try FileLog(directory: path)
+      do {
+        _ = try await ledger(log["caf\u{E9}/1"], options: .once)
+        Issue.record("It was opened.")
+      } catch LogError.damaged(_, let text) {
+        #expect(text.hasSuffix("was written by a newer version of this library, which is to open it."))
+      }
+      #expect(try Data(contentsOf: file) == bytes)
+      await log.close()
     }
-    #expect(try Data(contentsOf: file) == bytes)
-    await log.close()
   }
 }

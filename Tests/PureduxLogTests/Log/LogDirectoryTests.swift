@@ -20,12 +20,9 @@ import Testing
 
   @Test("stores of trees that are removed at random, most before their first entry, stop", arguments: LogPlace.allCases)
   func removals(place: LogPlace) async throws {
-    for seed in 0..<40 as Range<UInt64> {
-      try await place.withDirectory { open in
-        let logs = try await open()
-        var program = RandomRemovals(seed: seed, in: [logs, logs])
-        try await program.run()
-      }
+    try await place.withDirectory { open in
+      let logs = try await open()
+      try await RandomRemovals.run(0..<40, in: [logs, logs])
     }
   }
 
@@ -66,9 +63,96 @@ import Testing
     let log = try FileLog(directory: directory.path)
     #expect(try await all(log.keys(prefix: "")) == ["damaged", "entry", "gone", "snapshot", "truncated"])
     #expect(try await all(log.keys(prefix: "", batch: 1)) == ["damaged", "entry", "gone", "snapshot", "truncated"])
-    #expect(try log.keys() == ["damaged", "entry", "gone", "snapshot", "truncated"])
     _ = try await log["empty"].append([1])
     #expect(try await all(log.keys(prefix: "e")) == ["empty", "entry"])
+    await log.close()
+  }
+
+  /// How a tree is damaged. The key of a tree with a long key is in its files alone.
+  enum Damage: CaseIterable {
+    case longWithoutIdentity, longWithDamagedIdentity, longExchanged, newerSummary, records
+
+    static let long = String(repeating: "L", count: 255)
+
+    var key: String { self == .records || self == .newerSummary ? "b" : Self.long }
+
+    /// The path of the tree's directory afterwards.
+    func hurt(_ directory: String) throws -> String {
+      let files = FileManager.default
+      var tree = directory + "/" + FileNames.directory(of: key)
+      func write(_ bytes: [UInt8], to name: String) {
+        _ = files.createFile(atPath: tree + "/" + name, contents: Data(bytes))
+      }
+      switch self {
+      case .longWithoutIdentity: try files.removeItem(atPath: tree + "/" + FileNames.identity)
+      case .longWithDamagedIdentity: write([1], to: FileNames.identity)
+      case .longExchanged:
+        let other = directory + "/~" + String(repeating: "0", count: 64)
+        try files.moveItem(atPath: tree, toPath: other)
+        tree = other
+      case .newerSummary: write([0x50, 0x44, 0x58, 0x53, 0x55, 0x4D, 0x4D, 200], to: FileNames.summary)
+      case .records: write([UInt8](repeating: 0xFF, count: 100), to: FileNames.segment(1))
+      }
+      return tree
+    }
+  }
+
+  @Test("a damaged tree hides no other one, and is named", arguments: Damage.allCases)
+  func damaged(damage: Damage) async throws {
+    let directory = try TemporaryDirectory()
+    let before = try FileLog(directory: directory.path + "/logs")
+    for key in ["a", "b", Damage.long, "z"] {
+      _ = try await before[key].append([1])
+      _ = try await before[key].summaries?.save([1], at: 1)
+    }
+    await before.close()
+    let place = try damage.hurt(directory.path + "/logs")
+    let log = try FileLog(directory: directory.path + "/logs")
+    // Each list has all other trees, and then names the damaged one, unless the list has its key.
+    func read(_ keys: AsyncThrowingStream<String, any Error>) async throws -> ([String], String?) {
+      var all: [String] = []
+      do {
+        for try await key in keys { all.append(key) }
+      } catch LogError.damaged(_, let text) {
+        return (all, text)
+      }
+      return (all, nil)
+    }
+    let hasKey = damage.key == "b"
+    let others = ["a", "b", Damage.long, "z"].filter { hasKey || $0 != damage.key }.sorted()
+    for batch in [1, 2, 100] {
+      let (keys, text) = try await read(log.keys(prefix: "", batch: batch))
+      #expect(keys == others && (text == nil) == hasKey && text?.contains(place) != false)
+    }
+    for batch in [1, 100] {
+      let summaries = log.summaries(prefix: "", batch: batch)
+      let texts = LockedValue<String?>(nil)
+      let keys = try await read(
+        AsyncThrowingStream {
+          do {
+            return try await summaries.first { _ in true }?.key
+          } catch LogError.damaged(_, let text) {
+            texts.withLock { $0 = text }
+            return nil
+          }
+        }
+      ).0
+      #expect(keys == others.filter { damage != .newerSummary || $0 != "b" })
+      #expect(damage == .records ? texts.withLock { $0 } == nil : texts.withLock { $0 }?.contains(place) == true)
+    }
+    for key in ["a", "z"] { #expect(try await log[key].append([2]) == 2) }
+    // So it is with all that takes every tree.
+    let archive = directory.path + "/archive"
+    let exported = try await log.export(to: archive)
+    let target = MemoryLogs()
+    let copied = try await log.copy(to: target)
+    #expect(
+      try await all(LogArchive(path: archive).keys(prefix: ""))
+        == others.filter { $0 != damage.key || damage == .newerSummary })
+    for report in [exported, copied] {
+      #expect(report.failures.count == (damage == .newerSummary ? 0 : 1))
+      #expect(report.failures.allSatisfy { $0.key == (hasKey ? "b" : nil) && $0.description.contains(place) })
+    }
     await log.close()
   }
 
@@ -78,12 +162,6 @@ import Testing
       try await checkLogDirectory(FaultyLogs(fault), within: .seconds(1000))
     }
     #expect(violation?.part == fault.part, "\(String(describing: violation))")
-  }
-
-  func all(_ keys: AsyncThrowingStream<String, any Error>) async throws -> [String] {
-    var all: [String] = []
-    for try await key in keys { all.append(key) }
-    return all
   }
 
   @Test("the keys of files come in order, however few are in memory", arguments: [1, 2, 7, 40])

@@ -52,12 +52,6 @@ import Testing
     }
   }
 
-  private func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
-    var all: [Element] = []
-    for try await element in elements { all.append(element) }
-    return all
-  }
-
   // MARK: When it is written
 
   @Test("when the store has ended and the log is closed it is what the last state says", arguments: LogPlace.allCases)

@@ -171,7 +171,9 @@ import Testing
       }
     }
     let log = try FileLog(directory: folder.path)
-    #expect(try log.keys() == ["boards/1"])
+    var keys: [String] = []
+    for try await key in log.keys(prefix: "") { keys.append(key) }
+    #expect(keys == ["boards/1"])
     await log.close()
   }
 

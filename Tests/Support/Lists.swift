@@ -1,0 +1,6 @@
+/// All elements of a sequence that ends.
+package func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
+  var all: [Element] = []
+  for try await element in elements { all.append(element) }
+  return all
+}
