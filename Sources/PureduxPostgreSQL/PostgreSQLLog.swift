@@ -103,7 +103,7 @@
       options.answerLimit = max(options.answerLimit.clamped, .seconds(1))
       options.pollInterval = min(max(options.pollInterval, .milliseconds(10)), .seconds(60))
       self.options = options
-      let schema = try Schema(options.schema, waiting: options.answerLimit)
+      let schema = try Schema(options.schema)
       self.schema = schema
       let patience = Connection.Patience(limit: options.answerLimit)
       self.patience = patience
@@ -188,7 +188,7 @@
     ///   - role: The role that the program connects as.
     /// - Throws: `LogError.refused` where that is no schema's name.
     public static func setupScript(schema: String = "puredux", role: String) throws(LogError) -> String {
-      try Schema(schema, waiting: .seconds(5)).script(for: role)
+      try Schema(schema).script(for: role)
     }
 
     /// The log of a tree. Asks nothing of the database until it is used. Its row is made with the first use, before the

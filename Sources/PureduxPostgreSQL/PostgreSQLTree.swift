@@ -61,8 +61,7 @@
     private func id(_ connection: Connection, makes: Bool = false) throws(LogError) -> Int64? {
       if let id = knowledge.id { return id }
       if makes {
-        let statement = schema.limited(
-          Schema.newTrees("$1") + " FROM setting ON CONFLICT DO NOTHING", .bytes(key))
+        let statement = schema.statement(Schema.newTrees("$1") + " ON CONFLICT DO NOTHING", .bytes(key))
         _ = try connection.query(statement, patience)
       }
       guard let id = try query(connection, "SELECT id FROM $.trees WHERE key = $1", .bytes(key)).integer(0, 0) else {
@@ -251,8 +250,8 @@
     ) throws(LogError) -> Bool {
       let row = try row(id, connection)
       guard position > 0, position < row.head else { return false }
-      let statement = schema.limited(
-        " UPDATE $.trees SET first = greatest(first, $2 + 1) FROM setting WHERE id = $1 AND head > $2", .integer(id),
+      let statement = schema.statement(
+        "UPDATE $.trees SET first = greatest(first, $2 + 1) WHERE id = $1 AND head > $2", .integer(id),
         .integer(Int64(position)))
       _ = try connection.query(statement, patience)
       return true
@@ -417,9 +416,9 @@
     func remove() async throws(LogError) {
       let id = try await ask { connection throws(LogError) -> Int64? in
         // Whatever is there by now: who removes it asks for no tree in particular.
-        let statement = self.schema.limited(
+        let statement = self.schema.statement(
           """
-          , gone AS (DELETE FROM $.trees USING setting WHERE key = $1 RETURNING id)
+          WITH gone AS (DELETE FROM $.trees WHERE key = $1 RETURNING id)
           INSERT INTO $.removals (tree) SELECT id FROM gone RETURNING tree
           """, .bytes(self.key))
         return try connection.query(statement, self.patience).integer(0, 0)

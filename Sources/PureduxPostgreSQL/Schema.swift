@@ -21,23 +21,12 @@
     private let name: String
     /// Quoted, with a point.
     private let prefix: String
-    /// What a statement begins with that may have to wait for a row that somebody else has locked, and goes on with
-    /// `FROM setting`: it ends then by itself. A server that is not asked any more goes on waiting. And what the server
-    /// says of a commit is heard, whatever the role or the connection string sets.
-    private let limit: String
 
-    /// - Parameter answerLimit: How long an answer is waited for: a statement waits for a row a fifth less, so that the
-    ///   server is heard to say that this was in vain.
-    init(_ name: String, waiting answerLimit: Duration) throws(LogError) {
+    init(_ name: String) throws(LogError) {
       guard !name.isEmpty, name.utf8.count <= 63, !name.utf8.contains(0) else {
         throw .refused("A schema's name has 1 to 63 bytes: \(name)")
       }
       self.name = name
-      let milliseconds = Int(min(max(0.1, answerLimit / .seconds(1)), 2_000_000) * 800)
-      limit = """
-        WITH setting AS MATERIALIZED (SELECT set_config('lock_timeout', '\(milliseconds)', true),
-          set_config('client_min_messages', 'warning', true))
-        """
       prefix = Self.quoted(name) + "."
     }
 
@@ -52,16 +41,11 @@
       Statement(text: filled(text), parameters: parameters)
     }
 
-    /// One that waits for a row no longer than for an answer: it goes on with `FROM setting`.
-    func limited(_ text: String, _ parameters: Parameter...) -> Statement {
-      Statement(text: limit + filled(text), parameters: parameters)
-    }
-
-    /// What makes a row for each new tree of a query that gives their keys; it goes on with `FROM setting`. Their
-    /// numbers are at random, and not those of a sequence: one that was restored with an older backup gives numbers
-    /// anew that stores know which were ahead of it, and these would take another tree for theirs.
+    /// What makes a row for each new tree of a query that gives their keys. Their numbers are at random, and not those
+    /// of a sequence: one that was restored with an older backup gives numbers anew that stores know which were ahead of
+    /// it, and these would take another tree for theirs.
     static func newTrees(_ key: String) -> String {
-      " INSERT INTO $.trees (id, key) OVERRIDING SYSTEM VALUE SELECT ("
+      "INSERT INTO $.trees (id, key) OVERRIDING SYSTEM VALUE SELECT ("
         + "('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 7))::bit(60)::bigint), \(key)"
     }
 

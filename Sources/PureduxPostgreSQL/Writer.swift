@@ -154,8 +154,8 @@
       for start in stride(from: 0, to: keys.count, by: 1000) {
         let some = Parameter.list(Array(keys[start..<min(start + 1000, keys.count)]))
         _ = try connection.query(
-          schema.limited(
-            Schema.newTrees("given") + " FROM setting, unnest($1) AS given ORDER BY given ON CONFLICT DO NOTHING", some),
+          schema.statement(
+            Schema.newTrees("given") + " FROM unnest($1) AS given ORDER BY given ON CONFLICT DO NOTHING", some),
           patience)
         let found = try connection.query(
           schema.statement("SELECT key, id FROM $.trees WHERE key = ANY ($1)", some), patience)
@@ -287,10 +287,10 @@
     /// else has the row: so positions have no gaps, and rise in the order of the commits. In a log that has lost what
     /// was known to be in it, nothing is appended: all who read that later would find it out of its order, and stop.
     private func statement(_ group: Group) -> Statement {
-      schema.limited(
+      schema.statement(
         """
-        , head AS (
-          UPDATE $.trees SET head = head + cardinality($2) FROM setting
+        WITH head AS (
+          UPDATE $.trees SET head = head + cardinality($2)
           WHERE id = $1 AND head \(group.head == nil ? ">=" : "=") $3
           RETURNING id, head - cardinality($2) AS base
         ), written AS (
