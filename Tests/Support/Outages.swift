@@ -38,7 +38,8 @@ package func statesAfterOutages(
   return (states, isAccepted)
 }
 
-/// Has idle stores follow trees of an engine whose server goes away for some seconds and comes back.
+/// Has idle stores follow trees of an engine whose server goes away, until the engine's probe has asked it several times,
+/// and comes back.
 ///
 /// - Parameter isBusy: Whether each store has an action on its way to the log.
 /// - Returns: How often each store has tried its log meanwhile, and how many have what they were sent in the end.
@@ -61,9 +62,12 @@ package func attemptsWhileAway(
   if isBusy { for store in stores { _ = store.dispatch("during") } }
   for store in stores { for await phase in store.logPhases() { if case .waiting = phase { break } } }
   let before = logs.reduce(0) { $0 + $1.attempts }
-  // However long it is: without polling the count does not depend on it.
-  try await Task.sleep(for: .seconds(4))
-  let attempts = logs.reduce(0) { $0 + $1.attempts } - before
+  var attempts: Int { logs.reduce(0) { $0 + $1.attempts } - before }
+  // However long it takes: without polling, the stores do not try their logs meanwhile. Stores that poll need not wait
+  // for the probe.
+  let questions = logs[0].probe.attempts
+  while logs[0].probe.attempts < questions + 16, attempts < 100 * count { await Task.yield() }
+  let attemptsAway = attempts
   try start()
   for store in stores { for await phase in store.logPhases() where phase == .following { break } }
   var haveAll = 0
@@ -72,7 +76,7 @@ package func attemptsWhileAway(
     if await store.state == ["before"] + (isBusy ? ["during"] : []) + ["after"] { haveAll += 1 }
     await store.shutdown()
   }
-  return (Double(attempts) / Double(count), haveAll)
+  return (Double(attemptsAway) / Double(count), haveAll)
 }
 
 /// Another log, and how often it was tried: how often entries were given to it, or asked for anew, and its head.
