@@ -25,8 +25,8 @@ public protocol LogDirectory: Sendable {
   /// not.
   ///
   /// A summary that cannot be read is left out: a store with a `summary` that opens the tree writes it again. A summary
-  /// in a newer format of this library is an error, thrown after the other summaries. Throws a `LogError`; by default, and if the engine
-  /// keeps no summaries, `.refused` at once.
+  /// in a newer format of this library is an error, thrown after the other summaries. Throws a `LogError`. By default,
+  /// and if the engine keeps no summaries, this is `.refused` at once.
   func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error>
 
   /// Removes a tree: its entries, its snapshot and its summary. A tree exists before its first entry if a store follows
