@@ -24,30 +24,38 @@ public struct Worker: Sendable {
       ofState:
         // Claims the next job.
         .onChange(of: { $0.next(for: self) }) { next in
-          next.map { job in .run { $0(.claim(job, by: id)) } }
+          next.map { job in .run { try await $0.commit(.claim(job, by: id)) } }
         },
       // From its time on, a job waits in line with the others. Every worker does this: the first that says so counts.
       .onChange(of: \.soonest) { job in
         guard let job, let time = job.time else { return nil }
         return .run { dispatch in
           try await dispatch.sleep(until: time)
-          dispatch(.due(job.id))
+          try await dispatch.commit(.due(job.id))
         }
       },
       // Does what it has claimed. An attempt that is no longer in the state is cancelled.
       .forEach({ $0.attempts(of: id) }) { attempt in
         .run { dispatch in
-          try await perform(attempt) { dispatch(.progress(attempt.id, attempt: attempt.number, percent: $0)) }
-          dispatch(.ended(attempt.id, attempt: attempt.number, error: nil))
+          var failure: String?
+          do {
+            try await perform(attempt) { dispatch(.progress(attempt.id, attempt: attempt.number, percent: $0)) }
+          } catch {
+            failure = "\(error)"
+          }
+          try await dispatch.commit(.ended(attempt.id, attempt: attempt.number, error: failure))
         }
-        .catching { .ended(attempt.id, attempt: attempt.number, error: "\($0)") }
-        .timeout(
-          after: .seconds(attempt.limit),
-          .ended(attempt.id, attempt: attempt.number, error: "It took longer than \(attempt.limit) s."))
+      },
+      // The commit of this action cancels the attempt.
+      .forEach({ $0.attempts(of: id) }) { attempt in
+        .run { dispatch in
+          let failure = "It took longer than \(attempt.limit) s."
+          try await dispatch.commit(.ended(attempt.id, attempt: attempt.number, error: failure))
+        }.after(.seconds(attempt.limit))
       },
       // Every worker does this: the first that says so counts.
       .forEach(\.resting) { attempt in
-        .run { $0(.retry(attempt.id, attempt: attempt.number)) }
+        .run { try await $0.commit(.retry(attempt.id, attempt: attempt.number)) }
           .after(.seconds(min(300, 1 << min(attempt.number - 1, 9))))
       },
       .while({ !$0.attempts(of: id).isEmpty }) {
@@ -61,8 +69,22 @@ public struct Worker: Sendable {
       // Begun anew with each beat.
       .forEach({ queue in queue.beats.filter { $0.key != id && !queue.attempts(of: $0.key).isEmpty } }) {
         other, beats in
-        .run { $0(.lost(other, beats: beats)) }.after(Self.patience)
+        .run { try await $0.commit(.lost(other, beats: beats)) }.after(Self.patience)
       })
+  }
+}
+
+extension Dispatch<JobQueue.Action> {
+  /// Sends an action until its commit is certain. Each action names its job and attempt, so a second commit changes
+  /// nothing. `dispatch` would lose the action if too much waits for the log, or if the log is sealed before it.
+  fileprivate func commit(_ action: JobQueue.Action) async throws {
+    while true {
+      do {
+        return try await send(action)
+      } catch StoreError.outcomeUnknown, StoreError.withdrawn {
+        try await sleep(for: .seconds(1))
+      }
+    }
   }
 }
 

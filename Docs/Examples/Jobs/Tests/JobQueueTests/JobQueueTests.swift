@@ -9,16 +9,41 @@ import Testing
 
 private struct Broken: Error, CustomStringConvertible { var description: String { "broken" } }
 
+/// A log that takes nothing while it is away, and delivers what others append.
+private final class AwayLog: OrderedLog {
+  private let log: MemoryLog
+  let isAway = Mutex(false)
+
+  init(_ log: MemoryLog) { self.log = log }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    if isAway.withLock({ $0 }) {
+      Task { outcome(.failure(.unavailable("It is away."))) }
+    } else {
+      log.append(entry, outcome: outcome)
+    }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
+  func head() async throws(LogError) -> UInt64 { try await log.head() }
+  func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
+}
+
 @Suite(.timeLimit(.minutes(5))) struct JobQueueTests {
   let clock = ManualClock()
   let log = MemoryLog()
 
   func queue(
-    _ worker: Worker? = nil, atStart: JobQueue.Action? = nil
+    _ worker: Worker? = nil, on other: (any OrderedLog)? = nil, atStart: JobQueue.Action? = nil
   ) async throws -> RootStore<JobQueue, JobQueue.Action> {
-    try await RootStore(
-      following: log, initialState: JobQueue(),
-      options: FollowingOptions(store: StoreOptions(clock: clock), fingerprint: .unchecked, atStart: atStart),
+    var options = FollowingOptions<JobQueue, JobQueue.Action>(
+      store: StoreOptions(clock: clock), fingerprint: .unchecked, atStart: atStart)
+    if other != nil {
+      options.log.pendingBytes = 1
+      options.log.sendLimit = .seconds(1)
+    }
+    return try await RootStore(
+      following: other ?? log, initialState: JobQueue(), options: options,
       interceptors: worker.map(\.interceptor) ?? Interceptor(combining: [])
     ) { $0.reduce($1) }
   }
@@ -170,5 +195,61 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
     #expect(await queue.state.jobs.first?.phase == .running(by: 2))
     #expect(await queue.state.jobs.first?.attempt == 2)
     await queue.shutdown()
+  }
+  @Test(.timeLimit(.minutes(1)), arguments: ["claim", "due", "done", "failed", "limit", "retry", "lost"])
+  func `no action of a worker is lost while its log is away`(kind: String) async throws {
+    let (away, begins) = (AwayLog(log), Gate())
+    let other = try await queue(kind == "lost" ? sleeper(1) : nil)
+    let request = Request(
+      key: "a", command: "x", time: kind == "due" ? clock.wallTime + .seconds(3600) : nil,
+      attempts: ["retry", "lost"].contains(kind) ? 2 : 1, limit: kind == "limit" ? 4 : 3600)
+    if kind != "claim" { try await other.send(.submit(request)) }
+    await other.settled()
+    if kind == "lost" { await other.shutdown() }
+    let worker = Worker(id: 2) { [clock] attempt, _ in
+      switch kind {
+      case "done": await begins.wait()
+      case "failed":
+        await begins.wait()
+        throw Broken()
+      case "retry" where attempt.number == 1: throw Broken()
+      default: try await clock.sleep(for: .seconds(60))
+      }
+    }
+    let queue = try await queue(worker, on: away)
+    await queue.settled()
+
+    away.isAway.withLock { $0 = true }
+    while queue.dispatch(.alive(9)) == .enqueued {}
+    switch kind {
+    case "claim": try await other.send(.submit(request))
+    case "done", "failed": begins.open()
+    case "due": clock.advance(by: .seconds(3600))
+    default: clock.advance(by: .seconds(20))
+    }
+    for _ in 0..<100 {
+      clock.advance(by: .milliseconds(100))
+      _ = await queue.statistics
+    }
+    away.isAway.withLock { $0 = false }
+
+    let expected: Job.Phase =
+      switch kind {
+      case "done": .done
+      case "failed": .failed(error: "broken")
+      case "limit": .failed(error: "It took longer than 4 s.")
+      default: .running(by: 2)
+      }
+    let states = queue.states()
+    let time = Task { [clock] in
+      while !Task.isCancelled {
+        clock.advance(by: .milliseconds(250))
+        await Task.yield()
+      }
+    }
+    for await queue in states where queue.jobs.first?.phase == expected { break }
+    await queue.shutdown()
+    await other.shutdown()
+    time.cancel()
   }
 }
