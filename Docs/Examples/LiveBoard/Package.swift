@@ -28,7 +28,7 @@ let package = Package(
     .executableTarget(
       name: "LiveBoard",
       dependencies: [
-        "LiveBoardServer", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        "LiveBoardServer", "Output", .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ]),
     .target(
@@ -45,10 +45,11 @@ let package = Package(
         .product(name: "NIOHTTP1", package: "swift-nio"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
+    .target(name: "Output"),
     .executableTarget(
       name: "load",
       dependencies: [
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        "Output", .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import JobQueue
 import ServiceLifecycle
@@ -49,7 +50,7 @@ struct Display: Service {
           last[job.id] = job.line
         }
       }
-      fflush(nil)
+      guard fflush(nil) == 0 else { throw ExitCode.failure }
     }
     // The queue may have ended first: that is no failure of this service.
     try? await gracefulShutdown()

@@ -136,7 +136,7 @@ struct Desk: Service {
     } catch {
       let kept = file.appendingPathExtension("refused")
       try FileManager.default.moveItem(at: file, to: kept)
-      FileHandle.standardError.write(Data("\(error). This was asked for by \(kept.path).\n".utf8))
+      try? FileHandle.standardError.write(contentsOf: Data("\(error). This was asked for by \(kept.path).\n".utf8))
     }
   }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import LiveBoardServer
 import Logging
+import Output
 
 @main struct LiveBoard: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -8,6 +9,11 @@ import Logging
     abstract: "A task board for many people, live in every browser that has it open.",
     discussion:
       "Runs until it gets SIGTERM or SIGINT; then event streams end, accepted edits are saved, and it exits with 0.")
+
+  static func main() async {
+    Output.prepare()
+    await main(nil)
+  }
 
   @Option(help: "The address to listen at. Any but a loopback address needs a token.")
   var host = "127.0.0.1"

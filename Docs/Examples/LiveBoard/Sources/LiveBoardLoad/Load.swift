@@ -3,12 +3,19 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOPosix
+import Output
 
 /// Puts a LiveBoard server under load, and prints what it does.
 @main struct Load: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "load",
-    abstract: "Follows a board in many streams, stalls some, edits it from many writers, and prints the figures.")
+    abstract: "Follows a board in many streams, stalls some, edits it from many writers, and prints the figures.",
+    discussion: "The exit code is 1 if an acknowledged edit is missing, or if standard output takes nothing.")
+
+  static func main() async {
+    Output.prepare()
+    await main(nil)
+  }
 
   @Option(help: "The server, or several that share their boards, with commas between them.")
   var url = "http://127.0.0.1:8080"
@@ -32,11 +39,17 @@ import NIOPosix
   var pid: Int32?
 
   func run() async throws {
+    // A client that is released without its shutdown ends the process.
+    let missing = try await HTTPClient.withHTTPClient(configuration: configuration) { try await measure(with: $0) }
+    if missing > 0 { throw ExitCode.failure }
+  }
+
+  /// Prints the figures. Returns the number of acknowledged edits that are missing.
+  private func measure(with client: HTTPClient) async throws -> Int {
     let followers = Followers()
     let servers = url.split(separator: ",").map(String.init)
     let start = ContinuousClock.now
-    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-    let missing = try await withThrowingTaskGroup { tasks in
+    return try await withThrowingTaskGroup { tasks in
       for _ in 0..<stalled { tasks.addTask { try await stall(at: servers[0]) } }
       for number in 0..<streams { tasks.addTask { await followers.follow(number, at: servers, with: client) } }
       try await followers.untilOpen(streams)
@@ -62,8 +75,6 @@ import NIOPosix
       tasks.cancelAll()
       return report.missing
     }
-    try await client.shutdown()
-    if missing > 0 { throw ExitCode.failure }
   }
 
   /// All writers together, their times from the shortest on.
