@@ -134,23 +134,49 @@ public final class StoreMetrics: StoreInstrument, Service {
       var statistics: StoreStatistics?
       /// Whether the store's tree has been asked, and has not answered.
       var isAsked = false
+      /// Whether the tree has not answered within the interval of a sample.
+      var isSilent = false
+      /// The samples that wait for the answer, by their ids.
+      var waiting: [ObjectIdentifier: Sample] = [:]
     }
 
     init(_ group: Group) { self.group = group }
 
     /// The last answer.
     var statistics: StoreStatistics? { reading.withLock { $0.statistics } }
-    var isSilent: Bool { reading.withLock { $0.isAsked } }
+    var isSilent: Bool { reading.withLock { $0.isSilent } }
 
-    /// False if the store's tree still owes an answer: a tree that stands still is visited once.
-    func beginReading() -> Bool {
+    /// Has a sample wait for the tree's answer, unless the tree is silent. A tree that owes an answer is not asked
+    /// again, so a tree that stands still is visited once.
+    func ask(for sample: Sample) -> (isNew: Bool, isAwaited: Bool) {
       reading.withLock { reading in
         defer { reading.isAsked = true }
-        return !reading.isAsked
+        if !reading.isSilent { reading.waiting[ObjectIdentifier(sample)] = sample }
+        return (!reading.isAsked, !reading.isSilent)
       }
     }
 
-    func read(_ statistics: StoreStatistics?) { reading.withLock { $0 = Reading(statistics: statistics) } }
+    func answer(_ statistics: StoreStatistics?) {
+      let waiting = reading.withLock { reading in
+        defer { reading = Reading(statistics: statistics) }
+        return reading.waiting.values
+      }
+      for sample in waiting { sample.answered.yield() }
+    }
+
+    /// Called if a sample waits no more.
+    ///
+    /// - Parameter isOverdue: Whether the sample has waited for the whole interval.
+    func leave(_ sample: Sample, isOverdue: Bool) {
+      reading.withLock { reading in
+        if reading.waiting.removeValue(forKey: ObjectIdentifier(sample)) != nil, isOverdue { reading.isSilent = true }
+      }
+    }
+  }
+
+  /// One call of `sample()`, which waits for the answers of trees.
+  private final class Sample: Sendable {
+    let (answers, answered) = AsyncStream.makeStream(of: Void.self)
   }
 
   private func part(of store: InstrumentedStore) -> Made<InstrumentedStore, Watched> {
@@ -240,7 +266,8 @@ public final class StoreMetrics: StoreInstrument, Service {
 
   /// Reads the figures of all open stores, and records them. It visits all trees at the same time, which costs a task
   /// for each: with many trees, read seldom. It waits for the interval of `run()` at most. A tree that has not answered
-  /// by then counts as silent, and has the figures of its last answer.
+  /// by then counts as silent, and has the figures of its last answer. Calls that overlap wait for the same answer of a
+  /// tree. A cancelled call waits no longer, and counts no store as silent.
   public func sample() async {
     await read(parts.flatMap(\.all))
     let open = Dictionary(grouping: parts.flatMap(\.all)) { $0.value.group.dimension.1 }
@@ -281,21 +308,23 @@ public final class StoreMetrics: StoreInstrument, Service {
 
   /// Asks the trees of stores for their figures, and returns when all have answered, or after the interval.
   private func read(_ stores: [(key: InstrumentedStore, value: Watched)]) async {
-    let (answers, answered) = AsyncStream.makeStream(of: Void.self)
+    let sample = Sample()
     var left = 0
-    for (store, watched) in stores where watched.beginReading() {
-      left += 1
-      Task {
-        watched.read(await store.statistics)
-        answered.yield()
+    for (store, watched) in stores {
+      let (isNew, isAwaited) = watched.ask(for: sample)
+      if isAwaited { left += 1 }
+      if isNew { Task { watched.answer(await store.statistics) } }
+    }
+    let isOverdue = await withTaskGroup { [left, interval] tasks in
+      tasks.addTask {
+        for await _ in sample.answers.prefix(left) {}
+        return false
       }
+      tasks.addTask { (try? await Task.sleep(for: interval)) != nil }
+      defer { tasks.cancelAll() }
+      return await tasks.next() == true
     }
-    await withTaskGroup { [left, interval] tasks in
-      tasks.addTask { for await _ in answers.prefix(left) {} }
-      tasks.addTask { try? await Task.sleep(for: interval) }
-      await tasks.next()
-      tasks.cancelAll()
-    }
+    for (_, watched) in stores { watched.leave(sample, isOverdue: isOverdue) }
   }
 
   /// Reads the figures again and again, until the process is asked to terminate.

@@ -182,8 +182,10 @@ private final class Opened: StoreInstrument {
   /// Runs nothing while it is suspended.
   private final class Queue: SerialExecutor {
     let queue = DispatchQueue(label: "metrics")
+    let enqueued = Atomic(0)
 
     func enqueue(_ job: consuming ExecutorJob) {
+      enqueued.add(1, ordering: .relaxed)
       let job = UnownedJob(job)
       queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
@@ -214,6 +216,38 @@ private final class Opened: StoreInstrument {
     }
     withExtendedLifetime(states) {}
     for store in stores { await store.shutdown() }
+  }
+
+  /// Samples that overlap, or are cancelled, before the tree has had time to answer.
+  @Test(arguments: [false, true]) func `a store is silent only if it has not answered within the interval`(
+    isCancelled: Bool
+  ) async throws {
+    let factory = TestMetrics()
+    let metrics = StoreMetrics(factory: factory, every: .seconds(3_600))
+    let held = Queue()
+    let store = RootStore<Int, Action>(
+      initialState: 0, options: StoreOptions(executor: .serial(held), name: "held", instrument: metrics),
+      reducer: Action.reduce)
+    let states = store.states()
+    try await store.send(.add(1))
+    held.queue.suspend()
+    let before = held.enqueued.load(ordering: .relaxed)
+    let samples = (0..<20).map { _ in Task { await metrics.sample() } }
+    while held.enqueued.load(ordering: .relaxed) == before { await Task.yield() }
+    if isCancelled {
+      for sample in samples { sample.cancel() }
+    } else {
+      held.queue.resume()
+    }
+    for sample in samples { await sample.value }
+    if isCancelled { held.queue.resume() }
+    func figures(_ name: String) throws -> [Double] { try factory.expectGauge(name, [("store", "held")]).values }
+    #expect(try figures("puredux.stores.silent").allSatisfy { $0 == 0 })
+    if !isCancelled { #expect(try figures("puredux.subscriptions").allSatisfy { $0 == 1 }) }
+    await metrics.sample()
+    #expect(try figures("puredux.subscriptions").last == 1)
+    withExtendedLifetime(states) {}
+    await store.shutdown()
   }
 
   @Test func `commits are counted without the names of actions where these are not wanted`() async throws {
@@ -437,6 +471,32 @@ private final class Opened: StoreInstrument {
     // A `send` that was cancelled on its way may be there as well.
     #expect(state == count || state == count + 1)
     await LogService(again, after: StoreService(reopened)).shutdown()
+  }
+
+  /// Answers with a stream of states, and waits for it when the process is asked to terminate, as a server does.
+  private struct StreamingServer: Service {
+    let states: AsyncStream<Int>
+    let answered: AsyncStream<Void>.Continuation
+
+    func run() async throws {
+      for await _ in states.cancelOnGracefulShutdown() { answered.yield() }
+      try? await gracefulShutdown()
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a server with an open stream ends before its store`() async throws {
+    let store = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
+    let (answers, answered) = AsyncStream.makeStream(of: Void.self)
+    let services: [any Service] = [StoreService(store), StreamingServer(states: store.states(), answered: answered)]
+    try await testGracefulShutdown { trigger in
+      try await withThrowingTaskGroup { tasks in
+        tasks.addTask { try await ServiceGroup(services: services, logger: Logger(label: "test")).run() }
+        for await _ in answers { break }
+        trigger.triggerGracefulShutdown()
+        try await tasks.waitForAll()
+      }
+    }
+    #expect(store.dispatch(1) == .terminated)
   }
 
   @Test func `a file log can be opened again when its service has ended`() async throws {
