@@ -227,8 +227,8 @@ private final class AwayLog: OrderedLog {
     case "due": clock.advance(by: .seconds(3600))
     default: clock.advance(by: .seconds(20))
     }
-    for _ in 0..<100 {
-      clock.advance(by: .milliseconds(100))
+    for _ in 0..<1_000 {
+      clock.advance(by: .milliseconds(10))
       _ = await queue.statistics
     }
     away.isAway.withLock { $0 = false }
