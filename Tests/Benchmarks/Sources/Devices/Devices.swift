@@ -1,4 +1,5 @@
 import AllocationCount
+import Foundation
 import Puredux
 import Synchronization
 
@@ -27,6 +28,9 @@ struct Devices {
   }
 
   static func main() async throws {
+    // Figures that are lost are no success.
+    guard fcntl(1, F_GETFD) >= 0 else { exit(2) }
+    atexit { if fflush(nil) != 0 { _exit(2) } }
     let counts = CommandLine.arguments.dropFirst().compactMap { Int($0) }
     print("| devices | commits a second | deliveries a second | bytes a device | missing |")
     print("|---|---|---|---|---|")

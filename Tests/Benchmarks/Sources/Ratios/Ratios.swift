@@ -25,6 +25,9 @@ struct Ratios {
   }
 
   static func main() throws {
+    // Figures that are lost are no success.
+    guard fcntl(1, F_GETFD) >= 0 else { exit(2) }
+    atexit { if fflush(nil) != 0 { _exit(2) } }
     guard CommandLine.arguments.count > 1 else {
       print("Give it the files that the harness has written.")
       exit(2)

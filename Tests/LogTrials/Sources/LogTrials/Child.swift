@@ -87,8 +87,15 @@ final class Child: @unchecked Sendable {
   }
 }
 
-/// Tells whoever has started this process.
-func tell(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+/// Tells whoever has started this process, at once. If the output takes nothing, the process ends with exit code 3.
+func tell(_ line: String) {
+  do {
+    try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
+  } catch {
+    try? FileHandle.standardError.write(contentsOf: Data("Standard output takes nothing.\n".utf8))
+    _exit(3)
+  }
+}
 
 /// Runs a command of the system, and says whether it has succeeded.
 func succeeds(_ command: [String]) -> Bool {

@@ -31,7 +31,7 @@
       await quick.close()
       try node.execute("VACUUM ANALYZE puredux.entries")
       for round in 1...rounds {
-        ReplicaWork.tell("run \(round)")
+        tell("run \(round)")
         let single = try await oneSender(raw, log, count: 2000)
         try await manySenders(log, count: 500, single)
         try await flood(node, log, actions: 1_000_000, single)
@@ -93,7 +93,7 @@
         }
         ownTime += try await ContinuousClock().measure { for _ in 0..<(count / 10) { try await store.send(1) } }
       }
-      ReplicaWork.tell(
+      tell(
         "one sender: \(ownTime / count) a send, \(rawTime / count) a raw INSERT of as many bytes (\(bytes.count)): "
           + "\(ratio(ownTime, rawTime)), and \(ratio(ownTime, statementTime)) of what the log's own statement takes libpq"
       )
@@ -109,7 +109,7 @@
           try await tasks.waitForAll()
         }
       }
-      ReplicaWork.tell(
+      tell(
         "64 senders to one tree: \(rate(64 * count, time)) sends a second, "
           + "\(ratio(single, time / (64 * count))) times as many as raw INSERTs one by one")
       await store.shutdown()
@@ -134,7 +134,7 @@
         """
       ).split(separator: "|").compactMap { Int($0) }
       let (entries, bytes, commits) = (max(1, figures[0]), figures[1], figures[2])
-      ReplicaWork.tell(
+      tell(
         "flood: \(rate(actions, time)) actions a second, \(ratio(single, time / actions)) times as many as raw INSERTs: "
           + "\(rate(entries, time)) entries a second of \(bytes / entries) bytes, \(entries / max(1, commits)) a commit, "
           + "\(rate(bytes >> 10, time)) KB a second")
@@ -157,7 +157,7 @@
         let found = Int(tps * Double(rows * (bytes / entries) >> 10))
         if found > best.rate { best = (found, "\(clients) clients, \(rows) rows a transaction") }
       }
-      ReplicaWork.tell(
+      tell(
         "pgbench, the same rows: at best \(best.rate) KB a second (\(best.text)): the flood is "
           + String(format: "%.2f", Double(rate(bytes >> 10, time)) / Double(max(1, best.rate))) + " of that")
       try node.execute("TRUNCATE raw; CHECKPOINT")
@@ -181,7 +181,7 @@
         }
         _ = await store.state
       }
-      ReplicaWork.tell("\(count) entries of one action written in \(time), \(rate(count, time)) a second")
+      tell("\(count) entries of one action written in \(time), \(rate(count, time)) a second")
       await store.shutdown()
     }
 
@@ -201,7 +201,7 @@
         options: FollowingOptions(fingerprint: .unchecked)
       ) { $0 &+= $1 }
       let ownTime = start.duration(to: .now)
-      ReplicaWork.tell(
+      tell(
         "\(count) entries replayed in \(ownTime), COPY to libpq in \(rawTime): \(ratio(rawTime, ownTime)) of it, "
           + "\(await store.state) in all")
       await store.shutdown()
@@ -240,7 +240,7 @@
         JOIN pg_roles ON pg_roles.oid = userid WHERE rolname = 'boards'
         """
       ).split(separator: "|").compactMap { Double($0) }
-      ReplicaWork.tell(
+      tell(
         "\(count) trees followed on one log, opened and written to in \(time): "
           + "\((after.kilobytes - before.kilobytes) / count) KB each, \(after.threads - before.threads) threads more; "
           + "while idle \(figures[0] / 20) statements a second of \(figures[1] / max(1, figures[0])) ms, "
@@ -263,7 +263,7 @@
         try await Task.sleep(for: .milliseconds(number % 10 * 20))
       }
       times.sort()
-      ReplicaWork.tell(
+      tell(
         "an entry of another log arrives in \(times[times.count / 2]) (median), \(times[times.count - 1]) at most, "
           + "counted from before it is sent")
       await writer.shutdown()

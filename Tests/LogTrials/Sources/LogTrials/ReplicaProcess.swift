@@ -42,8 +42,6 @@ enum ReplicaWork {
     tell("over")
   }
 
-  static func tell(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
-
   private final class Flag: @unchecked Sendable {
     private let lock = NSLock()
     private var value = false
@@ -98,7 +96,7 @@ final class ReplicaProcess: @unchecked Sendable {
         lastTime = now
         total += 1
       } else {
-        if showsErrors, line.hasPrefix("error") { ReplicaWork.tell(line) }
+        if showsErrors, line.hasPrefix("error") { tell(line) }
         lines.append(line)
         lock.broadcast()
       }

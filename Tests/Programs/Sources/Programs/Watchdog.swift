@@ -30,7 +30,13 @@ public final class Watchdog: Sendable {
   }
 }
 
-/// Prints a line at once, so that it is there when the process crashes.
+/// Prints a line at once, so that it is there when the process crashes. If standard output takes nothing, as it is full
+/// or closed, the process ends with exit code 4.
 public func say(_ line: String) {
-  FileHandle.standardOutput.write(Data((line + "\n").utf8))
+  do {
+    try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
+  } catch {
+    try? FileHandle.standardError.write(contentsOf: Data("Standard output takes nothing.\n".utf8))
+    _exit(4)
+  }
 }
