@@ -1,13 +1,8 @@
+import Foundation
 import Hummingbird
 import Puredux
 import PureduxInspector
 import PureduxLog
-
-#if canImport(FoundationEssentials)
-  import FoundationEssentials
-#else
-  import Foundation
-#endif
 
 /// A shop: what a store, a child store, effects, a log and a directory look like in the inspector.
 struct Shop: Sendable {
@@ -56,6 +51,9 @@ struct NobodyThere: Error {}
     // What the test of the pages does itself is not done here.
     let isQuiet = arguments.contains("--quiet")
     let port = arguments.compactMap { Int($0) }.first ?? 8085
+    // Before anything is opened, which would get the number of a closed output.
+    print("http://127.0.0.1:\(port)/inspect?token=demo")
+    guard fflush(nil) == 0 else { exit(1) }
 
     let inspector = Inspector()
     let history = History<Shop, ShopAction>(limit: 50)
@@ -133,7 +131,6 @@ struct NobodyThere: Error {}
         try await rooms.withStore("room \(turn % 40 / 4)") { try await $0.send("Hello") }
       }
     }
-    print("http://127.0.0.1:\(port)/inspect?token=demo")
     try await Application(
       router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: port))
     ).runService()
