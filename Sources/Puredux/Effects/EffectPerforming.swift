@@ -173,7 +173,11 @@ extension TreeEffects {
       case .begin:
         let effect = await Waiter<IdentifiedEffect?>.wait { waiter in
           node.place(
-            .closure { _ in waiter.resume(returning: slot.scheduler.withLock { $0.begin(timer, at: now) }) })
+            .closure { [settings] _ in
+              // A throttle's window begins with its effect.
+              let now = max(settings.clock.now, now)
+              waiter.resume(returning: slot.scheduler.withLock { $0.begin(timer, at: now) })
+            })
         }
         if let effect { return await run(effect, in: slot, within: running, of: node) }
       case .sleep(let time):

@@ -190,7 +190,7 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps + startWaiting()
   }
 
-  /// Work has ended. In the commit order: a commit in progress may cancel the effects that it has added.
+  /// Work has ended. Call it in commit order, because a commit in progress may cancel effects that it has added.
   mutating func ended(_ work: Work) -> [Step] { removeRunning(work.place) != nil ? startWaiting() : [] }
 
   /// Forgets work that has ended, unless other work waits: then `ended` is to be called.
@@ -253,7 +253,7 @@ struct EffectScheduler<Work: ScheduledWork> {
     return .sleep(until: held.time)
   }
 
-  /// Begins a timer's effect. In the commit order: a commit in progress may cancel the effects that it has added.
+  /// Begins a timer's effect. Call it in commit order, because a commit in progress may cancel effects that it has added.
   /// Nil if there is none any more, or its time has not come.
   mutating func begin(_ timer: Work, at now: Duration) -> Work? {
     if let held = debounced, held.timer.task === timer, held.time <= now {

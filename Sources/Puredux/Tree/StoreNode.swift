@@ -252,8 +252,7 @@ extension StoreNode {
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
 
-  /// Gives the store, which has been closed, and those below it the last actions of the effects of their states, each
-  /// once.
+  /// Gives the closed store, and the stores below it, the last actions of the effects of their states, each once.
   func bidFarewell(on tree: isolated any TreeIsolation) {
     for farewell in self.tree.madeExtras.onExecutor(on: tree).takeFarewells(of: self) { farewell(tree) }
   }

@@ -20,8 +20,10 @@ extension Tree {
       /// The watches that begin when the actions before them are committed, with their closures' numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
       typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void
-      /// The closures that are called when a store or one above it is closed, by the store and the closure's owner.
-      private var farewells: [ObjectIdentifier: (node: StoreNode<Action>, all: [ObjectIdentifier: Farewell])] = [:]
+      private typealias Farewells = (node: StoreNode<Action>, all: [ObjectIdentifier: Farewell])
+      /// The closures that are called when a store or one above it is closed: by the store's depth, the store, and the
+      /// closure's owner.
+      private var farewells: [Int: [ObjectIdentifier: Farewells]] = [:]
 
       init() {}
 
@@ -77,17 +79,24 @@ extension Tree {
       }
 
       func setFarewell(_ farewell: Farewell?, of owner: ObjectIdentifier, in node: StoreNode<Action>) {
-        var all = farewells.removeValue(forKey: ObjectIdentifier(node))?.all ?? [:]
+        var all = removeFarewells(of: node)?.all ?? [:]
         let replaced = all.removeValue(forKey: owner)
         all[owner] = farewell
-        if !all.isEmpty { farewells[ObjectIdentifier(node)] = (node, all) }
+        if !all.isEmpty { farewells[node.depth, default: [:]][ObjectIdentifier(node)] = (node, all) }
         withExtendedLifetime(replaced) {}
       }
 
-      /// The closures of a store and of those below it, which end with it: the lowest store's first.
+      private func removeFarewells(of node: StoreNode<Action>) -> Farewells? {
+        farewells[node.depth]?.removeValue(forKey: ObjectIdentifier(node))
+      }
+
+      /// The closures of a store and of the stores below it, which end with it: the lowest store's first.
       func takeFarewells(of node: StoreNode<Action>) -> [Farewell] {
-        let taken = farewells.values.filter { $0.node.isAt(orBelow: node) }.sorted { $0.node.depth > $1.node.depth }
-        for (below, _) in taken { farewells[ObjectIdentifier(below)] = nil }
+        let below = farewells.filter { $0.key > node.depth }.values.flatMap(\.values)
+        var taken = below.filter { $0.node.isAt(orBelow: node) }
+        taken.sort { ($0.node.depth, $0.node.id.number) > ($1.node.depth, $1.node.id.number) }
+        for (lower, _) in taken { _ = removeFarewells(of: lower) }
+        if let own = removeFarewells(of: node) { taken.append(own) }
         return taken.flatMap(\.all.values)
       }
 
@@ -119,7 +128,9 @@ extension Tree {
       /// A child store has ended.
       func forget(_ node: StoreNode<Action>) {
         let work = exchangeWork(of: node, with: nil)
-        defer { withExtendedLifetime(work) {} }
+        // Set behind the store's end.
+        let farewell = removeFarewells(of: node)
+        defer { withExtendedLifetime((work, farewell)) {} }
         guard let callbacks = callbacks, let own = callbacks.ofChildren.removeValue(forKey: ObjectIdentifier(node))
         else {
           return

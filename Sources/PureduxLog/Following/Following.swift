@@ -945,7 +945,10 @@ private struct Summarizing: Sendable {
     let verdict = applying.withLock { $0.sampling.advance(to: $0.fold.commits) }
     let hash = verdict == .due && fingerprint != nil ? core.withState(on: tree) { self.hash(of: $0) } ?? nil : nil
     let (mark, skipped, rules, epoch) = applying.withLock { applying in
-      if case .entry(let header) = outline.kind, !isSkipped { applying.fold.note(header.rules) }
+      // An entry without actions, or one whose actions were committed before, changes nothing by its rules.
+      if case .entry(let header) = outline.kind, !isSkipped, outline.actionCount > 0, outline.failure == nil {
+        applying.fold.note(header.rules)
+      }
       if let hash { applying.sampling.hashed(size: hash.size) }
       applying.fold.ended(
         at: position, fingerprint: verdict == .unchanged ? applying.fold.mark.fingerprint : hash?.value)

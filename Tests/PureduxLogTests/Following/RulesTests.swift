@@ -197,6 +197,41 @@ import Testing
     }
   }
 
+  @Test("an entry without actions stops no program by its rules, also behind skipped entries")
+  func withoutActions() async throws {
+    let log = MemoryLog()
+    func open(_ rules: UInt32) async throws -> LedgerStore {
+      var options = Self.options(rules)
+      options.fingerprintVersion = rules
+      return try await RootStore(
+        following: log, initialState: Ledger(),
+        options: FollowingOptions(log: options, fingerprint: .hashed { UInt64($0.entries.count + 1) })
+      ) { $0.entries.append($1) }
+    }
+    var store = try await open(1)
+    try await store.send("a")
+    await store.shutdown()
+    let old = try await log.head()
+    // The new program writes an entry when it ends, with the hash of its own number.
+    await (try await open(2)).shutdown()
+    #expect(try await log.head() > old)
+    store = try await open(1)
+    #expect(await store.state.entries == ["a"])
+    await store.shutdown()
+    store = try await open(2)
+    try await store.send("b")
+    let newer = try #require(await store.statistics.log?.position)
+    await store.shutdown()
+    #expect(try await log.head() > newer)
+    await #expect(throws: StoreError.stopped(.newerRules(position: newer))) { try await open(1) }
+    try await log.skip(position: newer, reason: "back to the version before")
+    store = try await open(1)
+    try await store.send("c")
+    try await store.saveSnapshot()
+    await store.shutdown()
+    #expect(try await open(1).state.entries == ["a", "c"])
+  }
+
   @Test("where everybody died before there was a snapshot of the seal, the old program saves it, and stops")
   func sealedWithoutSnapshot() async throws {
     let log = MemoryLog()

@@ -138,6 +138,18 @@ private struct Jobs {
     #expect(machine.count == 0)
   }
 
+  @Test func `the window of a throttled effect that was held begins with the effect, and not with its timer`() {
+    let timer = Job(-1)
+    let policy = EffectPolicy.throttled(for: .seconds(1), latest: true)
+    var machine = EffectScheduler<Job>()
+    _ = machine.add(Job(1), policy, at: .zero) { timer }
+    _ = machine.add(Job(2), policy, at: .milliseconds(500)) { timer }
+    let begun = machine.begin(timer, at: .milliseconds(1_500))
+    #expect(begun?.number == 2)
+    let steps = machine.add(Job(3), policy, at: .milliseconds(2_200)) { Job(-2) }
+    #expect(steps.allSatisfy { if case .start = $0 { false } else { true } })
+  }
+
   @Test func `an earlier time takes the place of a later one`() {
     var jobs = Jobs()
     jobs.add(1, .debounced(for: .seconds(10)))
