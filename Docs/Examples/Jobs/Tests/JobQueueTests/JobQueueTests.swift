@@ -196,6 +196,7 @@ private final class AwayLog: OrderedLog {
     #expect(await queue.state.jobs.first?.attempt == 2)
     await queue.shutdown()
   }
+
   @Test(.timeLimit(.minutes(1)), arguments: ["claim", "due", "done", "failed", "limit", "retry", "lost"])
   func `no action of a worker is lost while its log is away`(kind: String) async throws {
     let (away, begins) = (AwayLog(log), Gate())
