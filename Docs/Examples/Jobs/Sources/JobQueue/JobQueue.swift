@@ -48,7 +48,7 @@ public struct Request: Codable, Sendable, Equatable {
 }
 
 /// One attempt at a job by a worker.
-public struct Attempt: Codable, Sendable, Equatable, Identifiable {
+public struct Attempt: Codable, Sendable, Hashable, Identifiable {
   public let id: Int
   public let number: Int
   public let command: String
@@ -67,18 +67,22 @@ public struct JobQueue: Codable, Sendable, Equatable {
   /// Finished jobs that are kept.
   static let kept = 1_000
 
+  /// The error of an attempt whose worker is gone.
+  static let lost = "The worker is gone."
+
   public enum Action: Codable, Sendable {
     case submit(Request)
     case cancel(Int)
     /// Its time has come.
     case due(Int)
-    case claim(Int, by: UInt64)
+    /// A worker begins this attempt.
+    case claim(Int, attempt: Int, by: UInt64)
     case progress(Int, attempt: Int, percent: Int)
     case ended(Int, attempt: Int, error: String?)
     case retry(Int, attempt: Int)
     case alive(UInt64)
-    /// A worker has not said anything for a while.
-    case lost(UInt64, beats: Int)
+    /// The worker of this attempt has not said anything for a while.
+    case lost(Int, attempt: Int, beats: Int)
     /// This is the only process, and has just begun: nobody runs anything.
     case started
   }
@@ -93,12 +97,14 @@ public struct JobQueue: Codable, Sendable, Equatable {
       if jobs.count > Self.kept, let first = jobs.firstIndex(where: \.isOver) { jobs.remove(at: first) }
     case .cancel(let id): change(id) { $0.phase = .cancelled }
     case .due(let id): change(id) { if $0.time != nil { $0.phase = .waiting(nil) } }
-    case .claim(let id, let worker):
+    case .claim(let id, let attempt, let worker):
+      // The first claim of an attempt in the log counts.
+      guard let job = jobs.first(where: { $0.id == id }), case .waiting = job.phase, job.attempt + 1 == attempt else {
+        return
+      }
       change(id) { job in
-        // The first claim in the log counts.
-        guard case .waiting = job.phase else { return }
         job.phase = .running(by: worker)
-        job.attempt += 1
+        job.attempt = attempt
         job.progress = 0
       }
       beats[worker, default: 0] += 1
@@ -116,10 +122,13 @@ public struct JobQueue: Codable, Sendable, Equatable {
         if case .resting = job.phase, job.attempt == attempt { job.phase = .waiting(nil) }
       }
     case .alive(let worker): beats[worker, default: 0] += 1
-    case .lost(let worker, let seen):
-      guard beats[worker] == seen else { return }
-      giveUp { $0 == worker }
-    case .started: giveUp { _ in true }
+    case .lost(let id, let attempt, let seen):
+      let job = jobs.first { $0.id == id }
+      guard case .running(let worker)? = job?.phase, beats[worker] == seen else { return }
+      change(id, attempt) { $0.fail(Self.lost) }
+    case .started:
+      for index in jobs.indices { if case .running = jobs[index].phase { jobs[index].fail(Self.lost) } }
+      beats = [:]
     }
   }
 
@@ -130,13 +139,6 @@ public struct JobQueue: Codable, Sendable, Equatable {
       guard case .running = jobs[index].phase, jobs[index].attempt == attempt else { return }
     }
     change(&jobs[index])
-  }
-
-  private mutating func giveUp(_ isLost: (UInt64) -> Bool) {
-    for index in jobs.indices {
-      if case .running(let worker) = jobs[index].phase, isLost(worker) { jobs[index].fail("The worker is gone.") }
-    }
-    beats = beats.filter { !isLost($0.key) }
   }
 }
 

@@ -24,7 +24,7 @@ public struct Worker: Sendable {
       ofState:
         // Claims the next job.
         .onChange(of: { $0.next(for: self) }) { next in
-          next.map { job in .run { try await $0.commit(.claim(job, by: id)) } }
+          next.map { job in .run { try await $0.commit(.claim(job.id, attempt: job.attempt + 1, by: id)) } }
         },
       // From its time on, a job waits in line with the others. Every worker does this: the first that says so counts.
       .onChange(of: \.soonest) { job in
@@ -67,16 +67,16 @@ public struct Worker: Sendable {
         }
       },
       // Begun anew with each beat.
-      .forEach({ queue in queue.beats.filter { $0.key != id && !queue.attempts(of: $0.key).isEmpty } }) {
-        other, beats in
-        .run { try await $0.commit(.lost(other, beats: beats)) }.after(Self.patience)
+      .forEach({ $0.beats(ofOthersThan: id) }) { attempt, beats in
+        .run { try await $0.commit(.lost(attempt.id, attempt: attempt.number, beats: beats)) }.after(Self.patience)
       })
   }
 }
 
 extension Dispatch<JobQueue.Action> {
-  /// Sends an action until its commit is certain. Each action names its job and attempt, so a second commit changes
-  /// nothing. `dispatch` would lose the action if too much waits for the log, or if the log is sealed before it.
+  /// Sends an action until its commit is certain. A second commit changes nothing: the reducer compares the attempt
+  /// that the action names, and a job is due once. `dispatch` would lose the action if too much waits for the log, or
+  /// if the log is sealed before it.
   fileprivate func commit(_ action: JobQueue.Action) async throws {
     while true {
       do {
@@ -90,8 +90,8 @@ extension Dispatch<JobQueue.Action> {
 
 extension JobQueue {
   /// The job that a worker with a free slot is to claim: the first that came, of those that wait for no time.
-  func next(for worker: Worker) -> Int? {
-    attempts(of: worker.id).count < worker.slots ? jobs.first { $0.phase == .waiting(nil) }?.id : nil
+  func next(for worker: Worker) -> Job? {
+    attempts(of: worker.id).count < worker.slots ? jobs.first { $0.phase == .waiting(nil) } : nil
   }
 
   /// The job whose time comes first.
@@ -101,6 +101,15 @@ extension JobQueue {
 
   func attempts(of worker: UInt64) -> [Attempt] {
     jobs.filter { $0.phase == .running(by: worker) }.map(\.current)
+  }
+
+  /// The attempts of other workers, and how often the worker of each has said that it is alive.
+  func beats(ofOthersThan worker: UInt64) -> [Attempt: Int] {
+    var result: [Attempt: Int] = [:]
+    for job in jobs {
+      if case .running(let other) = job.phase, other != worker { result[job.current] = beats[other] }
+    }
+    return result
   }
 
   var resting: [Attempt] {

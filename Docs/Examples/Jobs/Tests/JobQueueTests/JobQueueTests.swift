@@ -142,11 +142,35 @@ private final class AwayLog: OrderedLog {
     await queue.shutdown()
   }
 
+  /// A life of two jobs.
+  static let life: [JobQueue.Action] = [
+    .submit(Request(key: "a", command: "x", time: WallTime(since1970: .zero), attempts: 4)),
+    .due(1), .claim(1, attempt: 1, by: 1), .alive(1), .lost(1, attempt: 1, beats: 2), .retry(1, attempt: 1),
+    .claim(1, attempt: 2, by: 1), .alive(1), .ended(1, attempt: 2, error: "broken"), .retry(1, attempt: 2),
+    .claim(1, attempt: 3, by: 2), .alive(2), .lost(1, attempt: 3, beats: 2), .retry(1, attempt: 3), .alive(2),
+    .claim(1, attempt: 4, by: 1), .ended(1, attempt: 4, error: nil),
+    .submit(Request(key: "b", command: "x")), .claim(2, attempt: 1, by: 2), .alive(2), .cancel(2),
+  ]
+
+  @Test(arguments: life.indices.filter { if case .alive = life[$0] { false } else { true } })
+  func `an action that is committed once more, at once or later, changes nothing`(index: Int) {
+    var queue = JobQueue()
+    for (place, action) in Self.life.enumerated() {
+      let before = queue
+      queue.reduce(action)
+      #expect(queue != before, "\(action)")
+      guard place >= index else { continue }
+      var again = queue
+      again.reduce(Self.life[index])
+      #expect(again == queue, "\(Self.life[index]), once more after \(action)")
+    }
+  }
+
   @Test func `beats of workers that run nothing are not kept for ever`() {
     var queue = JobQueue()
     for worker in 1...UInt64(300) {
       queue.reduce(.submit(Request(key: "\(worker)", command: "x")))
-      queue.reduce(.claim(Int(worker), by: worker))
+      queue.reduce(.claim(Int(worker), attempt: 1, by: worker))
       if worker > 1 { queue.reduce(.ended(Int(worker), attempt: 1, error: nil)) }
     }
     #expect(queue.beats.count <= 101)
