@@ -12,7 +12,7 @@ import Subprocess
 @main struct Jobs: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "A job queue that survives its process.",
-    discussion: "If standard output takes nothing, as it is full or closed, a command ends with exit code 1.",
+    discussion: "If standard output is full or closed, a command ends with exit code 1.",
     subcommands: [Work.self, Submit.self, Cancel.self, List.self])
 
   static func main() async {

@@ -136,7 +136,7 @@ struct Desk: Service {
     } catch {
       let kept = file.appendingPathExtension("refused")
       try FileManager.default.moveItem(at: file, to: kept)
-      try? FileHandle.standardError.write(contentsOf: Data("\(error). This was asked for by \(kept.path).\n".utf8))
+      try? FileHandle.standardError.write(contentsOf: Data("\(error). The request is in \(kept.path).\n".utf8))
     }
   }
 }

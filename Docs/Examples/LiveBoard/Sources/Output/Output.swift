@@ -2,8 +2,8 @@
 @preconcurrency import Foundation
 
 public enum Output {
-  /// Has the process end with exit code 1 if standard output takes not all that is printed: it is full, closed, or a
-  /// pipe without a reader.
+  /// Has the process end with exit code 1 if standard output does not take everything that is printed: it is full,
+  /// closed, or a pipe without a reader.
   public static func prepare() {
     // A pipe without a reader is an error and no signal.
     signal(SIGPIPE) { _ in }
