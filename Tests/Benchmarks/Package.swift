@@ -21,10 +21,12 @@ let package = Package(
       path: "Benchmarks/Stores",
       plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
     .target(name: "AllocationCount"),
-    .executableTarget(name: "Ratios"),
-    .executableTarget(name: "BothThreads", dependencies: [.product(name: "Puredux", package: "Puredux")]),
+    .target(name: "Output"),
+    .executableTarget(name: "Ratios", dependencies: ["Output"]),
     .executableTarget(
-      name: "Devices", dependencies: ["AllocationCount", .product(name: "Puredux", package: "Puredux")]),
+      name: "BothThreads", dependencies: ["Output", .product(name: "Puredux", package: "Puredux")]),
+    .executableTarget(
+      name: "Devices", dependencies: ["AllocationCount", "Output", .product(name: "Puredux", package: "Puredux")]),
   ],
   swiftLanguageModes: [.v6]
 )

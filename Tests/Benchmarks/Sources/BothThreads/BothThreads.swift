@@ -1,4 +1,5 @@
 import Foundation
+import Output
 import Puredux
 import Synchronization
 
@@ -83,9 +84,7 @@ struct BothThreads {
   }
 
   static func main() async throws {
-    // Figures that are lost are no success.
-    guard fcntl(1, F_GETFD) >= 0 else { exit(2) }
-    atexit { if fflush(nil) != 0 { _exit(2) } }
+    Output.prepare()
     print("| what | ours | by hand | ratio | lowest to highest |")
     print("|---|---|---|---|---|")
     for producers in [1, 8] {

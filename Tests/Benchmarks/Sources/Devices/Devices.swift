@@ -1,5 +1,6 @@
 import AllocationCount
 import Foundation
+import Output
 import Puredux
 import Synchronization
 
@@ -28,9 +29,7 @@ struct Devices {
   }
 
   static func main() async throws {
-    // Figures that are lost are no success.
-    guard fcntl(1, F_GETFD) >= 0 else { exit(2) }
-    atexit { if fflush(nil) != 0 { _exit(2) } }
+    Output.prepare()
     let counts = CommandLine.arguments.dropFirst().compactMap { Int($0) }
     print("| devices | commits a second | deliveries a second | bytes a device | missing |")
     print("|---|---|---|---|---|")

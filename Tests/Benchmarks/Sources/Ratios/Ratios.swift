@@ -1,4 +1,5 @@
 import Foundation
+import Output
 
 /// Reads what the harness has measured, prints the table of ratios, and fails where a bound is missed.
 @main
@@ -25,9 +26,7 @@ struct Ratios {
   }
 
   static func main() throws {
-    // Figures that are lost are no success.
-    guard fcntl(1, F_GETFD) >= 0 else { exit(2) }
-    atexit { if fflush(nil) != 0 { _exit(2) } }
+    Output.prepare()
     guard CommandLine.arguments.count > 1 else {
       print("Give it the files that the harness has written.")
       exit(2)
