@@ -1,4 +1,5 @@
-import Foundation
+// SAFETY: `stdout` is a variable of the C library, which nothing here assigns.
+@unsafe @preconcurrency import Foundation
 import Histories
 
 /// Trials of stores that follow a log, which need processes of their own or take long.
@@ -13,7 +14,8 @@ import Histories
       _ = unsafe open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY)
     }
     try await run()
-    guard fflush(nil) == 0 else {
+    // SAFETY: standard output is open for as long as the process lives.
+    guard unsafe fflush(stdout) == 0, unsafe ferror(stdout) == 0 else {
       try? FileHandle.standardError.write(contentsOf: Data("Standard output takes nothing.\n".utf8))
       exit(3)
     }
