@@ -47,7 +47,7 @@
         try one(round, isPartitionable: isPartitionable, files)
         let verdict = try files.judge()
         let figures = verdict.figures
-        ReplicaWork.tell(
+        tell(
           """
           run \(round): \(figures.acknowledged) acknowledged, \(figures.missing) missing, longest stall \
           \(verdict.longestStall): \(figures.positions) positions, the same on all
@@ -57,7 +57,7 @@
         twice += figures.twice
         worst = max(worst, verdict.longestStall)
       }
-      ReplicaWork.tell(
+      tell(
         """
         \(rounds) runs: \(acknowledged) acknowledged, \(missing) missing, \(twice) twice, the same on all, longest stall \
         \(worst)
@@ -85,7 +85,7 @@
         try body()
         try waitForProgress()
         let stalls = zip(replicas, before).map { $0.told.longest > $1 ? "\($0.told.longest)" : "-" }
-        ReplicaWork.tell("  \(name): longest stalls so far \(stalls.joined(separator: ", "))")
+        tell("  \(name): longest stalls so far \(stalls.joined(separator: ", "))")
       }
       try waitForProgress()
       try step("a leader crashed") {

@@ -18,7 +18,7 @@
       do {
         try await write(run, history, connection, schema, snapshotBytes)
       } catch {
-        ReplicaWork.tell("error \(error)")
+        tell("error \(error)")
         exit(1)
       }
     }
@@ -35,11 +35,11 @@
       following.snapshotBytes = snapshotBytes > 0 ? snapshotBytes : nil
       following.openingLimit = .seconds(60)
       following.endingLimit = .seconds(60)
-      following.reporting = { ReplicaWork.tell("report \($0)") }
+      following.reporting = { tell("report \($0)") }
       let store = try await RootStore<Book, Entry>(
         following: log["book"], initialState: Book(),
         options: FollowingOptions(
-          log: following, fingerprint: .hashed { $0.hash }, onPhase: { ReplicaWork.tell("phase \($0)") })
+          log: following, fingerprint: .hashed { $0.hash }, onPhase: { tell("phase \($0)") })
       ) { replica.enter($1, in: &$0) }
       try await ReplicaWork.write(run, replica, to: store)
     }
@@ -119,21 +119,21 @@
       var totals: [String: Row] = [:]
       for round in 0..<rounds {
         let seed = first + UInt64(round)
-        ReplicaWork.tell("run \(round + 1), seed \(seed)")
+        tell("run \(round + 1), seed \(seed)")
         let run = try Run(seed, pause: pause, history: history.map { "\($0)/\(round + 1)" })
         for fault in faults.shuffled(using: &run.random) where only.isEmpty || only.contains(fault.name) {
           if let missing = fault.missing {
-            ReplicaWork.tell("| \(fault.text) | left out: \(missing) |")
+            tell("| \(fault.text) | left out: \(missing) |")
             continue
           }
           let row: Row
           do {
             row = try fault.run(run, fault)
           } catch {
-            ReplicaWork.tell("\(fault.name), seed \(seed): \(error)")
+            tell("\(fault.name), seed \(seed): \(error)")
             exit(1)
           }
-          ReplicaWork.tell(row.line)
+          tell(row.line)
           guard var total = totals[fault.name] else {
             totals[fault.name] = row
             continue
@@ -147,8 +147,8 @@
           totals[fault.name] = total
         }
       }
-      ReplicaWork.tell("\(rounds) runs:")
-      for fault in faults { if let total = totals[fault.name] { ReplicaWork.tell(total.line) } }
+      tell("\(rounds) runs:")
+      for fault in faults { if let total = totals[fault.name] { tell(total.line) } }
     }
 
     // MARK: Replicas, their progress, and their end
