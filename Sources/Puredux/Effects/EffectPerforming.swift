@@ -226,7 +226,13 @@ extension IdentifiedEffect {
     // The actions that the effect dispatched may still have to be committed, or to be revoked. Also, an effect that
     // performs an action rests while the action's effects work. If the end has a place in the order, there is no moment
     // at which none of them seems to work.
-    if hasDispatched || part != nil || needsTurn() { node.place(.closure { _ in end() }) } else { end() }
+    if hasDispatched, !isRevoked {
+      node.placeBehindCommits(.closure { _ in end() })
+    } else if hasDispatched || part != nil || needsTurn() {
+      node.place(.closure { _ in end() })
+    } else {
+      end()
+    }
   }
 }
 

@@ -16,6 +16,8 @@
   var refusal: DispatchResult? { get }
   /// Gives a command its place in the order, even if the store has ended.
   func place(_ command: Command)
+  /// Like `place`, behind the commits of the actions that have been submitted by then.
+  func placeBehindCommits(_ command: Command)
   /// Like `enqueue`, for an effect, which may be let in when others are not.
   func enqueue(_ command: Command, by effect: RunningEffect) -> Bool
   /// Whether the store refuses a caller. It does not refuse an effect that it waits for.

@@ -182,6 +182,8 @@ import Synchronization
 
   @usableFromInline func place(_ command: Command) { tree.place(command) }
 
+  @usableFromInline func placeBehindCommits(_ command: Command) { tree.place(tree.behindCommits(command)) }
+
   @usableFromInline func enqueue(_ command: Command, by effect: RunningEffect) -> Bool {
     tree.enqueue(command, for: self, by: effect)
   }

@@ -495,6 +495,48 @@ import Testing
     await newer.shutdown()
   }
 
+  @Test(
+    "an effect with an id is unfinished until the log has committed what it dispatched",
+    arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1), .first])
+  func unfinishedEffect(policy: EffectPolicy) async throws {
+    let log = HeldLog(behind: 2)
+    let events = Record<String>()
+    let (goesOn, hasReturned) = (Gate(), Gate())
+    var options = LogOptions.quick
+    options.patience = .seconds(1_000_000)
+    let store = try await RootStore<Ledger, String>(
+      following: log, initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: .unchecked),
+      interceptors: .effects { action, _ in
+        guard action.hasPrefix("go") else { return nil }
+        return .run { dispatch in
+          events.add("begins: \(action)")
+          guard action == "go 1" else { return }
+          await goesOn.wait()
+          dispatch("done 1")
+          hasReturned.open()
+        }.id("x", policy)
+      }
+    ) { state, action in
+      state.entries.append(action)
+      events.add(action)
+    }
+    try await store.send("go 1")
+    try await store.send("go 2")
+    goesOn.open()
+    await hasReturned.wait()
+    await log.untilHeld()
+    for _ in 0..<1_000 { await Task.yield() }
+    let unfinished = await store.statistics.effects
+    #expect(unfinished.values.reduce(0, +) == (policy == .first ? 1 : 2))
+    await log.release()
+    await store.settled()
+    #expect(
+      events.all.filter { $0 != "go 1" && $0 != "go 2" }
+        == ["begins: go 1", "done 1"] + (policy == .first ? [] : ["begins: go 2"]))
+    #expect(await store.statistics.effects.isEmpty)
+    await store.shutdown()
+  }
+
   @Test("a replica whose state is another one is found with the next entry of each writer, by its position")
   func divergence() async throws {
     let log = MemoryLog()
@@ -737,13 +779,16 @@ final class BreakingLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
-/// Keeps the first entry back until it is released; what comes behind it passes.
+/// Holds one entry back until it is released; entries behind it pass.
 private final class HeldLog: OrderedLog {
   let memory = MemoryLog()
   private let held = LockedValue<(@Sendable () -> Void)?>(nil)
   private let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
   private let (outcomes, told) = AsyncStream.makeStream(of: Void.self)
-  private let isFirst = LockedValue(true)
+  /// How many entries pass before the one that is held.
+  private let passing: LockedValue<Int>
+
+  init(behind count: Int = 0) { passing = LockedValue(count) }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let append: @Sendable () -> Void = { [memory, told] in
@@ -752,9 +797,9 @@ private final class HeldLog: OrderedLog {
         told.yield()
       }
     }
-    let holds = isFirst.withLock { isFirst in
-      defer { isFirst = false }
-      return isFirst
+    let holds = passing.withLock { passing in
+      passing -= 1
+      return passing == -1
     }
     guard holds else { return append() }
     held.withLock { $0 = append }
