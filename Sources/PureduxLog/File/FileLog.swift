@@ -311,17 +311,23 @@ public final class FileLog: LogDirectory {
   /// names in the directory: with a million trees it is looked at eleven times, for about a second each. The first
   /// file of each tree is examined. If a key is too long for a file's name, each look reads the tree's file `tree` too.
   ///
-  /// - Throws: `LogError.damaged`, behind all other keys, if such a file `tree` is missing or damaged. A damaged tree
-  ///   with a shorter key is in the list.
+  /// - Throws: `LogError.damaged`, behind all other keys, if such a file `tree` is missing or damaged. The error names
+  ///   one of the damaged trees, and counts the others. A damaged tree with a shorter key is in the list.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { keys(prefix: prefix, batch: 100_000) }
 
   func keys(prefix: String, batch: Int) -> AsyncThrowingStream<String, any Error> {
+    keys(prefix: prefix, batch: batch) { $0.summary }
+  }
+
+  private func keys(
+    prefix: String, batch: Int, failingWith failure: @escaping @Sendable (ListingErrors) -> (any Error)?
+  ) -> AsyncThrowingStream<String, any Error> {
     struct Found: Sendable {
       /// The last one first.
       var keys: [String] = []
       var last: String?
       var isWhole = false
-      var problem: LogError?
+      var errors = ListingErrors()
     }
     let found = LockedValue(Found())
     let queue = lane()
@@ -330,7 +336,12 @@ public final class FileLog: LogDirectory {
         let (key, isWhole, last) = found.withLock { ($0.keys.popLast(), $0.isWhole, $0.last) }
         if key != nil { return key }
         if isWhole {
-          if let problem = found.withLock({ $0.problem }) { throw problem }
+          // Once, also if a caller goes on afterwards.
+          let errors = found.withLock { found in
+            defer { found.errors = ListingErrors() }
+            return found.errors
+          }
+          if let error = failure(errors) { throw error }
           return nil
         }
         let next: Result<Found, LogError> = await withCheckedContinuation { continuation in
@@ -338,10 +349,10 @@ public final class FileLog: LogDirectory {
             continuation.resume(
               returning: Result { () throws(LogError) -> Found in
                 let home = try self.home()
-                let (keys, problem) = try self.keys(after: last, prefix: prefix, batch: batch, in: home)
+                let (keys, errors) = try self.keys(after: last, prefix: prefix, batch: batch, in: home)
                 let written = keys.filter { self.isWritten(FileNames.directory(of: $0), in: home) }
                 return Found(
-                  keys: written.reversed(), last: keys.last, isWhole: keys.count < batch, problem: problem)
+                  keys: written.reversed(), last: keys.last, isWhole: keys.count < batch, errors: errors)
               })
           }
         }
@@ -351,13 +362,13 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// The next keys in order, of all trees that have a directory: fewer than a batch only if there are no more. And the
-  /// problem of the directories whose keys cannot be read.
+  /// The next keys in order, of all trees that have a directory: fewer than a batch only if there are no more.
+  /// Also returns the errors of the directories whose keys cannot be read.
   private func keys(
     after last: String?, prefix: String, batch: Int, in home: Directory
-  ) throws(LogError) -> (keys: [String], problem: LogError?) {
+  ) throws(LogError) -> (keys: [String], errors: ListingErrors) {
     var keys: Set<String> = []
-    var problem: LogError?
+    var errors = ListingErrors()
     func first() -> [String] { Array(keys.sorted().prefix(batch)) }
     func add(_ key: String) {
       guard key.isKey(beginningWith: prefix) else { return }
@@ -372,11 +383,11 @@ public final class FileLog: LogDirectory {
         do throws(LogError) {
           if let key = try self.key(ofHashed: name, in: home) { add(key) }
         } catch {
-          problem = problem.map { $0.joined(with: error) } ?? error
+          errors.add(error)
         }
       }
     }
-    return (first(), problem)
+    return (first(), errors)
   }
 
   /// The key of a tree whose directory is named by a hash; nil if nothing has been written there.
@@ -400,7 +411,7 @@ public final class FileLog: LogDirectory {
   }
 
   /// Whether a tree has been written to: a process that dies before the first write may leave a directory. If its files
-  /// cannot be read, it has been: whoever opens the log learns of that.
+  /// cannot be read, it has been: opening the log reports the damage.
   private func isWritten(_ name: String, in home: Directory) -> Bool {
     (try? hasBeenWritten(name, in: home)) ?? true
   }
@@ -414,7 +425,7 @@ public final class FileLog: LogDirectory {
     }) {
       return true
     }
-    // Acknowledged entries may be gone. Whoever opens the log learns of that.
+    // Acknowledged entries may be gone. Opening the log reports the damage.
     guard names.contains(FileNames.mark),
       let directory = try onDiskIfThere({ () throws(Disk.Failure) in try home.directory(name) }),
       let mark = try AcknowledgedMark.read(in: directory)
@@ -437,31 +448,33 @@ public final class FileLog: LogDirectory {
       /// The last one first.
       var summaries: [LogSummary] = []
       var isWhole = false
-      var problem: LogError?
+      var errors = ListingErrors()
     }
     let found = LockedValue(Found())
-    let keys = keys(prefix: prefix)
+    let keys = keys(prefix: prefix, batch: 100_000) { $0.count > 0 ? $0 : nil }
     return AsyncThrowingStream { [self] in
       while true {
         let (summary, isWhole) = found.withLock { ($0.summaries.popLast(), $0.isWhole) }
         if summary != nil { return summary }
-        var problem = found.withLock { $0.problem }
+        var errors = found.withLock { $0.errors }
         if isWhole {
-          if let problem { throw problem }
+          if let error = errors.summary { throw error }
           return nil
         }
         var next: [String] = []
         var iterator = keys.makeAsyncIterator()
         do {
           while next.count < batch, let key = try await iterator.next() { next.append(key) }
+        } catch let unlisted as ListingErrors {
+          errors.add(unlisted)
         } catch let error as LogError {
-          problem = problem.map { $0.joined(with: error) } ?? error
+          errors.add(error)
         }
         let summaries = try await readSummaries(of: next)
-        for case .failure(let error) in summaries { problem = problem.map { $0.joined(with: error) } ?? error }
-        found.withLock { [isWhole = next.isEmpty, problem] in
+        for case .failure(let error) in summaries { errors.add(error) }
+        found.withLock { [isWhole = next.isEmpty, errors] in
           $0 = Found(
-            summaries: summaries.reversed().compactMap { try? $0.get() }, isWhole: isWhole, problem: problem)
+            summaries: summaries.reversed().compactMap { try? $0.get() }, isWhole: isWhole, errors: errors)
         }
       }
     }
@@ -557,12 +570,25 @@ public final class FileLog: LogDirectory {
   }
 }
 
-extension LogError {
-  /// One error for two trees that cannot be read. A disk that fails may be better later, and comes first.
-  fileprivate func joined(with other: LogError) -> LogError {
-    guard case .damaged(let position, let text) = self else { return self }
-    guard case .damaged(_, let more) = other else { return other }
-    return .damaged(position: position, text + " " + more)
+/// The errors of a listing: the first one, and the number of all.
+private struct ListingErrors: Error {
+  private var first: LogError?
+  private(set) var count = 0
+
+  private var isDamage: Bool { if case .damaged = first { true } else { false } }
+
+  mutating func add(_ error: LogError) { add(ListingErrors(first: error, count: 1)) }
+
+  /// A failure of the disk takes precedence over damage, as the disk may be better later.
+  mutating func add(_ errors: ListingErrors) {
+    count += errors.count
+    if first == nil || (isDamage && errors.count > 0 && !errors.isDamage) { first = errors.first }
+  }
+
+  /// One error for all, however many they are.
+  var summary: LogError? {
+    guard case .damaged(let position, let text) = first, count > 1 else { return first }
+    return .damaged(position: position, "\(text) … and \(count - 1) more.")
   }
 }
 

@@ -15,8 +15,8 @@ public protocol LogDirectory: Sendable {
   /// not. Keys and the text are compared with their accents composed, so that `e` does not begin `é`.
   ///
   /// The engine documents the order of the keys, and how many of them it reads ahead. Nothing is read before the first
-  /// key is requested. Throws a `LogError`. A damaged tree hides no other tree: it is listed, or the error that names it
-  /// is thrown after the other keys.
+  /// key is requested. Throws a `LogError`. A damaged tree hides no other tree: it is listed, or an error is thrown
+  /// after the other keys, which names one of the damaged trees.
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error>
 
   /// The summaries of the trees whose keys begin with a text, or of all trees with `""`: of the trees for which a store

@@ -156,6 +156,47 @@ import Testing
     await log.close()
   }
 
+  @Test("of many damaged trees the error names one and counts the others", arguments: [1, 2, 60], [false, true])
+  func manyDamaged(count: Int, isDiskFailing: Bool) async throws {
+    let directory = try TemporaryDirectory()
+    let before = try FileLog(directory: directory.path)
+    let long = (0..<count).map { "\($0)" + Damage.long }
+    let short = (0..<count).map { "newer \($0)" }
+    for key in long + short + ["z"] { _ = try await before[key].append([1]) }
+    await before.close()
+    func place(_ key: String, _ name: String) -> String {
+      directory.path + "/" + FileNames.directory(of: key) + "/" + name
+    }
+    for key in long { try FileManager.default.removeItem(atPath: place(key, FileNames.identity)) }
+    let newer = Data([0x50, 0x44, 0x58, 0x53, 0x55, 0x4D, 0x4D, 200])
+    for key in short { try newer.write(to: URL(fileURLWithPath: place(key, FileNames.summary))) }
+    if isDiskFailing {
+      // A file that cannot be opened at present.
+      for path in [place(long[count / 2], FileNames.identity), place("z", FileNames.summary)] {
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+      }
+    }
+    let log = try FileLog(directory: directory.path)
+    func check(_ error: LogError?, total: Int) throws {
+      switch error {
+      case .unavailable: #expect(isDiskFailing)
+      case .damaged(_, let text):
+        #expect(!isDiskFailing && text.utf8.count < 1000)
+        #expect(text.components(separatedBy: "…").count == (total > 1 ? 2 : 1))
+        #expect(text.hasSuffix(" … and \(total - 1) more.") == (total > 1), "\(text)")
+      default: Issue.record("\(String(describing: error))")
+      }
+    }
+    for batch in [1, 7, 1000] {
+      try check(
+        await #expect(throws: LogError.self) { _ = try await all(log.keys(prefix: "", batch: batch)) }, total: count)
+      try check(
+        await #expect(throws: LogError.self) { for try await _ in log.summaries(prefix: "", batch: batch) {} },
+        total: 2 * count)
+    }
+    await log.close()
+  }
+
   @Test("a directory of logs that breaks its contract is found", arguments: FaultyLogs.Fault.allCases)
   func finds(fault: FaultyLogs.Fault) async throws {
     let violation = await #expect(throws: LogViolation.self) {
