@@ -43,6 +43,12 @@
 
     var options: String { values.map { "-c \($0.name)=\($0.value)" }.joined(separator: " ") }
 
+    /// The condition that the connection lacks at least one of the settings: a pooler may drop some of them.
+    var areMissing: String {
+      let pairs = values.map { "('\($0.name)', '\($0.value)')" }.joined(separator: ", ")
+      return "(SELECT count(*) FROM pg_catalog.pg_settings WHERE (name, setting) IN (\(pairs))) <> \(values.count)"
+    }
+
     /// Applies the settings to the transaction that contains this statement.
     var statement: Statement {
       let calls = values.map { "set_config('\($0.name)', '\($0.value)', true)" }
@@ -269,8 +275,7 @@
     func checkSettings(_ settings: Settings, _ patience: Patience) throws(LogError) {
       let statement = Statement(
         text: """
-          SELECT current_setting('default_transaction_isolation') <> 'read committed', (
-            SELECT setting FROM pg_catalog.pg_settings WHERE name = 'lock_timeout') <> '\(settings.lockTimeout)'
+          SELECT current_setting('default_transaction_isolation') <> 'read committed', \(settings.areMissing)
           """)
       let answer = try ask(statement, patience)
       if answer.isTrue(0, 1) {

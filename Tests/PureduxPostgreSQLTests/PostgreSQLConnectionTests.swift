@@ -161,9 +161,10 @@
   }
 
   /// A pooler on a socket of its own. As pgbouncer does by default, it refuses a client that names options in its
-  /// startup packet; or it drops them, as with `ignore_startup_parameters`.
+  /// startup packet; or it drops them, as with `ignore_startup_parameters`;
+  /// or it drops one of them.
   final class Pooler: Sendable {
-    enum Treatment: Sendable { case refuses, drops }
+    enum Treatment: Sendable { case refuses, drops, dropsMessages }
 
     let directory = "/tmp/puredux-\(UUID().uuidString.prefix(8))"
     final class Count: Sendable { let value = LockedValue(0) }
@@ -254,12 +255,14 @@
       }
       if let place = stride(from: 0, to: texts.count - 1, by: 2).first(where: { texts[$0] == "options" }) {
         changed.value.withLock { $0 += 1 }
-        if treatment == .refuses {
+        switch treatment {
+        case .refuses:
           let text = "SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
           _ = send([UInt8(ascii: "E"), 0, 0, 0, UInt8(text.utf8.count + 4)] + text.utf8, to: client)
           return
+        case .drops: texts.removeSubrange(place...place + 1)
+        case .dropsMessages: texts[place + 1].replace("-c client_min_messages=warning", with: "")
         }
-        texts.removeSubrange(place...place + 1)
       }
       let body = packet[4..<8] + Array(texts.joined(separator: "\0").utf8)
       let server = make()
