@@ -252,7 +252,8 @@
     }
 
     /// In the order in which they were saved, sent by one consumer of the bucket. In memory are what the servers send
-    /// ahead, the keys that have come, and the names of those of which a tree has been removed.
+    /// ahead, the keys that have come, and the names of those of which a tree has been removed. The summary of a
+    /// tree whose removals cannot be read is left out.
     public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
       struct Found: Sendable {
         /// The last one first.
@@ -287,15 +288,15 @@
       }
     }
 
-    /// Whether the tree of a summary has not been removed.
+    /// Whether the tree of a summary has not been removed. If the note of the removals is damaged, nobody knows which
+    /// of a key's summaries is the present tree's: they are left out, as a removed tree's could hide it.
     private func isThere(_ stored: Bucket.StoredSummary, _ removed: Set<String>) async throws(LogError) -> Bool {
       guard let name = Subjects.token(of: stored.key), removed.contains(name) else { return stored.number == 0 }
       do throws(LogError) {
         return try await Bucket(jetStream, token: name).removals().removed == stored.number
       } catch {
-        // As in the list of keys.
         guard error.isDamage else { throw error }
-        return true
+        return false
       }
     }
 
@@ -331,7 +332,7 @@
       do throws(LogError) {
         return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
       } catch {
-        // Whoever opens the log learns of that.
+        // Opening the log reports the damage.
         guard error.isDamage else { throw error }
         return damaged.insert(name).inserted ? key : nil
       }

@@ -93,7 +93,8 @@
       let revision = try #require(try await log.jetStream.last(of: subject, in: log.jetStream.bucketStream)).seq
       _ = try await log.jetStream.put(subject, Array("damaged".utf8), revision: revision).get()
       #expect(try await all(log.keys(prefix: "")) == ["a", "b", "c"])
-      #expect(Set(try await all(log.summaries(prefix: "")).map(\.key)).isSuperset(of: ["a", "c"]))
+      // A removed tree's summary that arrives now would have the key, too.
+      #expect(try await all(log.summaries(prefix: "")).map(\.key).sorted() == ["a", "c"])
       let report = try await log.copy(to: MemoryLogs())
       #expect(report.logs == 2 && report.failures.map(\.key) == ["b"])
       await log.close()

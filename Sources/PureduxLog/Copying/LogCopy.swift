@@ -21,8 +21,8 @@ public struct LogCopyReport: Sendable, Hashable {
   public var entries: UInt64
   /// How many of those were not there before.
   public var added: UInt64
-  /// Why logs of a directory were not copied to their end, by their keys; without a key if a log is damaged in such a
-  /// way that its key cannot be read. A file has nothing of them.
+  /// Why logs of a directory were not copied to their end, by their keys. Damaged logs whose keys cannot be read have
+  /// one error together, without a key: its text names one of them and counts the others. A file has nothing of them.
   public var failures: [LogCopyError]
 
   /// For tests of what reads a report: copies make their own.
@@ -125,7 +125,7 @@ extension LogDirectory {
         guard let next = try await keys.next() else { return report }
         key = next
       } catch LogError.damaged(let position, let text) {
-        // A tree whose key cannot be read. All others have come.
+        // Trees whose keys cannot be read. All others have come.
         report.failures.append(LogCopyError(key: nil, reason: .log(.damaged(position: position, text))))
         return report
       }

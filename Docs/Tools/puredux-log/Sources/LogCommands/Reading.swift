@@ -89,24 +89,28 @@ struct Stat: AsyncParsableCommand {
   var prefix = ""
 
   func run() async throws {
-    let (count, wrong) = try await source.log.withLogs(stream: source.stream) { logs in
+    let (count, wrong, unlisted) = try await source.log.withLogs(stream: source.stream) { logs in
       var (count, wrong) = (0, 0)
-      for try await key in logs.keys(prefix: prefix) {
+      let unlisted = try await logs.forEachKey(prefix: prefix) { key in
         count += 1
         let line: String
         do throws(LogError) {
           line = try await self.line(key, logs[key])
         } catch .removed {
           count -= 1
-          continue
+          return
         } catch {
           wrong += 1
           Console.current.report("\(column(key)): \(visible(Failure(error).text))")
-          continue
+          return
         }
         try Console.current.print(line)
       }
-      return (count, wrong)
+      return (count, wrong, unlisted)
+    }
+    if let unlisted {
+      Console.current.report(visible(Failure(unlisted).text))
+      throw Failure.wrong("Logs: at least \(count + 1). Logs that cannot be read: at least \(wrong + 1).")
     }
     if wrong > 0 { throw Failure.wrong("Logs: \(count). Logs that cannot be read: \(wrong).") }
   }
@@ -142,8 +146,9 @@ struct Verify: AsyncParsableCommand {
   var keys: [String] = []
 
   func run() async throws {
-    let (count, wrong) = try await source.log.withLogs(stream: source.stream) { logs in
+    let (count, wrong, unlisted) = try await source.log.withLogs(stream: source.stream) { logs in
       var (count, wrong) = (0, 0)
+      var unlisted: LogError?
       var missing: [String] = []
       func verify(_ key: String) async throws {
         count += 1
@@ -166,16 +171,41 @@ struct Verify: AsyncParsableCommand {
         }
       }
       if keys.isEmpty {
-        for try await key in logs.keys(prefix: "") { try await verify(key) }
+        unlisted = try await logs.forEachKey(prefix: "", verify)
       } else {
         for key in keys { try await verify(key) }
       }
       if wrong == 0, let key = missing.first { throw Failure.refused("There is no log under the key \(column(key)).") }
       for key in missing { Console.current.report("There is no log under the key \(column(key)).") }
-      return (count, wrong)
+      return (count, wrong, unlisted)
+    }
+    if let unlisted {
+      Console.current.report(visible(Failure(unlisted).text))
+      throw Failure.wrong("Logs: at least \(count + 1). Logs with faults: at least \(wrong + 1).")
     }
     guard wrong == 0 else { throw Failure.wrong("Logs: \(count). Logs with faults: \(wrong).") }
     Console.current.report("Logs: \(count), without a fault.")
+  }
+}
+
+extension LogDirectory {
+  /// Calls a closure with each key. Returns the error of the damaged logs whose keys cannot be read, which comes after
+  /// all keys.
+  fileprivate func forEachKey(
+    prefix: String, _ body: (String) async throws -> Void
+  ) async throws -> LogError? {
+    var keys = keys(prefix: prefix).makeAsyncIterator()
+    while true {
+      let key: String
+      do {
+        guard let next = try await keys.next() else { return nil }
+        key = next
+      } catch let error as LogError {
+        guard case .damaged = error else { throw error }
+        return error
+      }
+      try await body(key)
+    }
   }
 }
 

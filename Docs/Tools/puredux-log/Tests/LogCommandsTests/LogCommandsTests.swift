@@ -256,6 +256,35 @@ import Testing
     }
   }
 
+  @Test("logs whose keys cannot be read are reported, and the others are read and counted", arguments: [1, 3])
+  func unreadableKeys(count: Int) async throws {
+    try await withLogs { _, path in
+      let log = try FileLog(directory: path)
+      for number in 0..<count {
+        let tree = log["\(number)" + String(repeating: "L", count: 255)]
+        _ = await withCheckedContinuation { continuation in
+          tree.append([1, 2, 3]) { continuation.resume(returning: $0) }
+        }
+      }
+      await log.close()
+      for name in try FileManager.default.contentsOfDirectory(atPath: path) where name.hasPrefix("~") {
+        try FileManager.default.removeItem(atPath: path + "/" + name + "/tree")
+      }
+      for (command, last) in [
+        ("stat", "Logs: at least 3. Logs that cannot be read: at least 1."),
+        ("verify", "Logs: at least 3. Logs with faults: at least 1."),
+      ] {
+        let found = await run(command, path)
+        #expect(found.code == 1 && found.lines.count == (command == "stat" ? 2 : 0))
+        #expect(found.errors.count == 2 && found.errors.last == last)
+        #expect(found.errors.first?.hasSuffix("… and 2 more.") == (count == 3))
+      }
+      let export = await run("export", path, path + ".backup")
+      #expect(export.code == 1 && export.errors.last == "Logs that were left out: at least 1.")
+      #expect(await run("keys", path + ".backup").lines == ["boards/1", "rooms/1"])
+    }
+  }
+
   @Test("a log that is open elsewhere, is not there or cannot be written to has its exit code, and is not changed")
   func refused() async throws {
     try await withLogs { place, path in
