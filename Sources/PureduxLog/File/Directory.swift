@@ -42,8 +42,17 @@ final class Directory: Sendable {
     return other
   }
 
+  /// A directory in it.
+  ///
+  /// - Throws: A failure that `isMissing` if the name has nothing. A file, or a link to a disk that is not mounted, is not
+  ///   missing: a new directory must not take its place.
   func directory(_ name: String) throws(Failure) -> Directory {
-    try Directory(openFile(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path + "/" + name)
+    do throws(Failure) {
+      return try Directory(openFile(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path + "/" + name)
+    } catch {
+      guard error.isMissing, try status(of: name) != nil else { throw error }
+      throw Failure(call: error.call, path: error.path, code: ENXIO)
+    }
   }
 
   /// Makes a directory in it; nothing where it is there. It is on the disk when this returns.

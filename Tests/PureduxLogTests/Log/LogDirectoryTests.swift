@@ -97,6 +97,38 @@ import Testing
     }
   }
 
+  @Test(
+    "a file, or a link to nothing, in the place of a tree's directory is no empty tree", arguments: [false, true],
+    ["b", Damage.long])
+  func noDirectory(isLink: Bool, key: String) async throws {
+    let directory = try TemporaryDirectory()
+    let before = try FileLog(directory: directory.path + "/logs")
+    for key in ["a", "b", Damage.long, "z"] { _ = try await before[key].append([1]) }
+    await before.close()
+    let place = directory.path + "/logs/" + FileNames.directory(of: key)
+    try FileManager.default.moveItem(atPath: place, toPath: directory.path + "/moved")
+    if isLink {
+      try FileManager.default.createSymbolicLink(atPath: place, withDestinationPath: directory.path + "/nothing")
+    } else {
+      #expect(FileManager.default.createFile(atPath: place, contents: nil))
+    }
+    let log = try FileLog(directory: directory.path + "/logs")
+    await #expect(throws: LogError.self) { try await log[key].append([2]) }
+    await #expect(throws: LogError.self) { try await log[key].head() }
+    var keys: Set<String> = []
+    do {
+      for try await key in log.keys(prefix: "") { keys.insert(key) }
+    } catch {
+      #expect("\(error)".contains(FileNames.directory(of: key)))
+    }
+    #expect(keys.isSuperset(of: Set(["a", "b", Damage.long, "z"]).subtracting([key])))
+    await log.close()
+    // The disk is there again.
+    try FileManager.default.removeItem(atPath: place)
+    try FileManager.default.moveItem(atPath: directory.path + "/moved", toPath: place)
+    #expect(try await FileLog(directory: directory.path + "/logs")[key].append([2]) == 2)
+  }
+
   @Test("a damaged tree hides no other one, and is named", arguments: Damage.allCases)
   func damaged(damage: Damage) async throws {
     let directory = try TemporaryDirectory()
