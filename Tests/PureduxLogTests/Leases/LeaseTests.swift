@@ -16,7 +16,7 @@ import Testing
     var done: [Int: Int] = [:]
   }
 
-  enum ShopAction: Codable, Sendable {
+  enum ShopAction: Codable, Sendable, Equatable {
     case lease(Lease.Claim)
     case order(Job)
     case done(Int)
@@ -89,6 +89,45 @@ import Testing
     #expect(end.lease.term == 2 && second.holding.holds(end))
     #expect(await secondBegun.all.sorted() == Array(20..<30))
     await second.store.shutdown()
+  }
+
+  @Test("a lease that is lifted to a part writes nothing while the part is absent, and can be released with it")
+  func partWithWork() async throws {
+    let log = MemoryLog()
+    let holding = Leaseholder<Shop, ShopAction>(lease: { $0.lease }, action: ShopAction.lease)
+    let work = StateEffect<Shop, ShopAction>.forEach({ $0.pending }) { job in .run { $0(.done(job.id)) } }
+    let whilePending = holding.effects([work]).map {
+      $0.lifted(state: { (shop: Shop) in shop.pending.isEmpty ? nil : shop }, into: { $0 })
+    }
+    let releasing = StateEffect<Shop, ShopAction>.onChange(
+      of: { $0.pending.isEmpty ? holding.release(in: $0) : nil },
+      { release in
+        guard let release else { return nil }
+        return .run { dispatch in dispatch(release) }
+      })
+    let store = try await RootStore<Shop, ShopAction>(
+      following: log, initialState: Shop(),
+      options: FollowingOptions(store: StoreOptions(clock: ManualClock()), fingerprint: .unchecked),
+      interceptors: .effects(ofState: whilePending + [releasing])
+    ) { shop, action in
+      switch action {
+      case .lease(let claim): shop.lease.apply(claim)
+      case .order(let job): shop.pending.append(job)
+      case .done(let id):
+        shop.pending.removeAll { $0.id == id }
+        shop.done[id, default: 0] += 1
+      }
+    }
+    await store.settled()
+    #expect(try await log.head() == 0)
+    try await store.send(.order(Job(id: 1)))
+    let end = await store.state { $0.lease.releasedBy == holding.replica }
+    #expect(end.done == [1: 1] && end.lease.term == 1)
+    await store.settled()
+    #expect(await store.statistics.runningTasks == 0)
+    let head = try await log.head()
+    await store.shutdown()
+    #expect(try await log.head() == head)
   }
 
   final class Holder<Value: Sendable>: Sendable {
