@@ -71,6 +71,7 @@ public struct ReplayReport: Sendable, Hashable, Codable {
 ///
 /// It costs what a replay does. Entries that carry no fingerprint, as their writer had none or one by another number,
 /// are not compared; that the number of rejections differs between two versions says something about those.
+/// A report that a decision is taken back names a decision that a store would take back.
 ///
 /// - Throws: What opening a store throws but for a stop: that the log is damaged, for instance.
 public func verifyReplay<State, Action>(

@@ -37,7 +37,7 @@
     private var isIdle = false
     /// Whether the servers have said that the present consumer is made.
     private var isMade = false
-    /// How long what is there may take to come: twice as long with each consumer that has sent nothing, as a slow
+    /// How long existing entries may take to arrive: twice as long with each consumer that has sent nothing, as a slow
     /// connection is no reason to begin anew again and again.
     private var arrivalLimit = Consumption.shortestArrival
     private static let shortestArrival = Duration.seconds(1)

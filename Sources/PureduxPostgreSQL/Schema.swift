@@ -41,9 +41,8 @@
       Statement(text: filled(text), parameters: parameters)
     }
 
-    /// What makes a row for each new tree of a query that gives their keys. Their numbers are at random, and not those
-    /// of a sequence: one that was restored with an older backup gives numbers anew that stores know which were ahead of
-    /// it, and these would take another tree for theirs.
+    /// Inserts a row for each key of a query. The numbers are random: a sequence restored from an older backup would
+    /// repeat numbers that stores still hold.
     static func newTrees(_ key: String) -> String {
       "INSERT INTO $.trees (id, key) OVERRIDING SYSTEM VALUE SELECT ("
         + "('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 7))::bit(60)::bigint), \(key)"

@@ -124,8 +124,8 @@
       #expect(last == .hasRecords)
     }
 
-    /// What becomes of consumers that each send the entry at position 9 so long after they are made, with a heartbeat
-    /// every two seconds until then.
+    /// The result for consumers that send the entry at position 9 after a delay, with a heartbeat every two seconds until
+    /// then.
     private func consume(each delay: Duration) -> (consumption: Consumption, arrival: Duration?, starved: Duration?) {
       var consumption = Consumption(after: 0)
       var begun = Duration.zero
@@ -150,7 +150,7 @@
       return (consumption, nil, starved)
     }
 
-    @Test("a consumer that lives and sends nothing is replaced, though entries are there, and the third one is told")
+    @Test("a consumer that lives and sends nothing is replaced, though entries are there, and the third is counted")
     func starved() throws {
       var (consumption, arrival, starved) = consume(each: .seconds(1000))
       #expect(arrival == nil)

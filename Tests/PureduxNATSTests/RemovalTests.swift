@@ -80,7 +80,7 @@
       await there.close()
     }
 
-    @Test("a tree of which it cannot be read how often it was removed hides no other one, and is named")
+    @Test("a tree whose note of removals is damaged hides no other one, and is named")
     func damaged() async throws {
       let server = try NATSServer()
       defer { server.kill() }

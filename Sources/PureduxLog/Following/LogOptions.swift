@@ -73,7 +73,7 @@ public struct LogOptions: Sendable {
   /// Called before each entry that is replayed, with its position, on the tree's executor: for watching a replay.
   package var replaying: (@Sendable (UInt64) -> Void)?
 
-  /// Whether the log is only tried: a decision that a store would take back is disregarded, and not taken back.
+  /// Whether the log is only replayed, and not changed: a decision that a store would take back is disregarded.
   package var isTrial = false
 
   /// The number of the store as a writer, in place of one at random: for playing a machine that was cloned.

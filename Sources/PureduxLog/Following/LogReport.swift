@@ -61,8 +61,8 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "(`LogOptions.newestRules`), or the log was sealed there for newer rules. \(Self.stop) Bring the version that "
         + "knows them."
     case .stoppedAs(let key, .removed):
-      "\(Self.name(key, begins: true)) was removed, and its store stops. If the store is opened anew, it begins with an "
-        + "empty log."
+      "\(Self.name(key, begins: true)) was removed, and its store stops. A store that is opened afterwards begins with "
+        + "an empty log."
     case .stoppedAs(let key, let reason): "A store of \(Self.name(key)) stops: \(reason)."
     case .undecodable(let key, let position, true, let text):
       "The snapshot of \(Self.name(key)) at position \(position) cannot be decoded: \(text). The store is not opened, and "

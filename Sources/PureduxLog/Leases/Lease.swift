@@ -17,7 +17,7 @@ public import Puredux
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
 /// The holder renews its lease by an action from time to time. A claim or a renewal that is rejected or lost is
-/// repeated. A store that is shut down or released, or whose parent is, gives up its lease, as its last action, so that
+/// repeated. A store that is shut down or released, or a store above it, gives up its lease, as its last action, so that
 /// another replica takes over at once. If no renewal has come for so long, by the clock of each
 /// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
 /// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:

@@ -7,12 +7,12 @@
 /// A key is any text, as long as the engine takes it. Texts that are equal are one key, however their accents are
 /// written. `checkLogDirectory`, of the product `PureduxLogTesting`, tests an engine of yours.
 public protocol LogDirectory: Sendable {
-  /// The log of a tree. It is empty until something is written to it.
+  /// The log of a tree. It is empty until an entry is appended.
   subscript(key: String) -> any OrderedLog { get }
 
-  /// The keys that begin with a text, or all with `""`, of the trees that have an entry and have not been removed. A
-  /// tree that exists during the whole call is listed once. A tree that is made or removed meanwhile may be listed or
-  /// not. Keys and the text are compared with their accents composed, so that `e` does not begin `é`.
+  /// The keys that begin with a text, or all with `""`, of the trees to which something was written and that have not
+  /// been removed. A tree that exists during the whole call is listed once. A tree that is made or removed meanwhile may
+  /// be listed or not. Keys and the text are compared with their accents composed, so that `e` does not begin `é`.
   ///
   /// The engine documents the order of the keys, and how many of them it reads ahead. Nothing is read before the first
   /// key is requested. Throws a `LogError`. A damaged tree hides no other tree: it is listed, or an error is thrown

@@ -24,7 +24,7 @@ import Testing
     return try FileLog(directory: directory, options: small)
   }
 
-  /// Gives a body the path of a copy of what a version has left.
+  /// Gives a body the path of a copy of the files of an earlier version.
   private static func withGolden(_ version: String, _ body: (_ path: String) async throws -> Void) async throws {
     let copy = try TemporaryDirectory()
     let path = copy.path + "/golden"

@@ -260,7 +260,7 @@ import Testing
     #expect(LogEntry.decode(bytes) == .newerFormat)
   }
 
-  @Test("a replay in a test judges such a decision as a store does, and where nothing can be written stores stop")
+  @Test("a replay in a test judges such a decision as a store does, and a store on a read-only log stops")
   func lostAndReadOnly() async throws {
     let log = MemoryLog()
     try await Self.fill(log, through: 15, snapshot: 14, first: 12)

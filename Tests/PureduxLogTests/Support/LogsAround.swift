@@ -2,7 +2,7 @@ import Puredux
 
 @testable import PureduxLog
 
-/// A log that passes everything on to another one, except what a test's own type does.
+/// A log that passes everything on to another one, except for the members that a test's type implements.
 protocol LogAround: OrderedLog {
   var log: any OrderedLog { get }
 }

@@ -87,7 +87,7 @@ final class Child: @unchecked Sendable {
   }
 }
 
-/// Tells whoever has started this process, at once. If the output takes nothing, the process ends with exit code 3.
+/// Writes a line to the parent process at once. If the output takes nothing, the process ends with exit code 3.
 func tell(_ line: String) {
   do {
     try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
