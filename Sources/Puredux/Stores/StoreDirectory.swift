@@ -10,11 +10,10 @@
 /// A store is made once, however many callers ask for it at the same time. If making it fails, these callers get the
 /// error, and a later call tries again.
 ///
-/// A store is used by `withStore`, by a sequence of `states(of:)`, and by a handle of `open`. If it has not been used for
+/// A store is used by `withStore`, by `withStoreIfOpen`, by a sequence of `states(of:)`, and by a handle of `open`. If it has not been used for
 /// the idle limit, or if there are more stores than the count limit, it is shut down. There is one exception: while
 /// other sequences or observers follow it, or it has effects in progress, it is looked at again after the idle limit.
-/// A store that was shut down, in whichever way, or that follows a log and has stopped, is made anew when it is next
-/// used. A store whose tree stands still stays open, and does not keep other stores open.
+/// A store that was shut down, or that follows a log and has stopped, is made again when it is next used. A store whose tree stands still stays open, and does not keep other stores open.
 ///
 /// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that. An
 /// unused store is shut down at once, even if it is followed or has effects in progress. A store that a handle or a
@@ -59,7 +58,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   public var keys: [Key] { get async { await table.keys } }
 
   /// The statistics of all open stores, including those that have stopped, but not of stores that are just being made or
-  /// shut down. Reading them is no use of the stores: it makes no store, and does not keep one open.
+  /// shut down. Reading them does not count as a use: it makes no store, and does not keep one open.
   ///
   /// It visits all trees at the same time, and returns when the last tree has answered. A tree that stands still delays
   /// the result, but not the visits to other trees. So the figures of two stores are not of one moment.
