@@ -495,7 +495,7 @@ extension Page {
         const what = make("span", "what", make("b", "", quoted(who(step))), ...words(step));
         parts.push(disc(who(step)), what);
         if (step.at) {
-          const date = new Date(step.at[0] * 1000), isToday = date.toDateString() === new Date().toDateString();
+          const date = new Date(step.at.seconds * 1000), isToday = date.toDateString() === new Date().toDateString();
           const day = isToday ? {} : { day: "numeric", month: "short" };
           const node = make("time", "", date.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit" }));
           node.dateTime = date.toISOString();
