@@ -337,13 +337,14 @@ import Testing
     try await root.send(1)
     await started.wait()
     try await root.send(2)
+    held.waitForRunningJob()
+    let jobs = held.enqueued
     held.hold()
-    let ending = Task { await root.shutdown() }
-    let node = root.core.node
-    while !node.hasEnded { await Task.yield() }
     goOn.open()
-    // The first ends, and the end of the store has not come to the effects.
-    while node.existingEffects?.runningCount != 0 { await Task.yield() }
+    // The end of the first is in the order, and before it has come the store is closed.
+    await held.untilEnqueued(jobs + 1)
+    let ending = Task { await root.shutdown() }
+    while !root.core.node.hasEnded { await Task.yield() }
     held.letGo()
     await ending.value
     #expect(scene.events.all == ["1"])
