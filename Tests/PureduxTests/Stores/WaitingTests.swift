@@ -320,20 +320,26 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `what waits in turn does not begin when its store has closed`() async throws {
+  @Test func `a waiting effect does not begin when its store has closed`() async throws {
     let scene = Scene()
     let (started, goOn, held) = (Gate(), Gate(), HeldExecutor())
+    let roots = Record<RootStore<Int, Int>>()
+    let tasks = Record<Int>()
     let root = RootStore<Int, Int>(
       initialState: 0, options: StoreOptions(executor: .serial(held)),
       interceptors: .effects { action, _ in
-        .run { _ in
+        if action > 2 { return .none }
+        return .run { _ in
           scene.events.add("\(action)")
           guard action == 1 else { return }
           started.open()
           await goOn.wait()
         }.id("in turn", .inTurn())
       }
-    ) { _, _ in }
+    ) { _, action in
+      if action > 2, let effects = roots.all[0].core.node.existingEffects { tasks.add(effects.runningCount) }
+    }
+    roots.add(root)
     try await root.send(1)
     await started.wait()
     try await root.send(2)
@@ -341,13 +347,17 @@ import Testing
     let jobs = held.enqueued
     held.hold()
     goOn.open()
-    // The end of the first is in the order, and before it has come the store is closed.
+    // The order: the end of the first effect, two actions, the end of the store. When the first of these is performed,
+    // the store is closed. The second action sees an effect that began before it.
     await held.untilEnqueued(jobs + 1)
+    root.dispatch(3)
+    root.dispatch(4)
     let ending = Task { await root.shutdown() }
     while !root.core.node.hasEnded { await Task.yield() }
     held.letGo()
     await ending.value
     #expect(scene.events.all == ["1"])
+    #expect(tasks.all == [0, 0])
   }
 
   @Test func `finishing, an interceptor waits for the others and goes on uncancelled`() async {
