@@ -6,7 +6,7 @@ import Testing
 @testable import Puredux
 
 /// Scopes of single keys where some commits are left out: by the rule of the store (`emits:`), or by a part above.
-@Suite(.timeLimit(.minutes(2))) struct KeyedEmissionTests {
+@Suite(.timeLimit(.minutes(15))) struct KeyedEmissionTests {
   /// Equal if the versions are, so that a part leaves out the same commits as the rule of `emits:`.
   struct Hotel: Sendable, Equatable {
     var rooms: Keyed<Int, Int> = [1: 0, 2: 0, 3: 0]

@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 /// Stores whose trees stand still: they are their own trouble, and nobody else's.
-@Suite(.timeLimit(.minutes(2))) struct StoreDirectoryStallTests {
+@Suite(.timeLimit(.minutes(15))) struct StoreDirectoryStallTests {
   typealias Directory = StoreDirectory<Int, Int, Int>
 
   /// The store of key 0 is on the held executor.

@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 /// Streams of one tree out of many.
-@Suite(.timeLimit(.minutes(2))) struct StoreDirectoryStatesTests {
+@Suite(.timeLimit(.minutes(15))) struct StoreDirectoryStatesTests {
   typealias Directory = StoreDirectory<Int, Int, Int>
   struct Refused: Error {}
 

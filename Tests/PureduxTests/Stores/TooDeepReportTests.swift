@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 /// Things that are made below the greatest level: each is reported, as most of them would say nothing.
-@Suite(.timeLimit(.minutes(2))) struct TooDeepReportTests {
+@Suite(.timeLimit(.minutes(15))) struct TooDeepReportTests {
   struct Count: Sendable {
     var n = 0
     var rooms: Keyed<Int, Int> = [:]
