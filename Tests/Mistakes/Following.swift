@@ -4,17 +4,17 @@ import PureduxLog
 func followingOptionsOfAStoreThatFollowsNothing(options: LogOptions) {
   // error: missing argument for parameter 'following' in call
   _ = RootStore<Cart, CartAction>(initialState: Cart(), schema: 2) { _, _ in }
-  // error: missing argument for parameter 'following' in call
+  // error: no exact matches in call to initializer
   _ = RootStore<Cart, CartAction>(initialState: Cart(), fingerprint: { _ in 0 }) { _, _ in }
-  // error: 'init(initialState:options:interceptor:interceptors:middleware:reducer:)' is unavailable: A store that
-  //   follows no log takes 'StoreOptions'; for one that does, write 'RootStore(following: log, …)'
+  // error: cannot convert value of type 'FollowingOptions<State, Action>' to expected argument type 'StoreOptions'
+  // error: generic parameter 'Action' could not be inferred
+  // error: generic parameter 'State' could not be inferred
   _ = RootStore<Cart, CartAction>(initialState: Cart(), options: FollowingOptions(fingerprint: .unchecked)) { _, _ in }
   // error: cannot convert value of type 'LogOptions' to expected argument type 'StoreOptions'
   _ = RootStore<Cart, CartAction>(initialState: Cart(), options: options) { _, _ in }
 }
 func otherOptions(log: any OrderedLog, options: LogOptions, clock: any Clock<Duration>) async throws {
-  // error: 'init(…)' is unavailable: Give log options, fingerprint, summary, onPhase, atStart, emits and history as
-  //   'options: FollowingOptions(log: …)', and executor, clock and the like as its 'store: StoreOptions(…)'
+  // error: cannot convert value of type 'LogOptions' to expected argument type 'FollowingOptions<Cart, CartAction>'
   _ = try await RootStore<Cart, CartAction>(following: log, initialState: Cart(), options: options) { _, _ in }
   _ = try await RootStore<Cart, CartAction>(
     // error: cannot convert value of type 'StoreOptions' to expected argument type 'FollowingOptions<Cart,
@@ -71,17 +71,4 @@ func followingOutOfOrder(log: any OrderedLog, options: LogOptions) async throws 
   ) { _, _ in }
   // error: argument 'following' must precede argument 'initialState'
   _ = try await RootStore<Cart, CartAction>(initialState: Cart(), following: log) { _, _ in }
-}
-/// As they were before `FollowingOptions`.
-func olderFollowing(log: any OrderedLog, options: LogOptions, clock: any Clock<Duration>) async throws {
-  // error: 'init(…)' is unavailable: Give log options, fingerprint, summary, onPhase, atStart, emits and history as
-  //   'options: FollowingOptions(log: …)', and executor, clock and the like as its 'store: StoreOptions(…)'
-  _ = try await RootStore<Cart, CartAction>(
-    following: log, initialState: Cart(), options: options, fingerprint: { _ in 0 }, atStart: .empty, clock: clock
-  ) { _, _ in }
-  // error: 'init(…)' is unavailable: Give 'codings: LogCodings(actions: …, states: …)'; log options,
-  //   fingerprint, summary, onPhase, atStart, emits and history as 'options: FollowingOptions(log: …)'; and
-  //   executor, clock and the like as its 'store: StoreOptions(…)'
-  _ = try await RootStore<Cart, CartAction>(
-    following: log, initialState: Cart(), reducers: [], actions: .json(), states: .json())
 }

@@ -32,34 +32,3 @@ func optionOfAFollowingStore() {
   // error: extra argument 'fingerprint' in call
   _ = RootStore<Cart, CartAction>(initialState: Cart(), options: StoreOptions(fingerprint: { _ in 0 })) { _, _ in }
 }
-/// As they were before `StoreOptions`.
-func olderParameters(clock: any Clock<Duration>) async {
-  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
-  //   StoreOptions(clock: clock)'
-  _ = RootStore<Cart, CartAction>(initialState: Cart(), executor: .mainActor) { _, _ in }
-  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
-  //   StoreOptions(clock: clock)'
-  _ = RootStore<Cart, CartAction>(initialState: Cart(), clock: clock, reporting: { _ in }) { _, _ in }
-  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
-  //   StoreOptions(clock: clock)'
-  _ = RootStore(initialState: Cart(), carrying: .values()) { (cart: inout Cart, action: CartAction) in cart.items = [] }
-  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
-  //   StoreOptions(clock: clock)'
-  _ = RootStore<Cart, CartAction>(initialState: Cart(), reducers: [], priority: .high)
-  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
-  //   StoreOptions(clock: clock)'
-  _ = StoreFactory<Cart, CartAction>(initialState: Cart(), clock: clock) { _, _ in }
-  // error: 'init(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value, 'options:
-  //   StoreOptions(clock: clock)'
-  _ = StoreFactory<Cart, CartAction>(initialState: Cart(), reducers: [], executor: .mainActor)
-  // error: 'withStore(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value,
-  //   'options: StoreOptions(clock: clock)'
-  await withStore(initialState: Cart(), reducers: [Reducer<Cart, CartAction>](), executor: .mainActor) { store in
-    await store.shutdown()
-  }
-  // error: 'withStore(…)' is unavailable: Give executor, priority, clock, reporting and carrying as one value,
-  //   'options: StoreOptions(clock: clock)'
-  await withStore(
-    initialState: Cart(), clock: clock, reducer: { (cart, action: CartAction) in cart.items = [] }
-  ) { store in await store.shutdown() }
-}
