@@ -1,4 +1,4 @@
-/// A failure that no caller is told of: an effect failed, or a store, scope or projection was made below the 1,000th
+/// A failure that no caller is told of: an effect failed, or a store, scope or projection was made below the 100th
 /// level. The report is passed to the `reporting` closure of the store, or printed on standard error if there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
   /// The failure.
@@ -7,7 +7,7 @@ public struct EffectReport: Sendable, CustomStringConvertible {
     case failed(any Error)
     /// The work was not begun, as too many wait (`EffectPolicy.inTurn`).
     case turnedAway
-    /// A store, scope or projection was made below the 1,000th level. It is closed from the start: its sequences are
+    /// A store, scope or projection was made below the 100th level. It is closed from the start: its sequences are
     /// empty, and its observers, interceptors and effects are never called. The call that makes it reports this once. A
     /// store or proxy that is made of it is not reported.
     case tooDeep

@@ -78,10 +78,8 @@ extension TreeEffects {
         visited.append(id)
         if body(&entries.values[index]) { waiting.append(contentsOf: entries.values[index].below) }
       }
-      // The lower entries first: a store is held by the stores below it, and a long chain of them must not be released
-      // recursively.
       var dropped: [Entry] = []
-      for id in visited.reversed() { drop(id, into: &dropped) }
+      for id in visited { drop(id, into: &dropped) }
       return dropped
     }
 

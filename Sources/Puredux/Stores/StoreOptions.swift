@@ -12,7 +12,7 @@ public struct StoreOptions: Sendable {
   /// Measures the delays of effects, in the whole tree.
   public var clock: any Clock<Duration>
   /// Called for effects of the tree that failed, or were not begun: on the tree's executor, or in the task of the
-  /// effect. Also called where a store, scope or projection is made below the 1,000th level.
+  /// effect. Also called where a store, scope or projection is made below the 100th level.
   /// Without it, the reports are printed on standard error.
   public var reporting: (@Sendable (EffectReport) -> Void)?
   /// Task-local values of the dispatcher or sender of an action, for its commit and its effects.

@@ -9,7 +9,7 @@ public protocol ActionHandler<Action>: Sendable {
   /// released right after (G9), unless middleware stops it.
   ///
   /// - Returns: `.enqueued`; `.terminated` if the store is shut down or released, `.unmapped` if a projection maps the
-  ///   action to nothing, or `.tooDeep` if it lies below the 1,000th level: in each case the action changes nothing.
+  ///   action to nothing, or `.tooDeep` if it lies below the 100th level: in each case the action changes nothing.
   @discardableResult func dispatch(_ action: Action) -> DispatchResult
 
   /// Gives the store an action and returns after its commit, which comes after that of everything dispatched before.
@@ -18,7 +18,7 @@ public protocol ActionHandler<Action>: Sendable {
   /// in the meantime; but where the store follows a log, a task that is cancelled does not wait for that.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, `.unmapped` if a projection maps the
-  ///   action to nothing, `.tooDeep` if the store lies below the 1,000th level, `.rejected` if middleware stopped the
+  ///   action to nothing, `.tooDeep` if the store lies below the 100th level, `.rejected` if middleware stopped the
   ///   action: in each case it changes nothing (G9). If the store follows a log, and the task is cancelled,
   ///   `.withdrawn` if the log has not been given the action, which changes nothing then, and otherwise
   ///   `.outcomeUnknown`; `.stopped` if the store cannot go on.
@@ -33,7 +33,7 @@ public protocol StateProvider<State>: Sendable {
   /// The state after everything that was requested of the tree before.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released; `StoreError.tooDeep` if it is a proxy
-  ///   below the 1,000th level; `StoreError.stateUnavailable` if an optional scope has no state at present. The stores
+  ///   below the 100th level; `StoreError.stateUnavailable` if an optional scope has no state at present. The stores
   ///   that own their state do not throw.
   var state: State { get async throws(StoreError) }
 

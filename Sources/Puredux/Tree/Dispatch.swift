@@ -13,7 +13,7 @@ public enum DispatchResult: Sendable, Equatable {
   case terminated
   /// A projection maps the action to nothing: no store was given it.
   case unmapped
-  /// The store, scope or projection lies more than 1,000 levels deep: the action changes nothing (see "Depth" in the
+  /// The store, scope or projection lies more than 100 levels deep: the action changes nothing (see "Depth" in the
   /// contract).
   case tooDeep
 }

@@ -7,7 +7,7 @@ public enum StoreError: Error, Sendable, Equatable {
   case stateUnavailable
   /// A projection maps the action to nothing: no store was given it.
   case unmapped
-  /// The store, scope or projection lies more than 1,000 levels deep: it is given nothing, and shows nothing.
+  /// The store, scope or projection lies more than 100 levels deep: it is given nothing, and shows nothing.
   case tooDeep
   /// Middleware stopped the action: it changed nothing. The reason is the one that the middleware gave.
   case rejected(reason: RejectionReason?)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Puredux
 
-/// Stores, parts, scopes and projections lie below each other to a thousand levels, and a stack of eight megabytes has
-/// room for what recurses, in a debug build and under the sanitizers.
+/// Stores, parts, scopes and projections can be nested to the greatest level, also in a debug build and under the
+/// sanitizers.
 @Suite(.timeLimit(.minutes(15))) struct DepthTests {
   static let greatest = AnySource.greatestLevel
 
@@ -94,7 +94,7 @@ import Testing
   func `who begins to follow far down has each state above computed once for each level at most`(
     beginning: Beginning
   ) async throws {
-    let depth = 100
+    let depth = Self.greatest - 1
     let meter = Meter()
     let root = RootStore<Wide, Int>(initialState: Wide()) { $0.count += $1 }
     var lowest = child(ofPartOf: root, meter)
@@ -180,7 +180,7 @@ import Testing
 
   @Test func `an optional scope far down is missing where one above it is`() async throws {
     let root = makeRoot()
-    let optional = scopeOfScopes(of: root, depth: 100, isSelected: false).scope(toOptional: { $0.count > 0 ? $0 : nil })
+    let optional = scopeOfScopes(of: root, depth: Self.greatest - 1, isSelected: false).scope(toOptional: { $0.count > 0 ? $0 : nil })
     let scope = (0..<200).reduce(optional) { last, _ in last.scope { (state: Wide) -> Wide in state } }
     await #expect(throws: StoreError.stateUnavailable) { try await scope.state }
     #expect(try await scope.send(1) { $0.count } == 1)
@@ -190,7 +190,7 @@ import Testing
   @Test func `every store of a deep tree that is followed gets every commit`() async throws {
     let root = makeRoot()
     var stores = [descendant(of: root, depth: 1)]
-    for _ in 1..<300 {
+    for _ in 1..<Self.greatest {
       stores.append(
         stores[stores.count - 1].childStore(
           initialState: 0,
@@ -202,7 +202,7 @@ import Testing
     }
     let sequences = stores.map { $0.states() }
     for _ in 0..<3 { root.dispatch(1) }
-    stores[299].dispatch(1)
+    stores[Self.greatest - 1].dispatch(1)
     await root.shutdown()
     for (index, sequence) in sequences.enumerated() {
       #expect(await sequence.collect().map(\.count) == [0, 1, 2, 3, 5 + index])
