@@ -80,27 +80,27 @@
   ///   - parent: The node of its parent, which its own node will hold.
   ///   - above: The stages of its parent.
   @inlinable func step(
-    _ own: StateStorage<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit? = nil,
-    turn: PartTurn? = nil, under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
+    _ own: StateStorage<Owned>, shownBy source: Source<State>, turn: PartTurn? = nil,
+    under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
     // Nothing else is looked up where there are only reducers.
-    if isPlain, onCommit == nil, turn == nil, above == nil {
+    if isPlain, turn == nil, above == nil {
       return CommitStep(own, reduce: reduce, stages: nil, source: source, publish: publish)
     }
-    return fullStep(own, shownBy: source, onCommit: onCommit, turn: turn, under: parent, above: above)
+    return fullStep(own, shownBy: source, turn: turn, under: parent, above: above)
   }
 
   /// Not specialized, unlike the closures of the reducers, the middleware and the history, which are where they are
   /// made.
   @usableFromInline func fullStep(
-    _ own: StateStorage<Owned>, shownBy source: Source<State>, onCommit: CommitStep<Action>.OnCommit?, turn: PartTurn?,
-    under parent: StoreNode<Action>?, above: CommitStages<Action>?
+    _ own: StateStorage<Owned>, shownBy source: Source<State>, turn: PartTurn?, under parent: StoreNode<Action>?,
+    above: CommitStages<Action>?
   ) -> CommitStep<Action> {
     let above = above.flatMap { $0.reachesDown ? $0 : nil }
     var stages: CommitStages<Action>?
     var reduce: CommitStep<Action>.Reduce = reduce
     if let turn { reduce = Self.reducing(self.reduce, in: turn) }
-    if !isPlain || onCommit != nil || above != nil {
+    if !isPlain || above != nil {
       var record: CommitStages<Action>.Record?
       if let history {
         let steps = steps ?? [(nil, self.reduce)]
@@ -110,8 +110,7 @@
         }
       }
       let handler = Middleware.handlers(middleware, showing: source, before: above?.handler)
-      stages = CommitStages(
-        handler, committing: commit, record: record, onCommit: onCommit, last: last, above: above)
+      stages = CommitStages(handler, committing: commit, record: record, last: last, above: above)
     }
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }

@@ -33,7 +33,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     let makeTell: (@escaping Decide) -> Tell
 
     @usableFromInline typealias Decide = (inout Action, EffectContext<State, Action>) -> Effect<Action>?
-    @usableFromInline typealias Tell = CommitStep<Action>.OnCommit.Tell
+    @usableFromInline typealias Tell = CommitHook<Action>.Tell
 
     @inlinable init(prepare: ((inout Action, Source<State>?) -> Void)?, decide: @escaping Decide) {
       self.init(prepare: prepare, decide: decide, tell: Self.telling(decide)) { Self.telling($0) }
@@ -72,7 +72,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
       tell = makeTell(told)
     }
 
-    /// SAFETY: it is called with the commit context of the `OnCommit` that it is part of, made by `onCommit(showing:)`.
+    /// SAFETY: it is called with the commit context of the `CommitHook` that it is part of, made by `hook(showing:)`.
     @inlinable static func telling(_ decide: @escaping Decide) -> Tell {
       { object, action, node in
         let commit = unsafe unsafeDowncast(object, to: EffectContext<State, Action>.CommitContext.self)
@@ -227,16 +227,16 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     return Interceptor(asked: both, stateEffects: stateEffects + other.stateEffects)
   }
 
-  /// What a store calls at each commit that the interceptor is asked about, with the state that the source shows.
+  /// The interceptor as the tree sees it, asked with the state that a source shows. Nil if it is asked about no commit.
   ///
   /// - Parameter published: The states that the store publishes.
-  @usableFromInline func onCommit(
+  @usableFromInline func hook(
     showing source: Source<State>, _ published: Confined<Source<State>>
-  ) -> CommitStep<Action>.OnCommit? {
+  ) -> CommitHook<Action>? {
     guard let asked = makeAsked?() else { return nil }
     var prepareHere: ((inout Action, StoreNode<Action>) -> Void)?
     if let prepare = asked.prepare { prepareHere = { action, _ in prepare(&action, source) } }
-    return CommitStep<Action>.OnCommit(
+    return CommitHook(
       EffectContext<State, Action>.CommitContext(source: source, published: published), prepare: prepareHere,
       tell: asked.tell)
   }

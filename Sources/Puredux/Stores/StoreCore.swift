@@ -103,12 +103,11 @@
     let published = StoreCore<Composed, Action>.published(source, features.emitting)
     let step = node.step.map(with: source) { step, source in
       turn?.source = source
-      return features.step(
-        own, shownBy: source, onCommit: interceptor?.onCommit(showing: source, published), turn: turn, under: node,
-        above: step.stages)
+      return features.step(own, shownBy: source, turn: turn, under: node, above: step.stages)
     }
+    let hook = interceptor.map { interceptor in source.map { interceptor.hook(showing: $0, published) } }
     let child = StoreCore<Composed, Action>(
-      node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, step: step),
+      node: StoreNode(tree: node.tree, parent: node, isGivenLast: features.last != nil, step: step, hook: hook),
       source: source, published: published, history: features.history)
     if let effects = interceptor?.stateEffects, !effects.isEmpty { child.follow(effects) }
     return child
@@ -129,8 +128,8 @@
   }
 
   @inlinable func intercept(with interceptor: Interceptor<State, Action>) {
-    let onCommit = source.map { interceptor.onCommit(showing: $0, published) }
-    node.tree.tell(onCommit, inOrderOf: node, with: followings(interceptor.stateEffects))
+    let hook = source.map { interceptor.hook(showing: $0, published) }
+    node.tree.set(hook, inOrderOf: node, with: followings(interceptor.stateEffects))
   }
 
   /// Follows the states from the effects' place in the order on, until the end of the store.

@@ -10,36 +10,6 @@
   /// Publishes the state that a store owns to the followers of its source.
   @usableFromInline typealias Publish = (AnyStateStorage, AnySource) -> Void
 
-  /// The callbacks of a store for every commit. A structure, because generic code wraps a bare closure once more, in
-  /// two objects, each time it passes it on.
-  @usableFromInline struct OnCommit {
-    /// Given `about`, so that a closure that otherwise captures only constants is compiled for them.
-    @usableFromInline typealias Tell = (AnyObject, inout Action, StoreNode<Action>) -> Void
-
-    /// Called before the commit, with the action in place, and the store that it was given to.
-    @usableFromInline let prepare: ((inout Action, StoreNode<Action>) -> Void)?
-    /// Called after the commit, also with the store that the action was given to.
-    @usableFromInline let tell: Tell
-    /// Passed to `tell`: the moment of an interceptor, or `CommitCallbacks`.
-    @usableFromInline let about: AnyObject
-    /// Whether it stands for the callbacks of all stores of the path.
-    @usableFromInline let coversPath: Bool
-
-    @usableFromInline init(
-      _ about: AnyObject, coversPath: Bool = false, prepare: ((inout Action, StoreNode<Action>) -> Void)?,
-      tell: @escaping Tell
-    ) {
-      self.about = about
-      self.coversPath = coversPath
-      self.prepare = prepare
-      self.tell = tell
-    }
-
-    @inlinable @inline(__always) func tell(_ action: inout Action, _ node: StoreNode<Action>) {
-      tell(about, &action, node)
-    }
-  }
-
   @usableFromInline let own: AnyStateStorage
   @usableFromInline let reduce: Reduce
   /// The stages on the path from here to the root. Nil if there are only reducers.
@@ -71,21 +41,6 @@
 }
 
 extension StoreNode {
-  /// Takes an action through the reducers of the path, from this store's up to the root's, and publishes the result.
-  ///
-  /// SAFETY: called only on the tree's executor, to which the steps of all its stores are confined. The caller holds
-  /// this node, which holds its parent until it is destroyed, and so on up to the root.
-  @unsafe @inlinable @inline(__always) func commit(_ action: inout Action) {
-    var last = unsafe Unmanaged.passUnretained(self)
-    var next = unsafe Optional(last)
-    while let node = unsafe next {
-      unsafe node._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.reduce(&action) }
-      unsafe last = node
-      unsafe next = node._withUnsafeGuaranteedRef { unsafe $0.parent.map { unsafe Unmanaged.passUnretained($0) } }
-    }
-    unsafe last._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.publishIfFollowed() }
-  }
-
   /// The turn of a child that follows only a part of this store's state.
   ///
   /// SAFETY: called from anywhere; nothing looks into confined values here: constants are read, and kept in the child's

@@ -13,10 +13,13 @@ import Synchronization
   /// the order (`needsPlacing`); in the fifth, whether it is too deep; in 16 more, how many stores there are above;
   /// from the 25th on, its number.
   @usableFromInline let bits: Atomic<UInt64>
+  /// The store's interceptor. SAFETY: reached only on the tree's executor, where the reentrancy guard admits one caller
+  /// at a time (`Tree.enter`), or before anything else has the node; an access copies the value out or sets it.
+  @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var hook: CommitHook<Action>?
 
   @usableFromInline init(
     tree: Tree<Action>, parent: StoreNode?, isGivenLast: Bool = false,
-    step: consuming Confined<CommitStep<Action>>
+    step: consuming Confined<CommitStep<Action>>, hook: Confined<CommitHook<Action>?>? = nil
   ) {
     self.tree = tree
     self.parent = parent
@@ -25,7 +28,17 @@ import Synchronization
     let carries = parent?.needsPlacing ?? tree.needsPlacing
     bits = Atomic((number << 24) | (depth << 5) | (carries ? 8 : 0) | (isGivenLast ? 4 : 0))
     self.step = step
+    unsafe self.hook = hook?.unconfined ?? nil
     super.init()
+    if unsafe self.hook != nil { tree.hasHooks.store(true, ordering: .relaxed) }
+  }
+
+  /// Sets the store's interceptor. On the executor, and not during a commit. The replaced one is released beyond the
+  /// access, so that nothing of the user's runs within it.
+  func set(_ hook: CommitHook<Action>?, on tree: isolated any TreeIsolation) {
+    let replaced = unsafe self.hook
+    unsafe self.hook = hook
+    withExtendedLifetime(replaced) {}
   }
 
   /// A store that is too deep (`AnySource.greatestLevel`), or a view of one that is: closed from the start, and on the
@@ -263,6 +276,7 @@ extension StoreNode {
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     if isGivenLast { commitLast(on: tree) }
     step.withValue(on: tree) { $0.source.close() }
+    set(nil, on: tree)
     if depth == 0 {
       self.tree.extras.withObject { extras in
         extras.onExecutor(on: tree).forget()

@@ -33,8 +33,10 @@ import Synchronization
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether the tree is at work on the executor, and whether it owes a drain when it leaves.
   @usableFromInline nonisolated let reentrancyGuard = Atomic(ReentrancyGuard(rawValue: 0))
-  /// Whether `onCommit` has been set, or is about to be: false before the command that sets it has its place.
-  @usableFromInline nonisolated let expectsOnCommit = Atomic(false)
+  /// Whether a store has an interceptor, or a caller waits for an action; or did, or is about to.
+  @usableFromInline nonisolated let hasHooks = Atomic(false)
+  /// Whether callers wait for actions. Changed on the executor.
+  @usableFromInline nonisolated let hasWatches = Atomic(false)
   @usableFromInline nonisolated let priority: TaskPriority?
   /// How many entries a drain performs before it lets others onto the executor (G10).
   nonisolated let quantum: UInt16
@@ -247,7 +249,7 @@ import Synchronization
   /// store is closed, and asks nothing of it: the store was closed before this read-modify-write of `departed`, and the
   /// visitor's own, which comes after it, acquires what this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
-    guard node.depth == 0, !expectsOnCommit.load(ordering: .relaxed) else { return false }
+    guard node.depth == 0, !hasHooks.load(ordering: .relaxed) else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
     return departed == ended.load(ordering: .acquiring)
   }
@@ -403,17 +405,16 @@ import Synchronization
     startOwed()
   }
 
-  /// Commits consecutive actions from one store, in place. Whether there are stages, and the callback, are looked up
-  /// once for all of them.
+  /// Commits consecutive actions from one store, in place. Whether there are stages is looked up once for all of them.
   @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
-    let onCommit = onCommit
     let hasStages = node.step.withValue(on: self) { $0.stages != nil }
     var actions = actions.mutableSpan
     for place in range {
       if hasStages {
         _ = process(&actions[place], from: node)
       } else {
-        commitPlain(&actions[place], from: node, onCommit)
+        // SAFETY: on this tree's executor.
+        unsafe node.commit(&actions[place], recording: false)
       }
     }
   }
@@ -422,20 +423,6 @@ import Synchronization
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
     node.step.withValue(on: self) { $0.stages?.process(&action, from: node) }
   }
-
-  /// Commits an action whose path has no stages.
-  @inlinable @inline(__always) func commitPlain(
-    _ action: inout Action, from node: StoreNode<Action>, _ onCommit: CommitStep<Action>.OnCommit?
-  ) {
-    onCommit?.prepare?(&action, node)
-    // SAFETY: on this tree's executor.
-    unsafe node.commit(&action)
-    countCommit()
-    guard onCommit != nil else { return }
-    onCommit?.tell(&action, node)
-    startOwed()
-  }
-
   /// Only on the executor.
   @inlinable nonisolated func countCommit() {
     commitCount.store(commitCount.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
@@ -537,12 +524,9 @@ import Synchronization
     guard isPlaced || !node.refuses() else { throw node.errorWhenClosed }
     if node.step.withValue(on: self, { $0.stages != nil }) {
       if let rejection = process(&action, from: node) { throw rejection }
-    } else if expectsOnCommit.load(ordering: .relaxed) {
-      commitPlain(&action, from: node, onCommit)
     } else {
       // SAFETY: on this tree's executor.
-      unsafe node.commit(&action)
-      countCommit()
+      unsafe node.commit(&action, recording: false)
     }
   }
 
@@ -588,27 +572,17 @@ import Synchronization
     ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
   }
 
-  /// The callbacks for every commit.
-  @inlinable var onCommit: CommitStep<Action>.OnCommit? { unsafe onCommitOfExecutor }
-
-  /// The same, for closures that the tree calls on its executor. SAFETY: the closures have to run there.
-  @unsafe @inlinable nonisolated var onCommitOfExecutor: CommitStep<Action>.OnCommit? {
-    extras.withObject { extras in unsafe extras.onExecutor.unconfined.onCommit } ?? nil
-  }
-
-  /// Sets a store's callbacks from its place in the order on, in place of earlier ones: the root store's are called for
-  /// every commit, a child store's for each that passes the store.
+  /// Sets a store's interceptor from its place in the order on, in place of an earlier one.
   ///
   /// - Parameter work: Begins at that place, too, and ends when the next call for the store replaces it.
-  @usableFromInline nonisolated func tell(
-    _ onCommit: Confined<CommitStep<Action>.OnCommit?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
+  @usableFromInline nonisolated func set(
+    _ hook: Confined<CommitHook<Action>?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
     let extras = madeExtras
-    expectsOnCommit.store(true, ordering: .relaxed)
+    hasHooks.store(true, ordering: .relaxed)
     let setting = Command.closure { tree in
-      let onExecutor = extras.onExecutor(on: tree)
-      let replaced = onExecutor.exchangeWork(of: node, with: work)
-      onExecutor.set(onCommit(on: tree), of: node)
+      let replaced = extras.onExecutor(on: tree).exchangeWork(of: node, with: work)
+      node.set(hook(on: tree), on: tree)
       replaced?.end(tree)
       work?.begin(tree)
     }
@@ -621,15 +595,16 @@ import Synchronization
     _ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool
   ) -> Bool {
     let extras = madeExtras
-    expectsOnCommit.store(true, ordering: .relaxed)
+    hasHooks.store(true, ordering: .relaxed)
     let order = order
-    let watching = Command.closure { tree in
-      let waiting = order?.follow { extras.onExecutor(on: $0).watch(node, as: number, isOver) }
-      if let waiting {
-        extras.onExecutor(on: tree).waitsToWatch(as: number, waiting)
-      } else {
-        extras.onExecutor(on: tree).watch(node, as: number, isOver)
+    let watch = ActionWatch(store: node, isOver: isOver)
+    let watching = Command.closure { [self] tree in
+      let begin = { @Sendable (tree: isolated any TreeIsolation) in
+        extras.onExecutor(on: tree).watch(as: number, watch)
+        self.hasWatches.store(true, ordering: .relaxed)
       }
+      guard let waiting = order?.follow({ begin($0) }) else { return begin(tree) }
+      extras.onExecutor(on: tree).waitsToWatch(as: number, waiting)
     }
     return enqueue(watching, for: node)
   }

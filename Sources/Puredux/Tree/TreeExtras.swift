@@ -11,11 +11,9 @@ extension Tree {
     @usableFromInline final class OnExecutor {
       /// The awaited work that the commit in progress is part of.
       @exclusivity(unchecked) fileprivate var awaitedWork: AwaitedWork?
-      /// Called for every commit.
-      @usableFromInline @exclusivity(unchecked) var onCommit: CommitStep<Action>.OnCommit?
-      /// The callbacks of all stores, once a child store has set its own or a caller waits for an action.
-      private var callbacks: CommitCallbacks<Action>?
-      /// The work of each store, for as long as the callbacks that were set with it are called.
+      /// The callers that wait for an action that passes a store.
+      private(set) var watches: [ObjectIdentifier: ActionWatch<Action>] = [:]
+      /// The work of each store, for as long as the interceptor that was set with it.
       private var works: [ObjectIdentifier: TreeWork] = [:]
       /// The watches that begin when the actions before them are committed, with their closures' numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
@@ -27,43 +25,10 @@ extension Tree {
 
       init() {}
 
-      func set(_ onCommit: CommitStep<Action>.OnCommit?, of node: StoreNode<Action>) {
-        if node.depth == 0 {
-          if let callbacks = callbacks {
-            let replaced = callbacks.root
-            callbacks.root = onCommit
-            withExtendedLifetime(replaced) {}
-          } else {
-            let replaced = unsafe self.onCommit
-            unsafe self.onCommit = onCommit
-            withExtendedLifetime(replaced) {}
-          }
-        } else {
-          let replaced = madeCallbacks.ofChildren.updateValue(onCommit, forKey: ObjectIdentifier(node))
-          withExtendedLifetime(replaced) {}
-        }
-      }
-
-      private var madeCallbacks: CommitCallbacks<Action> {
-        if let callbacks = callbacks { return callbacks }
-        // Takes over the callbacks that were called until now.
-        let made = unsafe CommitCallbacks(root: onCommit)
-        callbacks = made
-        unsafe onCommit = made.asOne
-        return made
-      }
-
-      private func dropCallbacksIfUnneeded() {
-        guard let callbacks = callbacks, !callbacks.isNeeded else { return }
-        let replaced = unsafe onCommit
-        self.callbacks = nil
-        unsafe onCommit = callbacks.root
-        withExtendedLifetime((callbacks, replaced)) {}
-      }
-
-      func watch(_ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping (Action) -> Bool) {
+      /// A watch begins, in place of the closure that was to begin it.
+      func watch(as number: ObjectIdentifier, _ watch: ActionWatch<Action>) {
         waitingWatches[number] = nil
-        madeCallbacks.watches[number] = CommitCallbacks.Watch(store: node, isOver: isOver)
+        watches[number] = watch
       }
 
       func waitsToWatch(as number: ObjectIdentifier, _ follower: UInt64) { waitingWatches[number] = follower }
@@ -71,9 +36,7 @@ extension Tree {
       /// Returns the number of the watch's closure in the order, if the watch has not begun.
       func stopWatching(as number: ObjectIdentifier) -> UInt64? {
         if let follower = waitingWatches.removeValue(forKey: number) { return follower }
-        guard let callbacks = callbacks else { return nil }
-        let watch = callbacks.watches.removeValue(forKey: number)
-        dropCallbacksIfUnneeded()
+        let watch = watches.removeValue(forKey: number)
         withExtendedLifetime(watch) {}
         return nil
       }
@@ -117,9 +80,8 @@ extension Tree {
 
       /// The root store has ended, and so there are no more commits.
       func forget() {
-        let dropped = unsafe (onCommit, callbacks, works, farewells)
-        unsafe onCommit = nil
-        callbacks = nil
+        let dropped = (watches, works, farewells)
+        watches = [:]
         works = [:]
         farewells = [:]
         withExtendedLifetime(dropped) {}
@@ -130,13 +92,7 @@ extension Tree {
         let work = exchangeWork(of: node, with: nil)
         // Set behind the store's end.
         let farewell = removeFarewells(of: node)
-        defer { withExtendedLifetime((work, farewell)) {} }
-        guard let callbacks = callbacks, let own = callbacks.ofChildren.removeValue(forKey: ObjectIdentifier(node))
-        else {
-          return
-        }
-        dropCallbacksIfUnneeded()
-        withExtendedLifetime(own) {}
+        withExtendedLifetime((work, farewell)) {}
       }
     }
 
@@ -169,6 +125,20 @@ extension Tree {
       self.carried = instrument?.carrying(carried) ?? carried
       self.order = order
       self.instrument = instrument
+    }
+  }
+}
+
+extension StoreNode {
+  /// Passes a committed action to the callers that wait for one. SAFETY: to be called on the tree's executor.
+  @unsafe @usableFromInline func tellWatches(_ action: Action) {
+    tree.extras.withObject { extras in
+      let onExecutor = unsafe extras.onExecutor.unconfined
+      // Each watch is held beyond its removal.
+      for (number, watch) in onExecutor.watches where isAt(orBelow: watch.store) && watch.isOver(action) {
+        _ = onExecutor.stopWatching(as: number)
+      }
+      if onExecutor.watches.isEmpty { tree.hasWatches.store(false, ordering: .relaxed) }
     }
   }
 }
