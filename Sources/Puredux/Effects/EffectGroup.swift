@@ -18,6 +18,8 @@ enum EffectIdleness: Sendable {
   case allFollow
   /// That each waits for an element of a sequence of this library, or sleeps.
   case nothingRuns
+  /// That the group has ended.
+  case allEnded
 }
 
 /// The tasks of one store's effects: a pure state machine, run under its runner's lock.
@@ -29,12 +31,10 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   /// A runner to be woken, and what it is to do.
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
 
-  /// A waiter that does not wait for some effects, because it is part of them.
-  fileprivate struct PartialWaiter {
+  fileprivate struct IdleWaiter {
     let waiter: EndWaiter
-    var exempt: Set<Int>
-    var idleness = EffectIdleness.nothingWorks
-    var number = 0
+    let idleness: EffectIdleness
+    let number: Int
     /// The effect or timeout that was last found to be at work. While it is at work, no other is examined.
     var busy: Busy?
   }
@@ -75,6 +75,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
       case .nothingRuns: pause?.holds == true
       case .allFollow: follows
       case .nothingWorks: isObserver || follows
+      case .allEnded: false
       }
     }
   }
@@ -99,15 +100,13 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var held: ContiguousArray<Effect> = []
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
-  /// Waiters for all effects except some running ones that they are part of.
-  private var partialWaiters: ContiguousArray<PartialWaiter> = []
-  /// Waiters for all to be idle except some running effects that they are part of, whether or not more may come.
-  private var idleWaiters: ContiguousArray<PartialWaiter> = []
+  /// Waiters for all to be idle, whether or not more may come.
+  private var idleWaiters: ContiguousArray<IdleWaiter> = []
   private var idleWaiterCount = 0
   /// The observers among the effects that have not ended, and the effects that wait for something.
   private var statuses: [Int: Status] = [:]
-  /// The timeouts that other tasks wait for, and the effects that go on when they are due.
-  private var timeouts: [ObjectIdentifier: (number: Int, timeout: RunningEffect.Pause)] = [:]
+  /// The timeouts that other tasks wait for. When one is due, an effect goes on.
+  private var timeouts: [ObjectIdentifier: RunningEffect.Pause] = [:]
   private var addedCount = 0
   /// How often an effect has been added, has begun to wait for something, or has ended.
   private(set) var changeCount = 0
@@ -190,7 +189,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (waiter, instruction)
   }
 
-  /// Returns, besides the runner to be woken, the waiters that waited only for this, and what is to be released.
+  /// Returns the runner to be woken, the waiters to be told, and the pause to be released.
   mutating func effectEnded(_ number: Int) -> (
     wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: RunningEffect.Pause?
   ) {
@@ -198,10 +197,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     changeCount += 1
     // Most of the time, there is nothing to look for.
     let pause = statuses.isEmpty ? nil : statuses.removeValue(forKey: number)?.pause
-    if partialWaiters.isEmpty, idleWaiters.isEmpty { return (wakeRunner(), [], pause) }
-    for index in partialWaiters.indices { partialWaiters[index].exempt.remove(number) }
-    for index in idleWaiters.indices { idleWaiters[index].exempt.remove(number) }
-    return (wakeRunner(), popPartialWaiters() + popIdleWaiters(), pause)
+    return (wakeRunner(), popIdleWaiters(), pause)
   }
 
   /// A running effect waits for something. Returns the waiters that waited only for this, and what is to be released.
@@ -214,9 +210,9 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   /// A running effect has a timeout: it may rest only until that is due, whatever it waits for.
-  mutating func effect(_ number: Int, expects timeout: RunningEffect.Pause) {
+  mutating func expects(_ timeout: RunningEffect.Pause) {
     changeCount += 1
-    timeouts[ObjectIdentifier(timeout)] = (number, timeout)
+    timeouts[ObjectIdentifier(timeout)] = timeout
   }
 
   /// A timeout has ended. Returns the waiters that waited only for this.
@@ -226,62 +222,54 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return popIdleWaiters()
   }
 
-  /// Whether all is idle except what is exempt; if not, the waiter is told when it is, unless it is forgotten by its
-  /// number before.
-  mutating func isIdle(
-    _ idleness: EffectIdleness, except exempt: Set<Int> = [], orTells waiter: EndWaiter
-  ) -> (isIdle: Bool, number: Int) {
-    if isIdle(idleness, except: exempt) { return (true, 0) }
+  /// Whether all is idle; if not, the waiter is told when it is, unless it is forgotten by its number before.
+  mutating func isIdle(_ idleness: EffectIdleness, orTells waiter: EndWaiter) -> (isIdle: Bool, number: Int) {
+    if isIdle(idleness) { return (true, 0) }
     idleWaiterCount += 1
-    idleWaiters.append(
-      PartialWaiter(waiter: waiter, exempt: exempt, idleness: idleness, number: idleWaiterCount))
+    idleWaiters.append(IdleWaiter(waiter: waiter, idleness: idleness, number: idleWaiterCount))
     return (false, idleWaiterCount)
   }
 
-  /// Whether all is idle except what is exempt. What is to be cancelled is not, until it has been.
-  func isIdle(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
-    mayBeIdle(except: exempt) && firstBusy(idleness, except: exempt) == nil
-  }
+  /// Whether all is idle. Effects that are to be cancelled are not idle until they have been cancelled.
+  func isIdle(_ idleness: EffectIdleness) -> Bool { mayBeIdle(idleness) && firstBusy(idleness) == nil }
 
   /// Whether every effect is known to be waiting, or to be an observer.
-  private func mayBeIdle(except exempt: Set<Int>) -> Bool {
-    if phase == .cancelling, !haveBeenCancelled, unfinishedCount > exempt.count { return false }
-    return statuses.count - exempt.count { statuses[$0] != nil } == unfinishedCount - exempt.count
+  private func mayBeIdle(_ idleness: EffectIdleness) -> Bool {
+    if idleness == .allEnded { return phase == .ended }
+    if phase == .cancelling, !haveBeenCancelled, unfinishedCount > 0 { return false }
+    return statuses.count == unfinishedCount
   }
 
   /// Examines every timeout, and then every effect that is known to wait. This order matters: a timeout ends only when
   /// its effect has been resumed.
-  private func firstBusy(_ idleness: EffectIdleness, except exempt: Set<Int>) -> Busy? {
-    if idleness == .nothingRuns, let (timeout, _) = timeouts.first(where: { isDue($0.value, except: exempt) }) {
+  private func firstBusy(_ idleness: EffectIdleness) -> Busy? {
+    if idleness == .nothingRuns, let (timeout, _) = timeouts.first(where: { isDue($0.value) }) {
       return .timeout(timeout)
     }
-    return statuses.first { !exempt.contains($0.key) && !$0.value.isIdle(idleness) }.map { .effect($0.key) }
+    return statuses.first { !$0.value.isIdle(idleness) }.map { .effect($0.key) }
   }
 
-  private func isStillBusy(_ busy: Busy, _ idleness: EffectIdleness, except exempt: Set<Int>) -> Bool {
+  private func isStillBusy(_ busy: Busy, _ idleness: EffectIdleness) -> Bool {
     switch busy {
-    case .effect(let number): statuses[number].map { !exempt.contains(number) && !$0.isIdle(idleness) } ?? false
-    case .timeout(let timeout): timeouts[timeout].map { isDue($0, except: exempt) } ?? false
+    case .effect(let number): statuses[number].map { !$0.isIdle(idleness) } ?? false
+    case .timeout(let timeout): timeouts[timeout].map(isDue) ?? false
     }
   }
 
   /// Whether a caller that waits until all effects are idle is to be told.
-  private func isTold(_ waiting: inout PartialWaiter) -> Bool {
-    let (idleness, exempt) = (waiting.idleness, waiting.exempt)
-    guard mayBeIdle(except: exempt) else { return false }
-    if let busy = waiting.busy, isStillBusy(busy, idleness, except: exempt) { return false }
-    waiting.busy = firstBusy(idleness, except: exempt)
+  private func isTold(_ waiting: inout IdleWaiter) -> Bool {
+    guard mayBeIdle(waiting.idleness) else { return false }
+    if let busy = waiting.busy, isStillBusy(busy, waiting.idleness) { return false }
+    waiting.busy = firstBusy(waiting.idleness)
     return waiting.busy == nil
   }
 
-  private func isDue(_ timeout: (number: Int, timeout: RunningEffect.Pause), except exempt: Set<Int>) -> Bool {
-    !exempt.contains(timeout.number) && !timeout.timeout.hasEnded && !timeout.timeout.holds
-  }
+  private func isDue(_ timeout: RunningEffect.Pause) -> Bool { !timeout.hasEnded && !timeout.holds }
 
   var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
   /// What the sleeping effects wait for.
-  var sleeps: [RunningEffect.Pause] { statuses.values.compactMap(\.sleep) + timeouts.values.map(\.timeout) }
+  var sleeps: [RunningEffect.Pause] { statuses.values.compactMap(\.sleep) + timeouts.values }
 
   /// A waiter no longer waits for all to be idle.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {
@@ -292,15 +280,25 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
     // Most of the time there is no waiter.
     if idleWaiters.isEmpty { return [] }
-    var left: ContiguousArray<PartialWaiter> = []
+    var left: ContiguousArray<IdleWaiter> = []
     swap(&left, &idleWaiters)
-    let told = Self.pop(from: &left) { isTold(&$0) }
-    swap(&left, &idleWaiters)
+    defer { swap(&left, &idleWaiters) }
+    // Each is checked once, as the pauses of effects may end at any time.
+    var told: ContiguousArray<EndWaiter> = []
+    var leftCount = 0
+    for index in left.indices {
+      if isTold(&left[index]) {
+        told.append(left[index].waiter)
+      } else {
+        left.swapAt(index, leftCount)
+        leftCount += 1
+      }
+    }
+    left.removeSubrange(leftCount...)
     return told
   }
 
-  /// Accepts nothing more. Returns, besides the runner to be woken, the waiters that waited only for this: all of them,
-  /// if nothing was ever added.
+  /// Accepts nothing more. Returns the runner to be woken, and, if nothing was ever added, all waiters.
   mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     switch phase {
     case .unused: return (nil, runnerEnded())
@@ -308,7 +306,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     case .finishing where cancelling: phase = .cancelling
     case .finishing, .cancelling, .ended: return (nil, [])
     }
-    return (wakeRunner(), popPartialWaiters())
+    return (wakeRunner(), [])
   }
 
   /// The runner and all effects have ended. Returns the waiters for that.
@@ -316,59 +314,17 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     phase = .ended
     defer {
       endWaiters = []
-      partialWaiters = []
       idleWaiters = []
     }
-    return endWaiters + partialWaiters.map(\.waiter) + idleWaiters.map(\.waiter)
+    return endWaiters + idleWaiters.map(\.waiter)
   }
 
   /// Whether all is over; if not, the waiter is told at the end.
-  ///
-  /// - Parameter exempt: Running effects that are not waited for; if there are any, neither is the runner.
-  mutating func hasEnded(except exempt: Set<Int> = [], orTells waiter: EndWaiter) -> Bool {
-    if phase == .ended || isOver(except: exempt) { return true }
-    if exempt.isEmpty {
-      endWaiters.append(waiter)
-    } else {
-      partialWaiters.append(PartialWaiter(waiter: waiter, exempt: exempt))
-    }
-    return false
-  }
-
-  /// Whether nothing will run any more except these, which do.
-  private func isOver(except exempt: Set<Int>) -> Bool {
-    switch phase {
-    case .finishing, .cancelling: !exempt.isEmpty && unfinishedCount == exempt.count
-    case .unused, .open, .ended: false
-    }
-  }
-
-  private mutating func popPartialWaiters() -> ContiguousArray<EndWaiter> {
-    if partialWaiters.isEmpty { return [] }
-    var left = partialWaiters
-    let told = Self.pop(from: &left) { isOver(except: $0.exempt) }
-    partialWaiters = left
-    return told
-  }
-
-  /// Takes out the waiters that a condition holds for: checked once each, as effects' pauses may end at any time.
-  private static func pop(
-    from waiters: inout ContiguousArray<PartialWaiter>, where isTold: (inout PartialWaiter) -> Bool
-  ) -> ContiguousArray<EndWaiter> {
-    var told: ContiguousArray<EndWaiter> = []
-    var leftCount = 0
-    for index in waiters.indices {
-      if isTold(&waiters[index]) {
-        told.append(waiters[index].waiter)
-      } else {
-        waiters.swapAt(index, leftCount)
-        leftCount += 1
-      }
-    }
-    waiters.removeSubrange(leftCount...)
-    return told
+  mutating func hasEnded(orTells waiter: EndWaiter) -> Bool {
+    if phase != .ended { endWaiters.append(waiter) }
+    return phase == .ended
   }
 }
 
-extension EffectGroup.PartialWaiter: Sendable where EndWaiter: Sendable {}
+extension EffectGroup.IdleWaiter: Sendable where EndWaiter: Sendable {}
 extension EffectGroup: Sendable where Effect: Sendable, RunnerWaiter: Sendable, EndWaiter: Sendable {}

@@ -68,7 +68,7 @@ import Synchronization
   }
 
   func effect(_ effect: RunningEffect, expects timeout: RunningEffect.Pause) {
-    group.withLock { if !effect.hasEnded { $0.effect(effect.number, expects: timeout) } }
+    group.withLock { if !effect.hasEnded { $0.expects(timeout) } }
   }
 
   func ended(_ timeout: RunningEffect.Pause) {
@@ -107,9 +107,8 @@ import Synchronization
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when all is idle except what the caller is part of, whether or not more may come; at once when the caller
-  /// is cancelled.
-  func untilIdle(_ idleness: EffectIdleness, except callers: [RunningEffect]) async {
+  /// Returns when all is idle, whether or not more may come; at once when the caller is cancelled.
+  func untilIdle(_ idleness: EffectIdleness) async {
     let number = Atomic(0)
     let giveUp = { @Sendable [self] in
       group.withLock { $0.forgetIdleWaiter(number.load(ordering: .relaxed)) }?.resume(returning: ())
@@ -117,7 +116,7 @@ import Synchronization
     await withTaskCancellationHandler {
       await Waiter<Void>.wait { waiter in
         let isIdle = group.withLock { group in
-          let (isIdle, place) = group.isIdle(idleness, except: exempt(callers), orTells: waiter)
+          let (isIdle, place) = group.isIdle(idleness, orTells: waiter)
           number.store(place, ordering: .relaxed)
           return isIdle
         }
@@ -128,24 +127,18 @@ import Synchronization
     }
   }
 
-  /// Whether all is idle except what the caller is part of, and how much has happened in the group so far.
-  func workload(_ idleness: EffectIdleness, except callers: [RunningEffect]) -> (isIdle: Bool, changeCount: Int) {
+  /// Whether all is idle, and how much has happened in the group so far.
+  func workload(_ idleness: EffectIdleness) -> (isIdle: Bool, changeCount: Int) {
     if idleness == .nothingRuns {
       for sleep in group.withLock({ $0.sleeps }) { sleep.look() }
     }
-    return group.withLock { ($0.isIdle(idleness, except: exempt(callers)), $0.changeCount) }
+    return group.withLock { ($0.isIdle(idleness), $0.changeCount) }
   }
 
-  private func exempt(_ callers: [RunningEffect]) -> Set<Int> {
-    Set(callers.lazy.filter { $0.runner === self && !$0.hasEnded }.map(\.number))
-  }
-
-  /// Returns when all effects have ended and the task that ran them is done; if the caller is part of some of them,
-  /// when all others have ended.
-  func untilEnded(except callers: [RunningEffect]) async {
+  /// Returns when all effects have ended and the task that ran them is done.
+  func untilEnded() async {
     await Waiter<Void>.wait { waiter in
-      let hasEnded = group.withLock { $0.hasEnded(except: exempt(callers), orTells: waiter) }
-      if hasEnded { waiter.resume(returning: ()) }
+      if group.withLock({ $0.hasEnded(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
   }
 }

@@ -7,8 +7,6 @@
   private struct Table {
     var entries = Entries()
     var endingCount = 0
-    /// How many calls wait for the effects of a store to finish.
-    var finishing: [ObjectIdentifier: Int] = [:]
     /// The runners of effects that are held, with the ids of their stores; nil while none are to be held.
     var holding: [ObjectIdentifier: EffectRunner]?
   }
@@ -204,99 +202,77 @@
     withExtendedLifetime(slots) {}
   }
 
-  /// Returns when the effects of a store and of all stores below it have ended, except those that the caller is part
-  /// of. At once if effects would wait for each other.
+  /// Returns when the effects of a store and of all stores below it have ended.
+  ///
+  /// Called by an effect of this tree, it returns at once; called by an effect of another tree, after five seconds of
+  /// this tree's clock at the latest. So effects cannot wait for each other for ever.
   func untilEnded(below node: any AnyStoreNode) async {
+    if isCalledFromWithin { return }
     let runners = runners(below: node)
-    let callers = RunningEffect.ofCurrentTask
-    var wait: EffectWait?
-    if !callers.isEmpty {
-      wait = EffectWait.begin(of: callers, for: runners)
-      if wait == nil { return }
+    guard !RunningEffect.ofCurrentTask.isEmpty else {
+      for runner in runners { await runner.untilEnded() }
+      return
     }
-    for runner in runners { await runner.untilEnded(except: callers) }
-    wait?.end()
+    // Detached, so that a cancelled effect waits as well.
+    await Task.detached { [clock = settings.clock] in
+      await withTaskGroup { tasks in
+        tasks.addTask { await clock.wait(.longestWaitOfEffects) }
+        tasks.addTask { for runner in runners { await runner.untilIdle(.allEnded) } }
+        await tasks.next()
+        tasks.cancelAll()
+      }
+    }.value
   }
 
-  /// Returns when a store and all stores below it are idle, except for what the caller is part of, and nothing in them
-  /// has asked for more; at once when the caller is cancelled, or if effects would wait for each other.
+  /// Whether the caller is part of an effect of this tree.
+  var isCalledFromWithin: Bool {
+    RunningEffect.ofCurrentTask.contains { ($0.runner.store as? any AnyStoreNode)?.existingEffects === self }
+  }
+
+  /// Returns when a store and all stores below it are idle, and no effect has changed anything since; at once if the
+  /// caller is cancelled, or part of an effect of this tree.
   ///
   /// - Parameter settle: Returns when everything that was requested before is done.
-  /// - Returns: False if effects would have waited for each other.
-  func untilIdle(
-    _ idleness: EffectIdleness, below node: any AnyStoreNode, settle: () async -> Void
-  ) async -> Bool {
-    let callers = RunningEffect.ofCurrentTask
+  func untilIdle(_ idleness: EffectIdleness, below node: any AnyStoreNode, settle: () async -> Void) async {
+    let isCalledFromWithin = isCalledFromWithin
     // How much had happened when all was idle. If it is the same once everything requested until then is done, none of
     // that has started or woken anything, and nothing is left that could.
     var changesWhenIdle: (runners: [EffectRunner], changes: [Int])?
     while !Task.isCancelled {
       await settle()
+      if isCalledFromWithin { return }
       var working: [EffectRunner] = []
       var changes: [Int] = []
       let runners = runners(below: node)
       for runner in runners {
-        let workload = runner.workload(idleness, except: callers)
+        let workload = runner.workload(idleness)
         if !workload.isIdle { working.append(runner) }
         changes.append(workload.changeCount)
       }
       if working.isEmpty {
-        if let last = changesWhenIdle, last.changes == changes, last.runners.elementsEqual(runners, by: ===) {
-          return true
-        }
+        if let last = changesWhenIdle, last.changes == changes, last.runners.elementsEqual(runners, by: ===) { return }
         changesWhenIdle = (runners, changes)
         continue
       }
       changesWhenIdle = nil
-      var wait: EffectWait?
-      if !callers.isEmpty {
-        wait = EffectWait.begin(of: callers, for: working)
-        if wait == nil { return false }
-      }
-      for runner in working { await runner.untilIdle(idleness, except: callers) }
-      wait?.end()
+      for runner in working { await runner.untilIdle(idleness) }
     }
-    return true
   }
 
   /// Cancels the effects that only wait for states that do not end with the store, such as those of a store above it.
-  /// Does nothing if the caller is part of one of the effects, which would be cancelled, too; nor if effects would wait
-  /// for each other.
   func cancelFollowers(below node: any AnyStoreNode) async {
-    let callers = RunningEffect.ofCurrentTask
     var areFollowing = false
     while !areFollowing, !Task.isCancelled {
       let runners = runners(below: node)
-      if callers.contains(where: { caller in runners.contains { $0 === caller.runner } }) { return }
-      var wait: EffectWait?
-      if !callers.isEmpty {
-        wait = EffectWait.begin(of: callers, for: runners)
-        if wait == nil { return }
-      }
-      for runner in runners { await runner.untilIdle(.allFollow, except: []) }
-      wait?.end()
+      for runner in runners { await runner.untilIdle(.allFollow) }
       // One may have been handed a state, and work, while another was waited for.
-      areFollowing = runners.allSatisfy { $0.workload(.allFollow, except: []).isIdle }
+      areFollowing = runners.allSatisfy { $0.workload(.allFollow).isIdle }
     }
     if !Task.isCancelled { end(below: node, cancelling: true) }
   }
 
   /// Whether a caller waits for the effects of some store to be at rest.
   var isRestAwaited: Bool { table.withLock { $0.entries.runners }.contains { $0.isRestAwaited } }
-
-  /// A call begins to wait for the effects of a store to finish.
-  func finishBegan(of node: any AnyStoreNode) {
-    table.withLock { $0.finishing[ObjectIdentifier(node), default: 0] += 1 }
-  }
-
-  /// The call no longer waits. True if no other does.
-  func finishEnded(of node: any AnyStoreNode) -> Bool {
-    table.withLock { table in
-      let left = table.finishing[ObjectIdentifier(node), default: 1] - 1
-      table.finishing[ObjectIdentifier(node)] = left > 0 ? left : nil
-      return left <= 0
-    }
-  }
 
   private func runners(below node: any AnyStoreNode) -> [EffectRunner] {
     table.withLock { table in
@@ -328,7 +304,7 @@ extension AnyStoreNode {
   func settled(isolation: isolated (any Actor)?) async {
     await untilQuiet(isolation: isolation)
     guard let effects = existingEffects else { return }
-    _ = await effects.untilIdle(.nothingRuns, below: self) { await untilQuiet(isolation: nil) }
+    await effects.untilIdle(.nothingRuns, below: self) { await untilQuiet(isolation: nil) }
   }
 }
 
@@ -360,4 +336,9 @@ extension TreeEffects {
       self.report = report ?? { EffectReport.print($0) }
     }
   }
+}
+
+extension Duration {
+  /// How long an effect waits at most for the effects of another tree that it shuts down.
+  fileprivate static let longestWaitOfEffects = Duration.seconds(5)
 }

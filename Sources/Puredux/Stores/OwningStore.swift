@@ -34,9 +34,9 @@ extension OwningStore {
   /// What counts as sleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`,
   /// until its time has come by the clock; what counts as waiting for a state is an observer or an effect that waits in
   /// a sequence it subscribed itself, in its own task and not in a child task. Sleep on a `ManualClock`, a wait at a
-  /// `Gate` and one for a `Subject` of `PureduxTesting` count, too. An effect that waits for anything else runs. An
-  /// effect that the caller is itself part of is not waited for; if effects would wait for each other, or the calling
-  /// task is cancelled, no tasks are waited for. A task at rest speaks for its child tasks.
+  /// `Gate` and one for a `Subject` of `PureduxTesting` count, too. An effect that waits for anything else runs. A task
+  /// at rest counts as rest for its child tasks as well. A cancelled caller, or one that is part of an effect of the same
+  /// tree, does not wait for tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }
@@ -48,11 +48,10 @@ extension OwningStore {
   /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an
   /// earlier call still awaits. If the calling task is cancelled, so are the interceptor's tasks.
   ///
-  /// Called by an interceptor or an observer, in its own task, in child tasks of that or in a `Task` made in it, it
-  /// waits for every task of the stores that it ends except the one that it is called from. If several of them would
-  /// wait for each other, even in several trees, the last one to call does not wait. A *detached* task does not tell
-  /// which interceptor started it: an interceptor that awaits one which shuts down its store waits forever. Call
-  /// `shutdown` in the interceptor itself or in a `Task`, or do not await the detached one.
+  /// An interceptor or an observer may call it, also for its own store. It then waits for no task of its own tree, and at
+  /// most five seconds for the tasks of another tree (G10). A *detached* task does not tell which interceptor started
+  /// it: an interceptor that awaits one which shuts down its store waits forever. Call `shutdown` in the interceptor
+  /// itself or in a `Task`, or do not await the detached one.
   ///
   /// A store that follows a log waits for what it has accepted to be committed, as the contract says of G9.
   ///

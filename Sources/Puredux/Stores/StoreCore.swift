@@ -174,7 +174,13 @@
     _ interceptors: InterceptorShutdown, clock: some Clock<Duration>, isolation: isolated (any Actor)?
   ) async {
     if case .finish(let limit) = interceptors, limit > .zero {
-      return await finish(within: limit, by: clock, isolation: isolation)
+      node.tree.closeToOthers(node)
+      guard node.existingEffects?.isCalledFromWithin == true else {
+        return await finish(within: limit, by: clock)
+      }
+      // The effect that calls must end before the store can.
+      Task.detached { [self] in await finish(within: limit, by: clock) }
+      return await untilCommitted(isolation: isolation)
     }
     await close(cancelling: true, isolation: isolation)
     await node.existingEffects?.untilEnded(below: node)
@@ -198,10 +204,7 @@
 
   /// Accepts only what the store's own effects dispatch, until the last of them has ended, and then closes the store;
   /// or when the time is over or the caller is cancelled.
-  private func finish(
-    within limit: Duration, by clock: some Clock<Duration>, isolation: isolated (any Actor)?
-  ) async {
-    node.tree.closeToOthers(node)
+  private func finish(within limit: Duration, by clock: some Clock<Duration>) async {
     await withTaskGroup { tasks in
       tasks.addTask {
         await clock.wait(limit)
@@ -220,12 +223,7 @@
 
   private func finishEffects() async {
     guard let effects = node.existingEffects else { return await close(cancelling: false, isolation: nil) }
-    effects.finishBegan(of: node)
-    let isOver = await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
-    // A call that cannot wait leaves the end to a call that does. It does not wait for that end either, even if it
-    // could by now: the other call may wait for the effect that this one is part of.
-    let isLast = effects.finishEnded(of: node)
-    guard isOver || isLast else { return }
+    await effects.untilIdle(.nothingWorks, below: node) { await untilCommitted(isolation: nil) }
     await close(cancelling: false, isolation: nil)
     await effects.cancelFollowers(below: node)
     await effects.untilEnded(below: node)

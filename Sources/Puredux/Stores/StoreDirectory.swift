@@ -239,7 +239,6 @@ extension StoreDirectory {
 
     func shutdown() async {
       hasEnded = true
-      var closing: [Task<Void, Never>] = []
       // A maker does not wait for itself, nor for other makers that wait for it.
       let caller = StoreCreation.current
       var makers: [StoreCreation] = []
@@ -249,25 +248,25 @@ extension StoreDirectory {
         case .opening(let task, let maker):
           if caller?.wait(for: maker) != nil { isAwaited = true } else { makers.append(maker) }
           task.cancel()
-        case .open(let store): closing.append(close(store, of: key))
+        case .open(let store): close(store, of: key)
         case .closing: break
         }
       }
-      if !isAwaited { await untilEnded(closing) }
+      if !isAwaited { await untilEnded() }
       for maker in makers { caller?.waitNoMore(for: maker) }
     }
 
-    private func untilEnded(_ closing: [Task<Void, Never>]) async {
+    private func untilEnded() async {
       if !RunningEffect.ofCurrentTask.isEmpty {
-        for task in closing { await task.value }
-        for key in entries.keys { await untilClosed(key) }
+        await withDiscardingTaskGroup { tasks in
+          for key in entries.keys { tasks.addTask { await self.untilClosed(key) } }
+        }
       } else if !entries.isEmpty {
         await withCheckedContinuation { enders.append($0) }
       }
     }
 
-    /// Waits for a store that others make or shut down, for a caller that is part of an effect: the caller does not
-    /// wait for itself, nor for effects that would wait for it, which `RootStore.shutdown` finds out.
+    /// Waits for the end of a store, for a caller that is part of an effect: `RootStore.shutdown` limits the wait.
     private func untilClosed(_ key: Key) async {
       if case .opening(let task, _) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
@@ -396,16 +395,15 @@ extension StoreDirectory {
       }
     }
 
-    @discardableResult private func close(_ store: Root, of key: Key) -> Task<Void, Never> {
+    private func close(_ store: Root, of key: Key) {
       keptCount -= 1
       entries[key]?.useCount = 0
-      // Not detached: an effect of the store that shuts the directory down is not waited for.
-      let task = Task { [interceptors] in
+      // Detached, to wait for all effects, whoever has the store closed.
+      let task = Task.detached { [interceptors] in
         await store.shutdown(interceptors: interceptors)
-        self.closed(key)
+        await self.closed(key)
       }
       entries[key]?.phase = .closing(store, task)
-      return task
     }
 
     private func closed(_ key: Key) {
@@ -442,7 +440,7 @@ extension StoreDirectory {
     }
 
     private func beginIdling(_ key: Key) {
-      if isAbandoned, case .open(let store) = entries[key]?.phase { return _ = close(store, of: key) }
+      if isAbandoned, case .open(let store) = entries[key]?.phase { return close(store, of: key) }
       appendIdle(key)
       letGoOfTooMany()
     }

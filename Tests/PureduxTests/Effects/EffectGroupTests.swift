@@ -43,7 +43,7 @@ import Testing
       return
     }
     #expect(group.unfinishedCount == 2)
-    #expect(!group.isIdle(.nothingRuns, except: []))
+    #expect(!group.isIdle(.nothingRuns))
     if let cancelling { #expect(group.end(cancelling: cancelling).ended.isEmpty) }
     #expect(isSpawn(group.release()))
     guard case .added = group.release() else {
@@ -124,13 +124,12 @@ import Testing
       for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }
       _ = group.next(orPark: "runner")
       #expect(group.isIdle(.nothingWorks, orTells: "all").isIdle == false)
-      #expect(group.isIdle(.nothingWorks, except: [0], orTells: "but one").isIdle == false)
       if isFollowing {
         #expect(group.effect(1, pausesBy: pause(for: .time)).told.isEmpty)
         #expect(group.effect(1, pausesBy: over()).told.isEmpty)
-        #expect(Array(group.effect(1, pausesBy: pause(for: .states)).told) == ["but one"])
+        #expect(group.effect(1, pausesBy: pause(for: .states)).told.isEmpty)
       } else {
-        #expect(Array(group.effectEnded(1).ended) == ["but one"])
+        #expect(group.effectEnded(1).ended.isEmpty)
       }
       #expect(Array(group.effectEnded(0).ended) == ["all"])
       #expect(group.isIdle(.nothingWorks, orTells: "nobody").isIdle == true)
@@ -144,17 +143,16 @@ import Testing
     for number in 0...1 { _ = group.effect(number, pausesBy: pause(for: .states)) }
     let isDue = Flag()
     let alarm = RunningEffect.Pause(for: .time) { _ in !isDue.isRaised }
-    group.effect(1, expects: alarm)
-    #expect(group.isIdle(.nothingRuns, except: []))
+    group.expects(alarm)
+    #expect(group.isIdle(.nothingRuns))
     isDue.raise()
     for sleep in group.sleeps { sleep.look() }
     #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
-    #expect(group.isIdle(.nothingRuns, except: [1]))
-    #expect(group.isIdle(.nothingWorks, except: []))
-    #expect(group.isIdle(.allFollow, except: []))
+    #expect(group.isIdle(.nothingWorks))
+    #expect(group.isIdle(.allFollow))
     alarm.end()
     #expect(Array(group.ended(alarm)) == ["waiter"])
-    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(group.isIdle(.nothingRuns))
     #expect(group.sleeps.isEmpty)
   }
 
@@ -168,11 +166,10 @@ import Testing
     #expect(group.effect(2, pausesBy: pause(for: .states)).told.isEmpty)
     let asleep = pause(for: .time)
     #expect(Array(group.effect(1, pausesBy: asleep).told) == ["waiter"])
-    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(group.isIdle(.nothingRuns))
     let changes = group.changeCount
     asleep.end()
-    #expect(!group.isIdle(.nothingRuns, except: []))
-    #expect(group.isIdle(.nothingRuns, except: [1]))
+    #expect(!group.isIdle(.nothingRuns))
     #expect(group.changeCount == changes)
     _ = group.effectEnded(1)
     #expect(group.changeCount == changes + 1)
@@ -236,16 +233,14 @@ import Testing
     for effect in 1...2 { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
     for effect in 0...1 { _ = group.effect(effect, pausesBy: pause(for: .states)) }
-    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(group.isIdle(.nothingRuns))
     #expect(group.next(orPark: "runner") == nil)
     #expect(isCancel(group.end(cancelling: true).wake?.instruction))
-    #expect(!group.isIdle(.nothingRuns, except: []))
-    #expect(!group.isIdle(.nothingRuns, except: [0]))
-    #expect(group.isIdle(.nothingRuns, except: [0, 1]))
+    #expect(!group.isIdle(.nothingRuns))
     #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
     // Cancelling ends a pause, unless it is one that goes on regardless.
     #expect(Array(group.cancelled()) == ["waiter"])
-    #expect(group.isIdle(.nothingRuns, except: []))
+    #expect(group.isIdle(.nothingRuns))
     #expect(isLeave(group.next(orPark: "runner")))
   }
 
@@ -286,59 +281,21 @@ import Testing
     #expect(isLeave(group.next(orPark: "late runner")))
   }
 
-  /// A group of as many effects, which run; it takes nothing more.
-  private func running(_ count: Int, cancelling: Bool = false) -> Group {
-    var group = Group()
-    for effect in 0..<count { _ = group.add(effect) }
-    _ = group.next(orPark: "runner")
-    _ = group.next(orPark: "runner")
-    _ = group.end(cancelling: cancelling)
-    return group
-  }
-
   @Test(arguments: [false, true])
-  func `who is part of some effects waits for all others, and not for the runner`(cancelling: Bool) {
-    var group = running(4, cancelling: cancelling)
-    #expect(group.hasEnded(except: [1], orTells: "a") == false)
-    #expect(group.hasEnded(except: [1, 3], orTells: "b") == false)
-    #expect(group.hasEnded(orTells: "c") == false)
-    #expect(group.effectEnded(0).ended.isEmpty)
-    #expect(Array(group.effectEnded(2).ended) == ["b"])
-    #expect(group.hasEnded(except: [1, 3], orTells: "d") == true)
-    #expect(Array(group.effectEnded(3).ended) == ["a"])
-    #expect(group.effectEnded(1).ended.isEmpty)
-    #expect(Array(group.runnerEnded()) == ["c"])
-  }
-
-  @Test func `who is part of effects that have ended meanwhile waits for the others all the same`() {
-    var group = running(3)
-    #expect(group.hasEnded(except: [0], orTells: "a") == false)
-    #expect(group.hasEnded(except: [0, 1], orTells: "b") == false)
-    #expect(group.effectEnded(0).ended.isEmpty)
-    #expect(group.effectEnded(1).ended.isEmpty)
-    #expect(isLeave(group.effectEnded(2).wake?.instruction))
-    #expect(Array(group.runnerEnded()) == ["a", "b"])
-  }
-
-  @Test func `an effect that waits to be started is waited for`() {
+  func `who waits for the end of the group can stop waiting, and is not told before`(cancelling: Bool) {
     var group = Group()
-    _ = group.add(0)
+    for effect in 0..<2 { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
-    _ = group.add(1)
-    _ = group.end(cancelling: true)
-    #expect(group.hasEnded(except: [0], orTells: "a") == false)
-    #expect(started(group.next(orPark: "runner")) == [1])
-    #expect(group.hasEnded(except: [0], orTells: "b") == false)
-    #expect(Array(group.effectEnded(1).ended) == ["a", "b"])
-  }
-
-  @Test func `a group that is not ending has not ended for those who are part of all that runs`() {
-    var group = Group()
-    _ = group.add(0)
-    _ = group.next(orPark: "runner")
-    #expect(group.hasEnded(except: [0], orTells: "a") == false)
-    #expect(Array(group.end(cancelling: false).ended) == ["a"])
-    #expect(group.hasEnded(except: [0], orTells: "b") == true)
+    let (isIdle, number) = group.isIdle(.allEnded, orTells: "a")
+    #expect(!isIdle)
+    #expect(!group.isIdle(.allEnded, orTells: "b").isIdle)
+    #expect(group.effect(0, pausesBy: pause(for: .states)).told.isEmpty)
+    #expect(group.effectEnded(1).ended.isEmpty)
+    #expect(group.end(cancelling: cancelling).ended.isEmpty)
+    #expect(group.forgetIdleWaiter(number) == "a")
+    #expect(group.effectEnded(0).ended.isEmpty)
+    #expect(Array(group.runnerEnded()) == ["b"])
+    #expect(group.isIdle(.allEnded))
   }
 
   /// Each look at a pause may be the user's code, and is made under a lock.
@@ -358,7 +315,7 @@ import Testing
     for effect in 0...count { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
     #expect(!group.isIdle(.nothingRuns, orTells: "all").isIdle)
-    if haveTimeouts { for effect in 0...count { group.effect(effect, expects: counted()) } }
+    if haveTimeouts { for effect in 0...count { group.expects(counted()) } }
     // The last one waits for nothing, so that it stands for all that still work, wherever they are looked for.
     #expect(group.effect(count, pausesBy: over()).told.isEmpty)
     for _ in 0..<3 {

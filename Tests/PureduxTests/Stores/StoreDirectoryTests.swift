@@ -305,20 +305,23 @@ import Testing
     directories.withLock { $0 = [directory] }
     try await directory.withStore(1) { try await $0.send(1) }
     await ended.wait()
+    await directory.shutdown()
     #expect(await directory.keys.isEmpty)
     directories.withLock { $0 = [] }
   }
 
-  /// The others are cancelled by the first, and then shut the directory down, too: they do not wait for each other.
+  /// The first call cancels the other effects. They shut the directory down as well, and wait for each other for five
+  /// seconds.
   @Test(arguments: [false, true])
   func `effects of several stores, and others, can shut their directory down at the same time`(fromOutside: Bool)
     async throws
   {
     let begun = Record<Int>()
     let ended = Record<Int>()
+    let clock = ManualClock()
     let directories = LockedValue<[Directory]>([])
     let directory = Directory(clock: ManualClock()) { key in
-      let store = RootStore<Int, Int>(initialState: key) { $0 += $1 }
+      let store = RootStore<Int, Int>(initialState: key, options: StoreOptions(clock: clock)) { $0 += $1 }
       store.interceptActions { _, _ in
         begun.add(key)
         if key > 0 { await untilCancelled() }
@@ -331,6 +334,13 @@ import Testing
     for key in 1...3 { try await directory.withStore(key) { try await $0.send(1) } }
     await begun.untilCount(3)
     if !fromOutside { try await directory.withStore(0) { try await $0.send(1) } }
+    let time = Task {
+      while !Task.isCancelled {
+        clock.advance(by: .milliseconds(100))
+        await Task.yield()
+      }
+    }
+    defer { time.cancel() }
     if fromOutside { await directory.shutdown() }
     await ended.untilCount(fromOutside ? 3 : 4)
     await directory.shutdown()

@@ -28,9 +28,12 @@ import Testing
     var root: RootStore<Int, Int> { roots.all[0] }
 
     /// A tree with an interceptor for each action.
-    func makeRoot(_ interceptors: [Int: @Sendable () async -> Void]) -> RootStore<Int, Int> {
+    func makeRoot(
+      _ interceptors: [Int: @Sendable () async -> Void], clock: any Clock<Duration> = ContinuousClock()
+    ) -> RootStore<Int, Int> {
       let root = RootStore<Int, Int>(
-        initialState: 0, interceptors: Interceptor { action, _ in await interceptors[action]?() }
+        initialState: 0, options: StoreOptions(clock: clock),
+        interceptors: Interceptor { action, _ in await interceptors[action]?() }
       ) { $0 += $1 }
       roots.add(root)
       return root
@@ -44,42 +47,46 @@ import Testing
     }
   }
 
-  @Test(arguments: Way.allCases)
-  func `an interceptor that shuts its own tree down waits for all tasks but its own`(way: Way) async {
+  /// The other effect ends only when the call has returned.
+  @Test(arguments: Way.allCases, [InterceptorShutdown.cancel, .finish(within: .seconds(3600))])
+  func `an interceptor that shuts its own tree down does not wait for the tree's tasks`(
+    way: Way, interceptors: InterceptorShutdown
+  ) async {
     let scene = Scene()
-    let started = Gate()
+    let (started, over) = (Gate(), Gate())
     let root = scene.makeRoot([
       1: {
         started.open()
-        await scene.untilCancelledAndLonger("the other")
+        await over.wait()
+        scene.events.add(Task.isCancelled ? "cancelled" : "finished")
       },
       2: {
-        await way.call { await scene.root.shutdown() }
-        scene.events.add("shutdown")
-        scene.done.open()
+        await way.call { await scene.root.shutdown(interceptors: interceptors, clock: ManualClock()) }
+        scene.events.add(scene.root.dispatch(0) == .terminated ? "closed" : "open")
+        over.open()
       },
     ])
-    root.childStore(initialState: 0) { _, _ in }.dispatch(2)
+    root.childStore(initialState: 0) { _, _ in }.dispatch(1)
     let child = root.childStore(initialState: 0) { _, _ in }
     child.dispatch(1)
     await started.wait()
     child.dispatch(2)
-    await scene.done.wait()
-    #expect(scene.events.all == ["the other", "shutdown"])
+    await over.wait()
+    await root.shutdown(interceptors: .finish(within: .seconds(3600)), clock: ManualClock())
+    #expect(scene.events.all == (interceptors == .cancel ? ["closed", "cancelled"] : ["open", "finished"]))
   }
 
-  @Test func `a task that a running interceptor left behind waits for all tasks but that interceptor's`() async {
+  @Test func `a task that a running interceptor left behind does not wait for its tree's tasks either`() async {
     let scene = Scene()
     let started = Gate()
     let root = scene.makeRoot([
       1: {
         started.open()
-        await scene.untilCancelledAndLonger("the other")
+        await scene.done.wait()
       },
       2: {
         Task {
           await scene.root.shutdown()
-          scene.events.add("shutdown")
           scene.done.open()
         }
         await scene.done.wait()
@@ -89,7 +96,6 @@ import Testing
     await started.wait()
     root.dispatch(2)
     await scene.done.wait()
-    #expect(scene.events.all == ["the other", "shutdown"])
     await root.shutdown()
   }
 
@@ -154,88 +160,85 @@ import Testing
     #expect(early.all.isEmpty)
   }
 
-  @Test func `an interceptor that shuts another store down waits for the tasks of that store`() async {
-    let scene = Scene()
-    let started = Gate()
-    let children = Record<StateStore<(Int, Int), Int>>()
+  @Test(arguments: [InterceptorShutdown.cancel, .finish(within: .seconds(3600))])
+  func `an interceptor that shuts another tree down waits for the tasks of that tree`(
+    interceptors: InterceptorShutdown
+  ) async {
+    let (scene, other) = (Scene(), Scene())
+    let (started, goOn) = (Gate(), Gate())
     let root = scene.makeRoot([
       1: {
-        started.open()
-        await scene.untilCancelledAndLonger("the child's task")
-      },
-      2: {
-        await children.all[0].shutdown()
-        scene.events.add("the child's shutdown")
+        goOn.open()
+        await other.root.shutdown(interceptors: interceptors, clock: ManualClock())
+        other.events.add("the shutdown")
         scene.done.open()
-      },
+      }
     ])
-    children.add(root.childStore(initialState: 0) { $0 += $1 })
-    children.all[0].dispatch(1)
+    let otherRoot = other.makeRoot([
+      1: {
+        started.open()
+        await goOn.wait()
+        for _ in 0..<20 { _ = await root.state }
+        other.events.add("the task")
+      }
+    ])
+    otherRoot.dispatch(1)
     await started.wait()
-    root.dispatch(2)
+    root.dispatch(1)
     await scene.done.wait()
-    #expect(scene.events.all == ["the child's task", "the child's shutdown"])
+    #expect(other.events.all == ["the task", "the shutdown"])
+    await root.shutdown()
   }
 
-  @Test func `a tree that an interceptor makes and shuts down is waited for, and so is its own`() async {
+  @Test func `a cancelled interceptor that shuts another tree down waits for the tasks of that tree, too`() async {
     let (outer, inner) = (Scene(), Scene())
-    let (otherStarted, started) = (Gate(), Gate())
+    let started = Gate()
     let root = outer.makeRoot([
       1: {
-        otherStarted.open()
-        await outer.untilCancelledAndLonger("the other")
-      },
-      2: {
-        let root = inner.makeRoot([
+        let innerRoot = inner.makeRoot([
           1: {
             started.open()
             await inner.untilCancelledAndLonger("the inner task")
           }
         ])
-        root.dispatch(1)
-        await started.wait()
-        await root.shutdown()
+        innerRoot.dispatch(1)
+        await untilCancelled()
+        await innerRoot.shutdown()
         inner.events.add("the inner shutdown")
-        await outer.root.shutdown()
-        outer.events.add("the outer shutdown")
-        outer.done.open()
-      },
+      }
     ])
     root.dispatch(1)
-    await otherStarted.wait()
-    root.dispatch(2)
-    await outer.done.wait()
+    await started.wait()
+    await root.shutdown()
     #expect(inner.events.all == ["the inner task", "the inner shutdown"])
-    #expect(outer.events.all == ["the other", "the outer shutdown"])
   }
 
-  @Test func `an interceptor of a structured tree within an interceptor waits for neither of the two`() async {
+  @Test func `an interceptor of a structured tree within an interceptor waits for neither of the two trees`() async {
     let scene = Scene()
     let started = Gate()
     let root = scene.makeRoot([
       1: {
         started.open()
-        await scene.untilCancelledAndLonger("the other")
+        await scene.done.wait()
       },
       2: {
         await withStore(
           initialState: 0,
           interceptors: Interceptor { (_: Int, _) in
             await scene.root.shutdown()
-            scene.events.add("shutdown")
+            scene.done.open()
           }, reducer: { (state: inout Int, action: Int) in state += action }
         ) { store in
           store.dispatch(1)
           await store.shutdown(interceptors: .finish(within: .seconds(3600)))
         }
-        scene.done.open()
       },
     ])
     root.dispatch(1)
     await started.wait()
     root.dispatch(2)
     await scene.done.wait()
-    #expect(scene.events.all == ["the other", "shutdown"])
+    await root.shutdown()
   }
 
   @Test func `interceptors that all shut their tree down do not wait for each other for ever`() async {
@@ -254,22 +257,29 @@ import Testing
     #expect(scene.events.all.count == 100)
   }
 
-  @Test func `trees whose interceptors shut each other down in a ring come to their ends`() async {
+  @Test func `trees whose interceptors shut each other down in a ring wait for five seconds`() async {
+    let clock = ManualClock()
     let scenes = (0..<3).map { _ in Scene() }
     let started = scenes.map { _ in Gate() }
     for (index, scene) in scenes.enumerated() {
       let next = (index + 1) % scenes.count
-      _ = scene.makeRoot([
-        1: {
-          started[index].open()
-          for gate in started { await gate.wait() }
-          await scenes[next].root.shutdown()
-          scene.events.add("shutdown")
-        }
-      ])
+      _ = scene.makeRoot(
+        [
+          1: {
+            started[index].open()
+            for gate in started { await gate.wait() }
+            await scenes[next].root.shutdown()
+            scene.events.add("shutdown")
+          }
+        ], clock: clock)
     }
     for scene in scenes { scene.root.dispatch(1) }
     for gate in started { await gate.wait() }
+    await clock.untilAsleep(3)
+    clock.advance(by: .milliseconds(4_999))
+    #expect(scenes.allSatisfy { $0.events.all.isEmpty })
+    await clock.untilAsleep(3)
+    clock.advance(by: .milliseconds(1))
     for scene in scenes { await scene.root.shutdown() }
     for scene in scenes { #expect(scene.events.all == ["shutdown"]) }
   }
@@ -360,27 +370,32 @@ import Testing
     #expect(tasks.all == [0, 0])
   }
 
-  @Test func `finishing, an interceptor waits for the others and goes on uncancelled`() async {
-    let scene = Scene()
-    let (started, goOn) = (Gate(), Gate())
-    let root = scene.makeRoot([
-      1: {
+  @Test func `a commit in progress for an effect is no part of the effect`() async throws {
+    let executor = ManualExecutor()
+    let (started, goOn, over) = (Gate(), Gate(), Gate())
+    let isOutside = Record<Bool>()
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
+      state, action in
+      state = action
+      isOutside.add(RunningEffect.current == nil)
+    }
+    root.interceptActions(
+      with: Interceptor(where: { $0 == 1 }) { [proxy = root.store()] _, _ in
         started.open()
         await goOn.wait()
-        for _ in 0..<20 { _ = await scene.root.state }
-        scene.events.add("the other")
-      },
-      2: {
-        goOn.open()
-        await scene.root.shutdown(interceptors: .finish(within: .seconds(3600)))
-        scene.events.add(Task.isCancelled ? "cancelled" : "shutdown")
-        scene.done.open()
-      },
-    ])
+        _ = try? await proxy.state
+        over.open()
+      })
     root.dispatch(1)
     await started.wait()
+    await executor.untilIdle()
+    executor.hold()
+    goOn.open()
+    await executor.untilWaiting(1)
     root.dispatch(2)
-    await scene.done.wait()
-    #expect(scene.events.all == ["the other", "shutdown"])
+    executor.letGo()
+    await over.wait()
+    #expect(isOutside.all == [true, true])
+    await root.shutdown()
   }
 }

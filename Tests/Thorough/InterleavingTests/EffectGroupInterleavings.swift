@@ -9,8 +9,6 @@ private struct EffectSystem: Interleaved {
     case brief(Int)
     /// Ends when it is cancelled.
     case endless(Int)
-    /// Ends its group, and waits for the end of all others.
-    case closing(Int)
   }
 
   enum Call: Hashable {
@@ -23,7 +21,6 @@ private struct EffectSystem: Interleaved {
 
   struct EndWaiter: Hashable {
     let wait: Wait
-    let exempt: Set<Effect>
     let then: Next<Step>
   }
 
@@ -53,10 +50,8 @@ private struct EffectSystem: Interleaved {
     case obey(Instruction)
     case awaitChildren
     case runnerEnded
-    /// What an effect does, and then `EffectRunner.ended`.
+    /// The work of an effect, and then `EffectRunner.ended`.
     case effect(Effect, Int)
-    case untilOthersEnded(Effect, Int)
-    case ended(Effect, Int)
 
     var place: StepPlace { .anywhere }
   }
@@ -64,8 +59,6 @@ private struct EffectSystem: Interleaved {
   enum Mistake {
     case adderForgetsToWake
     case effectForgetsToWake
-    case effectForgetsToTell
-    case closingIsNotExempt
     case runnerLeavesItsChildren
     case endForgetsToTell
     case endForgetsToWake
@@ -117,7 +110,7 @@ private struct EffectSystem: Interleaved {
       try crowd.resume(runner, with: .step(.obey(instruction)))
       return then
     case .tell(let waiters, let then):
-      try checkEnded(except: waiters[0].exempt)
+      try checkEnded()
       try crowd.resume(waiters[0].wait, with: waiters[0].then)
       return tell(waiters.dropFirst(), then: then)
 
@@ -142,15 +135,10 @@ private struct EffectSystem: Interleaved {
       record.runnersLeft += 1
       return tell(Array(machine.runnerEnded())[...], unless: .endForgetsToTell, then: .end)
 
-    case .effect(.closing(let id), let number):
-      return end(cancelling: false, then: .step(.untilOthersEnded(.closing(id), number)))
-    case .untilOthersEnded(let effect, let number):
-      let exempt: Set = mistake == .closingIsNotExempt ? [] : [number]
-      return try untilEnded(except: exempt, effect, by: me, then: .step(.ended(effect, number)))
-    case .effect(let effect, let number), .ended(let effect, let number):
+    case .effect(let effect, let number):
       record.running.remove(effect)
       let end = machine.effectEnded(number)
-      let then = tell(Array(end.ended)[...], unless: .effectForgetsToTell, then: .end)
+      let then = tell(Array(end.ended)[...], then: .end)
       return wake(end.wake, unless: .effectForgetsToWake, then: then)
     }
   }
@@ -177,13 +165,9 @@ private struct EffectSystem: Interleaved {
     return wake(end.wake, unless: .endForgetsToWake, then: tell(Array(end.ended)[...], then: then))
   }
 
-  private mutating func untilEnded(
-    except numbers: Set<Int> = [], _ effect: Effect? = nil, by me: Int, then: Next<Step>
-  ) throws(Violation) -> Next<Step> {
-    let exempt: Set<Effect> = effect.map { [$0] } ?? []
-    let waiter = EndWaiter(wait: crowd.makeWait(of: me), exempt: exempt, then: then)
-    guard machine.hasEnded(except: numbers, orTells: waiter) else { return .wait }
-    try checkEnded(except: exempt)
+  private mutating func untilEnded(by me: Int, then: Next<Step>) throws(Violation) -> Next<Step> {
+    guard machine.hasEnded(orTells: EndWaiter(wait: crowd.makeWait(of: me), then: then)) else { return .wait }
+    try checkEnded()
     return then
   }
 
@@ -199,8 +183,8 @@ private struct EffectSystem: Interleaved {
     return .step(.wake(wake.runner, Instruction(wake.instruction), then: then))
   }
 
-  private func checkEnded(except exempt: Set<Effect> = []) throws(Violation) {
-    guard record.pending.isEmpty, record.running.isSubset(of: exempt) else {
+  private func checkEnded() throws(Violation) {
+    guard record.pending.isEmpty, record.running.isEmpty else {
       throw Violation("who waits for the end is told while effects run")
     }
   }
@@ -241,29 +225,19 @@ private struct EffectSystem: Interleaved {
     }.expectNoFailure(atLeast: 500)
   }
 
-  @Test func `an effect may wait for the end of all others`() async {
-    await explore { EffectSystem([[.add(.brief(1)), .add(.closing(2)), .add(.brief(3))], [.untilEnded]]) }
-      .expectNoFailure(atLeast: 1_000)
-    await explore { EffectSystem([[.add(.endless(1)), .add(.closing(2))], [.end(cancelling: true), .untilEnded]]) }
-      .expectNoFailure(atLeast: 1_000)
-  }
-
   @Test(
     arguments: [
       (.adderForgetsToWake, "client, runner: waits for ever"),
       (.effectForgetsToWake, "client, runner: waits for ever"),
       (.runnerLeavesItsChildren, "who waits for the end is told while effects run"),
-      (.effectForgetsToTell, "client, runner, effect: waits for ever"),
-      (.closingIsNotExempt, "client, runner, effect: waits for ever"),
       (.endForgetsToTell, "client: waits for ever"),
       (.endForgetsToWake, "client, runner: waits for ever"),
     ] as [(EffectSystem.Mistake, String)])
   fileprivate func `a mistake is found`(mistake: EffectSystem.Mistake, reason: String) async {
-    let isClosed = mistake == .effectForgetsToTell || mistake == .closingIsNotExempt
-    let effects: [Call] = [.add(.brief(1)), .add(isClosed ? .closing(2) : .brief(2))]
+    let effects: [Call] = [.add(.brief(1)), .add(.brief(2))]
     let end: [Call] = [.end(cancelling: mistake == .runnerLeavesItsChildren)]
     let exploration = await explore {
-      EffectSystem([effects, isClosed ? [] : end, [.untilEnded]], mistake: mistake)
+      EffectSystem([effects, end, [.untilEnded]], mistake: mistake)
     }
     #expect(exploration.failures.keys.contains(reason))
   }

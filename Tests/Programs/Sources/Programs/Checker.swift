@@ -493,32 +493,12 @@ public struct Checker {
     return recorded.closings.contains { ends($0) && !$0.isFinishing && $0.span.begin < finished }
   }
 
-  /// Whether a shutdown by an interceptor closes a ring of interceptors that wait for each other's stores, so that it
-  /// does not wait.
-  private func closesRing(_ closing: Closing) -> Bool {
-    guard let caller = closing.caller else { return false }
-    var waited = [closing.store]
-    var seen: Set<Int> = []
-    while let store = waited.popLast() {
-      for (number, other) in recorded.closings.enumerated()
-      where other.span.begin < closing.span.end && other.span.end > closing.span.end {
-        guard let waiting = other.caller, program.isStore(waiting.store, atOrBelow: store), seen.insert(number).inserted
-        else { continue }
-        if program.isStore(caller.store, atOrBelow: other.store) { return true }
-        waited.append(other.store)
-      }
-    }
-    return false
-  }
-
-  /// No task of a store runs once its end has been awaited.
+  /// No task of a store runs once its end has been awaited; an interceptor does not await it.
   private mutating func checkEnds() {
     guard features.contains(.interceptorEnds) else { return }
-    for closing in recorded.closings where closing.isShutdown && !closesRing(closing) {
+    for closing in recorded.closings where closing.isShutdown && !closing.isByInterceptor {
       for work in recorded.works
-      where work.end > closing.span.end && program.isStore(work.store, atOrBelow: closing.store)
-        && !closing.isCalled(by: work)
-      {
+      where work.end > closing.span.end && program.isStore(work.store, atOrBelow: closing.store) {
         fail("G8 the interceptor of \(work.given) ran after the shutdown of store \(closing.store)")
       }
       for observed in recorded.observed where program.isStore(observed.via.store, atOrBelow: closing.store) {

@@ -83,21 +83,15 @@ public struct Closing: Sendable {
   public var isShutdown: Bool
   /// Whether it let effects finish.
   public var isFinishing = false
-  /// The action whose interceptor shut it down.
-  public var caller: Action?
+  /// Whether an interceptor shut it down.
+  public var isByInterceptor: Bool
   public var span: Span
 
-  public init(store: Int, isShutdown: Bool, caller: Action? = nil, span: Span) {
+  public init(store: Int, isShutdown: Bool, isByInterceptor: Bool = false, span: Span) {
     self.store = store
     self.isShutdown = isShutdown
-    self.caller = caller
+    self.isByInterceptor = isByInterceptor
     self.span = span
-  }
-
-  /// Of all tasks it does not wait for this one.
-  func isCalled(by work: Work) -> Bool {
-    guard let caller else { return false }
-    return caller.given == work.given && caller.copy == work.copy
   }
 }
 

@@ -380,7 +380,7 @@ final class Run: Sendable {
     } else {
       return
     }
-    closings.add(Closing(store: store, isShutdown: true, caller: bare(action), span: ended(span)))
+    closings.add(Closing(store: store, isShutdown: true, isByInterceptor: true, span: ended(span)))
   }
 
   func setInterceptor(_ spec: InterceptorSpec) {

@@ -31,8 +31,12 @@ final class EndsRun: Sendable {
   /// How many actions effects still give, so that they come to an end.
   private let actionsLeft = Atomic(300)
 
-  /// Far more than any call may take.
+  /// The trees' clock, which runs fast: effects that wait for each other's trees go on when their time is over.
+  private let clock = HandClock()
+  /// Far more than any call may take, by the continuous clock.
   private static let limit = Duration.seconds(1_000)
+  /// How long an effect lets the effects of another tree finish, by the fast clock.
+  private static let shortLimit = Duration.seconds(10)
 
   init(_ program: EndsProgram) {
     self.program = program
@@ -42,6 +46,13 @@ final class EndsRun: Sendable {
 
   func perform() async -> AnyProgram.Verdict {
     for store in program.stores.indices { make(store) }
+    let time = Task { [clock] in
+      while !Task.isCancelled {
+        clock.move(to: clock.now.time + .milliseconds(10))
+        await Task.yield()
+      }
+    }
+    defer { time.cancel() }
     let cuts = program.hasFollowersOfOtherTrees
     await withDiscardingTaskGroup { group in
       for task in program.tasks {
@@ -74,7 +85,9 @@ final class EndsRun: Sendable {
     let spec = program.stores[store]
     var place = Place()
     if spec.parent < 0 {
-      let root = Root(initialState: 0, interceptors: interceptor, stateEffects(of: store)) { [commits] state, _ in
+      let root = Root(
+        initialState: 0, options: StoreOptions(clock: clock), interceptors: interceptor, stateEffects(of: store)
+      ) { [commits] state, _ in
         _ = commits.increment()
         state += 1
       }
@@ -159,14 +172,19 @@ final class EndsRun: Sendable {
   }
 
   /// - Returns: Whether there was such a store.
-  @discardableResult private func end(_ store: Int, _ way: EndsProgram.Way, isLast: Bool = false) async -> Bool {
+  @discardableResult private func end(
+    _ store: Int, _ way: EndsProgram.Way, isLast: Bool = false, fromOtherTree: Bool = false
+  ) async -> Bool {
     let place = places.withLock { $0[store] }
     let (root, child) = isLast ? (place.lastRoot, place.lastChild) : (place.root, place.child)
-    let shutdown = way == .finishing ? InterceptorShutdown.finish(within: Self.limit) : .cancel
+    let clock: any Clock<Duration> = fromOtherTree ? clock : ContinuousClock()
+    let shutdown =
+      way == .finishing
+      ? InterceptorShutdown.finish(within: fromOtherTree ? Self.shortLimit : Self.limit) : .cancel
     if let root {
-      await root.shutdown(interceptors: shutdown)
+      await root.shutdown(interceptors: shutdown, clock: clock)
     } else if let child {
-      await child.shutdown(interceptors: shutdown)
+      await child.shutdown(interceptors: shutdown, clock: clock)
     } else {
       return false
     }
@@ -199,11 +217,13 @@ final class EndsRun: Sendable {
       let proxy = places.withLock { $0[other].proxy }
       try? await proxy?.send(Action(acts: [], store: other))
     case .end(let other, let way, let position):
+      let isElsewhere = program.root(of: other) != program.root(of: store)
+      let end = { @Sendable [self] in _ = await end(other, way, fromOtherTree: isElsewhere) }
       switch position {
-      case .itself: await end(other, way)
-      case .childTask: await withDiscardingTaskGroup { $0.addTask { [self] in await end(other, way) } }
-      case .task: await Task { [self] in _ = await end(other, way) }.value
-      case .left: left.add(Task { [self] in _ = await end(other, way) })
+      case .itself: await end()
+      case .childTask: await withDiscardingTaskGroup { $0.addTask(operation: end) }
+      case .task: await Task(operation: end).value
+      case .left: left.add(Task(operation: end))
       }
     case .release(let other): release(other)
     case .within(let acts, let inEffect):
