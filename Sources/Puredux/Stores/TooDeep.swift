@@ -20,10 +20,13 @@ extension StoreNode {
     }
   }
 
+}
+
+extension AnyStoreNode {
+  /// A view of this store that is too deep.
   @usableFromInline func makeTooDeepView() -> any AnyStoreNode {
     reportTooDeep()
-    let source = Confined<Source<Void>>.absent()
-    return StoreNode(tooDeepUnder: self, isView: true, showing: source.map { $0 })
+    return makeClosedView()
   }
 
   /// Reports that a store, scope or projection that is made of this store is too deep.

@@ -6,8 +6,8 @@
   var isClosed: Bool { get }
   /// Whether the store or view lies below `AnySource.greatestLevel`, and so is closed from the start.
   var isTooDeep: Bool { get }
-  /// A view of this store that is too deep.
-  func makeTooDeepView() -> any AnyStoreNode
+  /// A view of this store that is too deep, without a report.
+  func makeClosedView() -> any AnyStoreNode
   /// Whether the store accepts nothing any more, not even from its own effects.
   var hasEnded: Bool { get }
   /// The task-local values that are set now, if the tree carries any.

@@ -55,6 +55,11 @@ import Synchronization
     super.init()
   }
 
+  @usableFromInline func makeClosedView() -> any AnyStoreNode {
+    let source = Confined<Source<Void>>.absent()
+    return StoreNode(tooDeepUnder: self, isView: true, showing: source.map { $0 })
+  }
+
   @inlinable func dispatch(_ action: Action) -> DispatchResult {
     if needsPlacing { return dispatchAside(action) }
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
